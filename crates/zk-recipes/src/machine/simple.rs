@@ -16,7 +16,8 @@ use core::ops::RangeInclusive;
 use bytes::Bytes;
 use uuid::Uuid;
 use zk_session::proto::{
-    Create2Response, ErrorCode, EventType, ExistsResponse, GetDataResponse, SessionId, Zxid, path,
+    Create2Response, ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, SessionId,
+    Zxid, path,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
@@ -324,8 +325,22 @@ impl SimpleContender {
             Err(error) if self.deletion == Some(op) && error.outcome() != Outcome::NotApplied => {
                 self.find_out();
             }
+            Ok(reply) if self.shows_another(&reply) => {
+                let result = Err(Error::Server(ErrorCode::NO_NODE));
+                self.tell_holder(Input::Reply { op, result });
+            }
             result => self.tell_holder(Input::Reply { op, result }),
         }
+    }
+
+    /// Returns whether a reply shows a node of the same name, which the next owner has created.
+    fn shows_another(&self, reply: &Reply) -> bool {
+        let czxid = match reply.opcode {
+            OpCode::EXISTS => reply.decode().map(|ExistsResponse { stat }| stat.czxid),
+            OpCode::GET_DATA => reply.decode().map(|GetDataResponse { stat, .. }| stat.czxid),
+            _ => return false,
+        };
+        czxid.is_ok_and(|czxid| czxid != self.czxid)
     }
 
     fn find_out(&mut self) {
@@ -373,6 +388,11 @@ impl SimpleContender {
                     if operation.is_deletion() {
                         self.deletion = Some(op);
                     }
+                    // Names do not tell owners apart, so the reply must have a stat.
+                    let operation = match operation.watches() {
+                        true => Operation::watch_data(self.config.lock_path.clone()),
+                        false => operation,
+                    };
                     Output::Submit { op: of_holder(op), operation }
                 }
                 Output::Unwatch(op) => Output::Unwatch(of_holder(op)),

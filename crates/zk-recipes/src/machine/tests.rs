@@ -25,7 +25,7 @@ mod requeueing;
 mod resolving;
 mod returning;
 mod revoking;
-pub(super) mod search;
+mod search;
 mod table;
 mod trying;
 mod unknown_nodes;

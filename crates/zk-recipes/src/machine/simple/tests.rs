@@ -16,10 +16,10 @@ const THEIRS: SessionId = SessionId(0x52);
 const CONNECTED: State = State::Connected { server: 0, session: OURS };
 const TOKEN: Zxid = Zxid(105);
 
-fn reply(body: &impl Encode) -> Result<Reply, Error> {
+fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
     let mut bytes = Vec::new();
     body.encode(&mut bytes);
-    Ok(Reply::new(OpCode::EXISTS, Zxid(1), bytes.into()))
+    Ok(Reply::new(opcode, Zxid(1), bytes.into()))
 }
 
 fn done() -> Result<Reply, Error> {
@@ -36,17 +36,17 @@ fn lost() -> Result<Reply, Error> {
 
 fn created() -> Result<Reply, Error> {
     let stat = Stat { czxid: TOKEN, ephemeral_owner: OURS, ..Stat::default() };
-    reply(&Create2Response { path: PATH, stat })
+    reply(OpCode::CREATE2, &Create2Response { path: PATH, stat })
 }
 
 /// A node with this data, owned by this session.
 fn node(data: &str, owner: SessionId) -> Result<Reply, Error> {
     let stat = Stat { czxid: TOKEN, ephemeral_owner: owner, ..Stat::default() };
-    reply(&GetDataResponse { data: Some(data.as_bytes()), stat })
+    reply(OpCode::GET_DATA, &GetDataResponse { data: Some(data.as_bytes()), stat })
 }
 
 fn stat(czxid: Zxid) -> Result<Reply, Error> {
-    reply(&ExistsResponse { stat: Stat { czxid, ..Stat::default() } })
+    reply(OpCode::EXISTS, &ExistsResponse { stat: Stat { czxid, ..Stat::default() } })
 }
 
 struct Harness {
@@ -183,10 +183,6 @@ fn line(request: &Request<'_>) -> String {
         Request::GetData(get) => {
             assert!(get.watch);
             ("look", get.path)
-        }
-        Request::GetChildren(get) => {
-            assert!(get.watch);
-            ("watch", get.path)
         }
         Request::Exists(exists) => ("stat", exists.path),
         Request::Sync(sync) => ("sync", sync.path),
@@ -413,16 +409,27 @@ fn a_node_is_trusted_only_after_a_sync() {
 fn the_deletion_of_our_node_is_a_loss() {
     let mut h = Harness::held();
     h.feed(Input::Timer);
-    h.expect(&["watch"]);
-    h.answer("watch", done());
+    h.expect(&["look"]);
+    h.answer("look", node(&mark(GUID), OURS));
     h.feed(Input::Session(State::Suspended));
     h.expect(&["Suspended"]);
     h.feed(Input::Session(CONNECTED));
     h.expect(&["stat"]);
-    h.answer("stat", done());
+    h.answer("stat", stat(TOKEN));
     h.expect(&["Resumed"]);
-    h.fire("watch", EventType::NODE_DELETED);
+    h.fire("look", EventType::NODE_DELETED);
     h.expect_last(&["Lost(NodeDeleted)"]);
+}
+
+#[test]
+fn the_node_of_the_next_owner_is_not_taken_for_ours() {
+    let mut h = Harness::held();
+    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::Session(CONNECTED));
+    h.expect(&["Suspended", "look"]);
+    let stat = Stat { czxid: Zxid(106), ephemeral_owner: THEIRS, ..Stat::default() };
+    h.answer("look", reply(OpCode::GET_DATA, &GetDataResponse { data: Some(b"theirs"), stat }));
+    h.expect_last(&["unlook", "Lost(NodeDeleted)"]);
 }
 
 #[test]

@@ -5,7 +5,10 @@ mod barrier;
 mod double_barrier;
 mod election;
 mod locks;
+mod multi_lock;
 mod semaphore;
+#[cfg(feature = "study")]
+mod simple;
 
 use core::hash::{Hash, Hasher};
 
@@ -17,7 +20,8 @@ use super::*;
 const ONE: &str = "0 acquires";
 const TWO: &str = "1 acquires";
 const THREE: &str = "2 acquires";
-const ACQUIRES: [&str; 4] = [ONE, TWO, THREE, "3 acquires"];
+const FOUR: &str = "3 acquires";
+const ACQUIRES: [&str; 4] = [ONE, TWO, THREE, FOUR];
 
 /// The milestone of each event that ends a held lock.
 fn lost_by(client: usize, loss: &Loss) -> Result<&'static str, String> {

@@ -33,10 +33,10 @@ use super::search;
 use super::*;
 pub(super) use bug::Bug;
 pub(super) use line::Line;
-use line::{Answer, PendingRequest, SessionEvent};
+use line::{AfterLoss, Answer, PendingRequest, SessionEvent};
 pub(super) use tree::{Index, Node, NodeId, Numbers, OTHER_PROGRAM, Tree};
 pub(super) use workload::{
-    Cause, Milestones, OutsideChange, OwnerAction, Progress, Refusal, ReportContext, Timing,
+    Cause, Milestones, OutsideChange, Owner, OwnerAction, Progress, Refusal, ReportContext, Timing,
     Workload,
 };
 
@@ -149,6 +149,7 @@ pub(super) struct World<P: Workload> {
     pub(super) workload: P,
     pub(super) tree: Tree,
     clients: Vec<Rc<Client<P::Machine>>>,
+    owners: Vec<Owner>,
     milestones: Milestones,
 }
 
@@ -180,8 +181,10 @@ impl<P: Workload> World<P> {
                 line: Line::default(),
             })
         };
-        let clients = workload.machines().into_iter().map(client).collect();
-        let mut world = Self { bounds, workload, tree, clients, milestones: Milestones::new() };
+        let clients: Vec<_> = workload.machines().into_iter().map(client).collect();
+        let owners = alloc::vec![Owner::default(); clients.len()];
+        let milestones = Milestones::new();
+        let mut world = Self { bounds, workload, tree, clients, owners, milestones };
         for client in 0..world.clients.len() {
             world.perform(client, None, Cause::Other, 0).expect("nothing has happened");
         }
@@ -201,7 +204,7 @@ impl<P: Workload> search::World for World<P> {
         let Bounds { faults, deletions, leases, refusals, early_commands, .. } = self.bounds;
         let mut hasher = DefaultHasher::new();
         (faults, deletions, leases, refusals, early_commands).hash(&mut hasher);
-        (&self.workload, &self.tree, &self.clients).hash(&mut hasher);
+        (&self.workload, &self.tree, &self.clients, &self.owners).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -219,12 +222,14 @@ impl<P: Workload> search::World for World<P> {
         }
         steps.extend(self.tree.lagging().map(Action::CatchUp));
         for (client, state) in self.clients.iter().enumerate() {
-            if !state.machine.is_done() && !self.workload.is_unstarted(client) {
+            if !state.machine.is_done() && !self.workload.is_unstarted(client, &self.owners) {
                 self.local_actions(client, &mut steps, &mut faults);
                 self.session_actions(client, &mut steps, &mut faults);
             }
         }
-        for (outside, when) in self.workload.outside_changes(&self.tree, self.bounds.faults > 0) {
+        let may_go_wrong = self.bounds.faults > 0;
+        for (outside, when) in self.workload.outside_changes(&self.owners, &self.tree, may_go_wrong)
+        {
             let actions = if when == Timing::Eventually { &mut steps } else { &mut faults };
             actions.push(Action::OutsideChange(outside));
         }
@@ -257,13 +262,14 @@ impl<P: Workload> search::World for World<P> {
             world.receive(client)?;
         }
         let lines: Vec<_> = world.clients.iter().map(|client| &client.line).collect();
-        world.workload.check(&world.tree, &lines, &mut world.milestones)?;
+        world.workload.check(&world.tree, &world.owners, &lines, &mut world.milestones)?;
         Ok(world)
     }
 
     fn check_end(&self) -> Result<(), String> {
         let waits = |client: &usize| {
-            !self.clients[*client].machine.is_done() && !self.workload.may_wait(*client, &self.tree)
+            let may_wait = self.workload.may_wait(*client, &self.owners, &self.tree);
+            !self.clients[*client].machine.is_done() && !may_wait
         };
         match (0..self.clients.len()).find(waits) {
             Some(client) => Err(format!("{client} waits for ever")),
@@ -291,7 +297,7 @@ impl<P: Workload> World<P> {
         if client.timer && self.bounds.timers == Timers::Always {
             steps.push(Action::Timer(index));
         }
-        for (act, when) in self.workload.owner_actions(index) {
+        for (act, when) in self.workload.owner_actions(index, &self.owners) {
             match when {
                 Timing::Eventually => steps.push(Action::Command(index, act)),
                 Timing::Budgeted if self.bounds.early_commands == 0 => {}
@@ -354,10 +360,11 @@ impl<P: Workload> World<P> {
                 self.perform(client, Some(Input::Timer), Cause::Other, 0)?;
             }
             Action::Command(client, act) => {
-                let is_whim =
-                    self.workload.owner_actions(client).contains(&(act, Timing::Budgeted));
+                let actions = self.workload.owner_actions(client, &self.owners);
+                let is_whim = actions.contains(&(act, Timing::Budgeted));
                 self.bounds.early_commands -= usize::from(is_whim);
-                self.workload.owner_acted(client, act, &mut self.milestones);
+                self.workload.owner_acted(client, act, &self.owners, &mut self.milestones);
+                self.owners[client].release |= act == OwnerAction::Release;
                 self.perform(client, Some(act.input()), Cause::Other, 0)?;
             }
             Action::Cut { client, sent, applied } => {
@@ -405,10 +412,14 @@ impl<P: Workload> World<P> {
         for asked in lost {
             asked.operation.with_request(|request| drop(self.tree.write(index, request)));
         }
-        let trusts_sync = self.bounds.bug == Some(Bug::LostSyncTrusted);
+        let bug = self.bounds.bug;
         let client = self.client(index);
         client.line.cut(sent, |asked| {
-            trusts_sync && asked.is(|request| matches!(request, Request::Sync(_)))
+            asked.operation.with_request(|request| match (bug, request) {
+                (Some(Bug::LostSyncTrusted), Request::Sync(_)) => AfterLoss::SeemsAnswered,
+                (Some(Bug::ResendsDeletions), Request::Delete(_)) => AfterLoss::IsResent,
+                _ => AfterLoss::Fails,
+            })
         });
         client.server = None;
     }
@@ -548,7 +559,7 @@ impl<P: Workload> World<P> {
             }
             SessionEvent::Suspended | SessionEvent::Connected
                 if self.bounds.bug == Some(Bug::ReconnectUnnoticed)
-                    && self.workload.progress(index) == Progress::Nothing =>
+                    && self.owners[index].progress == Progress::Nothing =>
             {
                 return Ok(());
             }
@@ -588,12 +599,9 @@ impl<P: Workload> World<P> {
                 Output::Unwatch(op) => self.client(index).line.unwatch(op),
                 Output::Submit { op, operation } => self.submit(index, op, operation),
                 Output::Event(event) => {
-                    let Self { tree, milestones, .. } = self;
-                    self.workload.reported(
-                        index,
-                        &event,
-                        ReportContext { tree, now, cause, milestones },
-                    )?;
+                    let Self { workload, tree, owners, milestones, .. } = self;
+                    let context = ReportContext { tree, owners, now, cause, milestones };
+                    owners[index].progress = workload.reported(index, &event, context)?;
                 }
             }
         }
@@ -641,7 +649,7 @@ impl<P: Workload> World<P> {
         let creates = |asked: &PendingRequest| {
             asked.is(|request| matches!(request, Request::Create2(_) | Request::Multi(_)))
         };
-        if self.workload.progress(index) != Progress::Over {
+        if self.owners[index].progress != Progress::Over {
             return Err(format!("{index} is done and has not progress how"));
         }
         if !line.expired {
@@ -661,6 +669,7 @@ impl<P: Workload> World<P> {
             None => Ok(()),
             Some(next) => {
                 client.machine = Rc::new(next);
+                self.owners[index] = Owner::default();
                 self.milestones.insert("returns");
                 self.perform(index, None, Cause::Other, 0)
             }

@@ -1,8 +1,7 @@
 //! Every course of waiting at a barrier within bounds.
 
-use super::super::world::{
-    Bug, Line, Milestones, OutsideChange, OwnerAction, Progress, ReportContext, Timing, Tree,
-    Workload, session,
+use super::world::{
+    Bug, OutsideChange, Owner, Progress, ReportContext, Timing, Tree, Workload, session,
 };
 use super::*;
 
@@ -10,14 +9,8 @@ const BARRIER: &str = "/barrier";
 
 #[derive(Clone, Hash)]
 struct Barrier {
-    waiters: Vec<Waiter>,
+    waiters: usize,
     is_open: bool,
-}
-
-#[derive(Clone, Default, Hash)]
-struct Waiter {
-    gives_up: bool,
-    is_over: bool,
 }
 
 impl Workload for Barrier {
@@ -33,18 +26,7 @@ impl Workload for Barrier {
             wait.handle(Input::Session(State::Connected { server: 0, session: session(client) }));
             wait
         };
-        (0..self.waiters.len()).map(wait).collect()
-    }
-
-    fn owner_actions(&self, client: usize) -> Vec<(OwnerAction, Timing)> {
-        match self.waiters[client].gives_up {
-            true => Vec::new(),
-            false => alloc::vec![(OwnerAction::Release, Timing::Budgeted)],
-        }
-    }
-
-    fn owner_acted(&mut self, client: usize, _: OwnerAction, _: &mut Milestones) {
-        self.waiters[client].gives_up = true;
+        (0..self.waiters).map(wait).collect()
     }
 
     fn reported(
@@ -52,12 +34,14 @@ impl Workload for Barrier {
         client: usize,
         event: &Event,
         mut context: ReportContext<'_>,
-    ) -> Result<(), String> {
-        let waiter = &mut self.waiters[client];
+    ) -> Result<Progress, String> {
+        let Owner { progress, release } = context.owners[client];
         let is_closed = context.tree.find_at(BARRIER, context.now).is_some();
         context.reach(match event {
-            _ if waiter.is_over => return Err(format!("{client} reports {event:?} at the end")),
-            Event::Released if waiter.gives_up => "gives up",
+            _ if progress == Progress::Over => {
+                return Err(format!("{client} reports {event:?} at the end"));
+            }
+            Event::Released if release => "gives up",
             Event::Released if is_closed => {
                 return Err(format!("{client} passes while it is closed"));
             }
@@ -65,23 +49,16 @@ impl Workload for Barrier {
             Event::Failed(LockError::Ended(_)) => "ends with its session",
             event => return Err(format!("{client} reports {event:?}")),
         });
-        waiter.is_over = true;
-        Ok(())
-    }
-
-    fn progress(&self, client: usize) -> Progress {
-        match self.waiters[client].is_over {
-            true => Progress::Over,
-            false => Progress::Nothing,
-        }
-    }
-
-    fn check(&mut self, _: &Tree, _: &[&Line], _: &mut Milestones) -> Result<(), String> {
-        Ok(())
+        Ok(Progress::Over)
     }
 
     /// Another program opens the barrier in the end. Before, it may open and close it at once.
-    fn outside_changes(&self, _: &Tree, may_go_wrong: bool) -> Vec<(OutsideChange, Timing)> {
+    fn outside_changes(
+        &self,
+        _: &[Owner],
+        _: &Tree,
+        may_go_wrong: bool,
+    ) -> Vec<(OutsideChange, Timing)> {
         match self.is_open {
             true => Vec::new(),
             false => {
@@ -102,7 +79,6 @@ impl Workload for Barrier {
 }
 
 fn barrier(waiters: usize, bounds: Bounds) -> World<Barrier> {
-    let waiters = alloc::vec![Waiter::default(); waiters];
     World::new(bounds, Barrier { waiters, is_open: false })
 }
 

@@ -2,9 +2,9 @@
 
 use alloc::collections::BTreeSet;
 
-use super::super::world::{
-    Index, Line, Milestones, OwnerAction, Progress, ReportContext, Timing, Tree, Workload, guid,
-    session,
+use super::world::{
+    Index, Line, Milestones, Owner, OwnerAction, Progress, ReportContext, Timing, Tree, Workload,
+    guid, session,
 };
 use super::*;
 
@@ -26,12 +26,10 @@ struct BarrierWorkload {
 
 #[derive(Clone, Default, Hash)]
 struct ParticipantState {
-    progress: Progress,
     /// The transaction that created its node, if the node exists.
     came_at: Option<Index>,
     /// Whether `ready` can no longer be created for it.
     is_stuck: bool,
-    release: bool,
     leaves: bool,
     /// The participants that were present when it began to leave.
     others: BTreeSet<usize>,
@@ -52,8 +50,9 @@ impl Workload for BarrierWorkload {
         (0..self.members.len()).map(machine).collect()
     }
 
-    fn owner_actions(&self, client: usize) -> Vec<(OwnerAction, Timing)> {
-        let ParticipantState { progress, release, leaves, is_stuck, .. } = self.members[client];
+    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+        let ParticipantState { leaves, is_stuck, .. } = self.members[client];
+        let Owner { progress, release } = owners[client];
         match progress {
             _ if release => Vec::new(),
             Progress::Nothing if is_stuck => {
@@ -72,14 +71,13 @@ impl Workload for BarrierWorkload {
         }
     }
 
-    fn owner_acted(&mut self, client: usize, act: OwnerAction, _: &mut Milestones) {
-        let there = |member: &ParticipantState| member.came_at.is_some();
-        let others = (0..self.members.len()).filter(|place| there(&self.members[*place]));
-        let others = others.filter(|other| *other != client).collect();
-        let member = &mut self.members[client];
-        match act {
-            OwnerAction::Leave => (member.leaves, member.others) = (true, others),
-            OwnerAction::Release | OwnerAction::Convert(_) => member.release = true,
+    fn owner_acted(&mut self, client: usize, act: OwnerAction, _: &[Owner], _: &mut Milestones) {
+        if act == OwnerAction::Leave {
+            let there = |other: &usize| self.members[*other].came_at.is_some();
+            let others = (0..self.members.len()).filter(|other| *other != client).filter(there);
+            let others = others.collect();
+            let member = &mut self.members[client];
+            (member.leaves, member.others) = (true, others);
         }
     }
 
@@ -88,9 +86,9 @@ impl Workload for BarrierWorkload {
         client: usize,
         event: &Event,
         mut context: ReportContext<'_>,
-    ) -> Result<(), String> {
-        let ParticipantState { progress, release, leaves, came_at, ref others, .. } =
-            self.members[client];
+    ) -> Result<Progress, String> {
+        let ParticipantState { leaves, came_at, ref others, .. } = self.members[client];
+        let Owner { progress, release } = context.owners[client];
         let through = leaves && !release;
         let tree = context.tree;
         let owners = || tree.owned().filter_map(|(_, node)| node.owner);
@@ -133,16 +131,17 @@ impl Workload for BarrierWorkload {
             }
             (_, event) => return Err(format!("{client} reports {event:?} out of turn")),
         };
-        self.members[client].progress = progress;
         context.reach(milestone);
-        Ok(())
+        Ok(progress)
     }
 
-    fn progress(&self, client: usize) -> Progress {
-        self.members[client].progress
-    }
-
-    fn check(&mut self, tree: &Tree, _: &[&Line], _: &mut Milestones) -> Result<(), String> {
+    fn check(
+        &mut self,
+        tree: &Tree,
+        owners: &[Owner],
+        _: &[&Line],
+        _: &mut Milestones,
+    ) -> Result<(), String> {
         for (client, member) in self.members.iter_mut().enumerate() {
             member.came_at = tree.owned_by(client, tree.log).next().map(|node| node.created);
         }
@@ -151,10 +150,9 @@ impl Workload for BarrierWorkload {
         if is_complete {
             self.complete_at = tree.log;
         }
-        let has_gone =
-            |member: &ParticipantState| member.release || member.progress == Progress::Over;
+        let has_gone = |owner: &Owner| owner.release || owner.progress == Progress::Over;
         let came = tree.all().filter(|(_, node)| node.owner.is_some()).count();
-        let some_have_gone = self.members.iter().any(has_gone) || came >= self.members.len();
+        let some_have_gone = owners.iter().any(has_gone) || came >= self.members.len();
         let ready = tree.find(READY).map(|ready| ready.data_at(tree.log).0);
         for member in &mut self.members {
             let is_told = member.came_at.is_some() && ready > member.came_at;

@@ -1,7 +1,7 @@
 //! Every course of an election within bounds.
 
-use super::super::world::{
-    Line, Milestones, OwnerAction, Progress, ReportContext, Timing, Tree, Workload, guid, session,
+use super::world::{
+    Line, Milestones, Owner, Progress, ReportContext, Tree, Workload, guid, session,
 };
 use super::*;
 
@@ -22,7 +22,6 @@ struct Election {
 struct Candidate {
     leadership: HashedLeadership,
     terms: usize,
-    resigns: bool,
 }
 
 /// A [`Leadership`] that implements `Hash`.
@@ -48,29 +47,15 @@ impl Workload for Election {
         (0..self.candidates.len()).map(|client| ElectionMachine::new(config(client))).collect()
     }
 
-    /// A leader resigns in the end, so that all others can lead. Any candidate may resign early.
-    fn owner_actions(&self, client: usize) -> Vec<(OwnerAction, Timing)> {
-        match self.candidates[client].resigns {
-            true => Vec::new(),
-            false if self.progress(client).is_held() => {
-                alloc::vec![(OwnerAction::Release, Timing::Eventually)]
-            }
-            false => alloc::vec![(OwnerAction::Release, Timing::Budgeted)],
-        }
-    }
-
-    fn owner_acted(&mut self, client: usize, _: OwnerAction, _: &mut Milestones) {
-        self.candidates[client].resigns = true;
-    }
-
     fn reported(
         &mut self,
         client: usize,
         event: &Event,
         mut context: ReportContext<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<Progress, String> {
+        let Owner { progress, release } = context.owners[client];
         if self.is_deaf && matches!(event, Event::Suspended | Event::Resumed) {
-            return Ok(());
+            return Ok(progress);
         }
         let candidate = &mut self.candidates[client];
         let HashedLeadership(before) = &candidate.leadership;
@@ -79,7 +64,7 @@ impl Workload for Election {
             (Leadership::Resigned | Leadership::Failed(_), ..) => {
                 return Err(format!("{client} reports {event:?} when all is over"));
             }
-            (Leadership::Follower, Leadership::Leader(term), _) if !candidate.resigns => {
+            (Leadership::Follower, Leadership::Leader(term), _) if !release => {
                 if term.token.0 <= self.token {
                     return Err(format!("{client} has a token that does not rise"));
                 }
@@ -92,35 +77,39 @@ impl Workload for Election {
             }
             (Leadership::Suspended(_), Leadership::Leader(_), _) => "leads still",
             (Leadership::Leader(_) | Leadership::Suspended(_), Leadership::Follower, _) => "loses",
-            (_, Leadership::Resigned, _) if !candidate.resigns => {
+            (_, Leadership::Resigned, _) if !release => {
                 return Err(format!("{client} resigns by itself"));
             }
             (_, Leadership::Resigned, _) => "resigns",
             (_, Leadership::Failed(LockError::Ended(_)), _) => "ends with its session",
-            (_, Leadership::Failed(LockError::NotConfirmed(_)), _) if candidate.resigns => {
+            (_, Leadership::Failed(LockError::NotConfirmed(_)), _) if release => {
                 "resigns without an answer"
             }
             (_, Leadership::Failed(error), _) => return Err(format!("{client} fails: {error}")),
             _ => "goes on",
         };
         context.reach(milestone);
-        candidate.leadership = HashedLeadership(after);
-        Ok(())
-    }
-
-    fn progress(&self, client: usize) -> Progress {
-        match self.candidates[client].leadership.0 {
+        let progress = match after {
             Leadership::Leader(_) => Progress::Held,
             Leadership::Suspended(_) => Progress::Suspended,
             Leadership::Resigned | Leadership::Failed(_) => Progress::Over,
             _ => Progress::Nothing,
-        }
+        };
+        candidate.leadership = HashedLeadership(after);
+        Ok(progress)
     }
 
-    fn check(&mut self, tree: &Tree, _: &[&Line], _: &mut Milestones) -> Result<(), String> {
+    fn check(
+        &mut self,
+        tree: &Tree,
+        owners: &[Owner],
+        _: &[&Line],
+        _: &mut Milestones,
+    ) -> Result<(), String> {
         // A candidate that resigns does not rely on its leadership.
-        let unsuspecting = self.candidates.iter().filter_map(|it| match &it.leadership {
-            HashedLeadership(Leadership::Leader(term)) if !it.resigns => Some(term),
+        let candidates = self.candidates.iter().zip(owners);
+        let unsuspecting = candidates.filter_map(|(it, owner)| match &it.leadership {
+            HashedLeadership(Leadership::Leader(term)) if !owner.release => Some(term),
             _ => None,
         });
         // The deletion of its node may not have been reported yet.
@@ -139,7 +128,7 @@ impl Workload for Election {
 
 fn election(candidates: usize, bounds: Bounds) -> World<Election> {
     let leadership = HashedLeadership(Leadership::Follower);
-    let candidate = Candidate { leadership, terms: 0, resigns: false };
+    let candidate = Candidate { leadership, terms: 0 };
     let election = Election {
         candidates: alloc::vec![candidate; candidates],
         token: 0,

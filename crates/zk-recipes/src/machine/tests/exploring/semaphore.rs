@@ -1,7 +1,7 @@
 //! Every course of a semaphore within bounds.
 
-use super::super::world::{
-    Bug, Index, Line, Milestones, Node, OutsideChange, OwnerAction, Progress, Refusal,
+use super::world::{
+    Bug, Index, Line, Milestones, Node, OutsideChange, Owner, OwnerAction, Progress, Refusal,
     ReportContext, Timing, Tree, Workload, guid, session,
 };
 use super::*;
@@ -43,17 +43,9 @@ struct PermitWorkload {
 
 #[derive(Clone, Default, Hash)]
 struct PermitState {
-    progress: Progress,
-    release: bool,
     creations: usize,
     /// The transaction that created its permit nodes, if they were granted.
     token: Index,
-}
-
-impl PermitState {
-    fn holds(&self) -> bool {
-        self.progress.is_held() && !self.release
-    }
 }
 
 impl Hash for PermitWorkload {
@@ -147,11 +139,11 @@ impl Workload for PermitWorkload {
         self.semaphore.wants.iter().enumerate().map(machine).collect()
     }
 
-    fn owner_actions(&self, machine: usize) -> Vec<(OwnerAction, Timing)> {
-        let partner = &self.borrowers[self.partner(machine)];
+    fn owner_actions(&self, machine: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+        let partner = &owners[self.partner(machine)];
         let has_all = !self.semaphore.one_at_a_time || partner.holds() || partner.release;
         let keeps = self.semaphore.keeper && machine == 0;
-        let PermitState { progress, release, .. } = self.borrowers[machine];
+        let Owner { progress, release } = owners[machine];
         let when = match progress {
             _ if release => None,
             Progress::Held | Progress::Suspended => {
@@ -161,10 +153,6 @@ impl Workload for PermitWorkload {
             Progress::Over => None,
         };
         when.map(|when| (OwnerAction::Release, when)).into_iter().collect()
-    }
-
-    fn owner_acted(&mut self, machine: usize, _: OwnerAction, _: &mut Milestones) {
-        self.borrowers[machine].release = true;
     }
 
     fn requested(&mut self, machine: usize, request: &Request<'_>, milestones: &mut Milestones) {
@@ -181,11 +169,10 @@ impl Workload for PermitWorkload {
         machine: usize,
         event: &Event,
         mut context: ReportContext<'_>,
-    ) -> Result<(), String> {
-        let PermitState { progress, release, .. } = self.borrowers[machine];
-        let Some(after) = progress.after(event, release) else {
-            return Err(format!("{machine} reports {event:?} out of turn"));
-        };
+    ) -> Result<Progress, String> {
+        let owner = &context.owners[machine];
+        let after = owner.after(machine, event)?;
+        let has_held = owner.progress != Progress::Nothing;
         match event {
             Event::Acquired { token, .. } => {
                 self.check_grant(machine, *token, &context)?;
@@ -193,7 +180,7 @@ impl Workload for PermitWorkload {
             }
             Event::Resumed => context.reach("resumes"),
             Event::Lost(loss) => context.reach(lost_by(machine, loss)?),
-            Event::Released if progress == Progress::Nothing => context.reach("gives up"),
+            Event::Released if !has_held => context.reach("gives up"),
             Event::Failed(error) => context.reach(match error {
                 LockError::NodeVanished => "vanishes",
                 LockError::Busy => "is busy",
@@ -206,8 +193,7 @@ impl Workload for PermitWorkload {
             }),
             _ => {}
         }
-        self.borrowers[machine].progress = after;
-        Ok(())
+        Ok(after)
     }
 
     fn replied(&mut self, request: &Request<'_>, milestones: &mut Milestones) {
@@ -218,14 +204,16 @@ impl Workload for PermitWorkload {
         }
     }
 
-    fn progress(&self, machine: usize) -> Progress {
-        self.borrowers[machine].progress
-    }
-
-    fn check(&mut self, tree: &Tree, lines: &[&Line], _: &mut Milestones) -> Result<(), String> {
+    fn check(
+        &mut self,
+        tree: &Tree,
+        owners: &[Owner],
+        lines: &[&Line],
+        _: &mut Milestones,
+    ) -> Result<(), String> {
         let is_granted = |node: &Node| {
-            let borrowing = node.owner.and_then(|owner| self.borrowers.get(owner));
-            borrowing.is_some_and(|it| it.holds() && it.token == node.created)
+            let borrowing = node.owner.and_then(|it| Some((owners.get(it)?, &self.borrowers[it])));
+            borrowing.is_some_and(|(owner, it)| owner.holds() && it.token == node.created)
         };
         let granted = tree.owned().filter(|(_, node)| is_lease(node) && is_granted(node)).count();
         if granted
@@ -246,19 +234,19 @@ impl Workload for PermitWorkload {
     }
 
     /// The second acquisition comes after the first.
-    fn is_unstarted(&self, machine: usize) -> bool {
+    fn is_unstarted(&self, machine: usize, owners: &[Owner]) -> bool {
         let is_second = machine >= self.borrowers.len() / 2;
-        let first = &self.borrowers[self.partner(machine)];
+        let first = &owners[self.partner(machine)];
         self.semaphore.one_at_a_time && is_second && first.progress == Progress::Nothing
     }
 
     /// Whether another contender keeps the permits.
-    fn may_wait(&self, machine: usize, tree: &Tree) -> bool {
-        let PermitState { release, .. } = self.borrowers[machine];
-        if !self.semaphore.keeper || release || self.borrowers[machine].holds() {
-            return machine == 0 && self.semaphore.keeper && self.borrowers[machine].holds();
+    fn may_wait(&self, machine: usize, owners: &[Owner], tree: &Tree) -> bool {
+        let owner = &owners[machine];
+        if !self.semaphore.keeper || owner.release || owner.holds() {
+            return machine == 0 && self.semaphore.keeper && owner.holds();
         }
-        let all = self.borrowers.iter().zip(self.semaphore.wants);
+        let all = owners.iter().zip(self.semaphore.wants);
         let out: u32 = all.filter(|(it, _)| it.holds()).map(|(_, wants)| *wants).sum();
         let maximum = maximum_at(tree, tree.log).unwrap_or(u32::MAX);
         let first = tree.owned().find(|(_, node)| node.is_in(QUEUE_PATH));
@@ -285,7 +273,7 @@ impl Workload for PermitWorkload {
         }
     }
 
-    fn outside_changes(&self, _: &Tree, _: bool) -> Vec<(OutsideChange, Timing)> {
+    fn outside_changes(&self, _: &[Owner], _: &Tree, _: bool) -> Vec<(OutsideChange, Timing)> {
         let left = self.semaphore.changes.get(self.changed);
         left.map(|_| (OutsideChange::Change, Timing::Optional)).into_iter().collect()
     }

@@ -15,7 +15,7 @@ pub(in super::super) enum Bug {
     ReconnectUnnoticed,
     /// Every node that is found seems to belong to the session that looks.
     OwnerUnchecked,
-    /// A node that is searched for cannot be identified by its name.
+    /// A node that is searched for cannot be identified by its name, nor by its data.
     NamesWithoutGuid,
     /// A watch on a missing node is confirmed, as `exists` does it.
     ExistsForWatch,
@@ -31,4 +31,6 @@ pub(in super::super) enum Bug {
     OnePermitWatched(usize),
     /// A watch on data is confirmed, but never set.
     DataUnwatched,
+    /// The session sends a deletion again that was lost with its connection.
+    ResendsDeletions,
 }

@@ -25,6 +25,16 @@ impl Hash for PendingRequest {
     }
 }
 
+/// What becomes of a request that was lost with its connection.
+#[derive(Clone, Copy)]
+pub(super) enum AfterLoss {
+    Fails,
+    /// An injected bug.
+    SeemsAnswered,
+    /// An injected bug.
+    IsResent,
+}
+
 /// A reply, with the state of the tree that it shows.
 #[derive(Clone)]
 pub(in super::super) struct Answer {
@@ -206,16 +216,23 @@ impl Line {
     }
 
     /// Breaks the connection. All messages in transit are lost, and the oldest `sent` requests
-    /// without a reply fail. Those for which `trusts` returns true seem to be answered.
-    pub(super) fn cut(&mut self, sent: usize, trusts: impl Fn(&PendingRequest) -> bool) {
+    /// without a reply fail, or what `then` says.
+    pub(super) fn cut(&mut self, sent: usize, then: impl Fn(&PendingRequest) -> AfterLoss) {
+        let mut resent = VecDeque::new();
         for asked in self.asked.drain(..self.served + sent) {
             self.watches.retain(|watch| watch.op != asked.op);
-            let answer = match trusts(&asked) {
-                true => Answer::new(ok(), None, 0),
-                false => Answer::lost(Error::ConnectionLost),
+            let answer = match then(&asked) {
+                AfterLoss::Fails => Answer::lost(Error::ConnectionLost),
+                AfterLoss::SeemsAnswered => Answer::new(ok(), None, 0),
+                AfterLoss::IsResent => {
+                    resent.push_back(asked);
+                    continue;
+                }
             };
             self.inbox.push_back(SessionEvent::Reply(asked, answer));
         }
+        resent.append(&mut self.asked);
+        self.asked = resent;
         self.inbox.push_back(SessionEvent::Suspended);
         self.served = 0;
         self.wire.clear();

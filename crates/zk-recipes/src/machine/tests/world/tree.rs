@@ -69,7 +69,7 @@ pub(in super::super) struct Node {
     pub(in super::super) place: Index,
     pub(in super::super) created: Index,
     deleted: Option<Index>,
-    /// Its data, and since when. Only for nodes that belong to no session.
+    /// Its data, and since when.
     data: Vec<(Index, Rc<[u8]>)>,
     /// The number of nodes created below it.
     children: i32,
@@ -249,6 +249,10 @@ impl Tree {
             (Watched::Data, Some(node)) => {
                 is_new(node.data_at(now).0).then_some(EventType::NODE_DATA_CHANGED)
             }
+            // The counter of a node's children begins with its creation.
+            (Watched::Children, Some(node)) if is_new(node.created) => {
+                Some(EventType::NODE_CHILDREN_CHANGED)
+            }
             (Watched::Children, Some(_)) => {
                 let has_changed = |child: &Node| {
                     child.is_in(path)
@@ -281,6 +285,8 @@ impl Tree {
             Request::GetData(get) => {
                 let answer = find(get.path).map_or(absent, |node| {
                     let (stat, (_, data)) = (self.stat(node, client, now), node.data_at(now));
+                    let is_hidden = self.bug == Some(Bug::NamesWithoutGuid);
+                    let data = if is_hidden { b"" } else { data };
                     reply(OpCode::GET_DATA, &GetDataResponse { data: Some(data), stat })
                 });
                 (answer, Watched::Data)
@@ -388,9 +394,9 @@ impl Tree {
         };
         self.log += 1;
         self.nodes[parent].children += 1;
-        let data = match (owner, create.data.unwrap_or_default()) {
-            (Some(_), _) | (_, []) => Vec::new(),
-            (None, data) => alloc::vec![(self.log, data.into())],
+        let data = match create.data.unwrap_or_default() {
+            [] => Vec::new(),
+            data => alloc::vec![(self.log, data.into())],
         };
         self.nodes.push(Node {
             path: path.into(),

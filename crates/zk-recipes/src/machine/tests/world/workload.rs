@@ -16,9 +16,19 @@ pub(in super::super) trait Workload: Clone + Hash {
     fn machines(&self) -> Vec<Self::Machine>;
 
     /// Returns what the owner of this machine can do now.
-    fn owner_actions(&self, client: usize) -> Vec<(OwnerAction, Timing)>;
+    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+        owners[client].release_action()
+    }
 
-    fn owner_acted(&mut self, client: usize, act: OwnerAction, milestones: &mut Milestones);
+    /// Called when the owner gives a command.
+    fn owner_acted(
+        &mut self,
+        _client: usize,
+        _act: OwnerAction,
+        _owners: &[Owner],
+        _milestones: &mut Milestones,
+    ) {
+    }
 
     /// Called when the machine submits a request.
     fn requested(&mut self, _client: usize, _request: &Request<'_>, _milestones: &mut Milestones) {}
@@ -26,32 +36,33 @@ pub(in super::super) trait Workload: Clone + Hash {
     /// Called when the machine receives a successful reply.
     fn replied(&mut self, _request: &Request<'_>, _milestones: &mut Milestones) {}
 
-    /// Called when the machine reports an event. Returns an error if the event is wrong.
+    /// Called when the machine reports an event. Returns its progress, or an error if the event is
+    /// wrong.
     fn reported(
         &mut self,
         client: usize,
         event: &Event,
         context: ReportContext<'_>,
-    ) -> Result<(), String>;
-
-    /// Returns the progress of the machine, by its events.
-    fn progress(&self, client: usize) -> Progress;
+    ) -> Result<Progress, String>;
 
     /// Checks the invariants.
     fn check(
         &mut self,
-        tree: &Tree,
-        lines: &[&Line],
-        milestones: &mut Milestones,
-    ) -> Result<(), String>;
+        _tree: &Tree,
+        _owners: &[Owner],
+        _lines: &[&Line],
+        _milestones: &mut Milestones,
+    ) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Returns whether this client has not started yet.
-    fn is_unstarted(&self, _client: usize) -> bool {
+    fn is_unstarted(&self, _client: usize, _owners: &[Owner]) -> bool {
         false
     }
 
     /// Returns whether this machine may wait although nothing more happens by itself.
-    fn may_wait(&self, _client: usize, _tree: &Tree) -> bool {
+    fn may_wait(&self, _client: usize, _owners: &[Owner], _tree: &Tree) -> bool {
         false
     }
 
@@ -71,11 +82,63 @@ pub(in super::super) trait Workload: Clone + Hash {
     }
 
     /// Returns changes of the tree by others: by themselves, or as faults.
-    fn outside_changes(&self, _tree: &Tree, _may_go_wrong: bool) -> Vec<(OutsideChange, Timing)> {
+    fn outside_changes(
+        &self,
+        _owners: &[Owner],
+        _tree: &Tree,
+        _may_go_wrong: bool,
+    ) -> Vec<(OutsideChange, Timing)> {
         Vec::new()
     }
 
     fn apply_outside(&mut self, _outside: OutsideChange, _tree: &mut Tree) {}
+}
+
+/// The owner of a machine: what it knows, and whether it wants the lock.
+#[derive(Clone, Default, Hash)]
+pub(in super::super) struct Owner {
+    pub(in super::super) progress: Progress,
+    /// Whether it has released the lock, or given up waiting.
+    pub(in super::super) release: bool,
+}
+
+impl Owner {
+    /// Returns whether it relies on the lock.
+    pub(in super::super) fn holds(&self) -> bool {
+        self.progress.is_held() && !self.release
+    }
+
+    /// Returns the release: of a held lock in the end, so that others can acquire it, and otherwise
+    /// at the expense of the budget.
+    pub(in super::super) fn release_action(&self) -> Vec<(OwnerAction, Timing)> {
+        let when = if self.progress.is_held() { Timing::Eventually } else { Timing::Budgeted };
+        let released = self.release;
+        (!released).then_some((OwnerAction::Release, when)).into_iter().collect()
+    }
+
+    /// Returns the progress after an event.
+    ///
+    /// An attempt ends once, and only a held lock is suspended, resumed or lost.
+    pub(in super::super) fn after(&self, client: usize, event: &Event) -> Result<Progress, String> {
+        use Progress::{Held, Nothing, Over, Suspended};
+        let Self { progress, release } = *self;
+        match (progress, event) {
+            (Nothing, Event::Enqueued { .. } | Event::Waiting { .. } | Event::Permits(_)) => {
+                Ok(Nothing)
+            }
+            (Nothing, Event::Acquired { .. }) if !release => Ok(Held),
+            (Held, Event::Suspended) => Ok(Suspended),
+            (Suspended, Event::Resumed) => Ok(Held),
+            (Held | Suspended, Event::Converted { .. } | Event::NotConverted(_)) if !release => {
+                Ok(progress)
+            }
+            (Held | Suspended, Event::Lost(_)) | (Nothing, Event::Failed(_)) if !release => {
+                Ok(Over)
+            }
+            (Nothing | Held | Suspended, Event::Released) if release => Ok(Over),
+            _ => Err(format!("{client} reports {event:?} out of turn")),
+        }
+    }
 }
 
 /// A command of an owner.
@@ -138,32 +201,6 @@ pub(in super::super) enum Progress {
 }
 
 impl Progress {
-    /// Returns the progress after an event. `release`: whether the owner has released the lock.
-    ///
-    /// `None` if the event must not come. An attempt ends once, and only a held lock is suspended,
-    /// resumed or lost.
-    pub(in super::super) fn after(self, event: &Event, release: bool) -> Option<Self> {
-        match (self, event) {
-            (Self::Nothing, Event::Enqueued { .. } | Event::Waiting { .. } | Event::Permits(_)) => {
-                Some(Self::Nothing)
-            }
-            (Self::Nothing, Event::Acquired { .. }) if !release => Some(Self::Held),
-            (Self::Held, Event::Suspended) => Some(Self::Suspended),
-            (Self::Suspended, Event::Resumed) => Some(Self::Held),
-            (Self::Held | Self::Suspended, Event::Converted { .. } | Event::NotConverted(_))
-                if !release =>
-            {
-                Some(self)
-            }
-            (Self::Held | Self::Suspended, Event::Lost(_)) if !release => Some(Self::Over),
-            (Self::Nothing, Event::Failed(_)) if !release => Some(Self::Over),
-            (Self::Nothing | Self::Held | Self::Suspended, Event::Released) if release => {
-                Some(Self::Over)
-            }
-            _ => None,
-        }
-    }
-
     pub(in super::super) const fn is_held(self) -> bool {
         matches!(self, Self::Held | Self::Suspended)
     }
@@ -183,6 +220,7 @@ pub(in super::super) enum Cause {
 /// The circumstances of an event.
 pub(in super::super) struct ReportContext<'a> {
     pub(in super::super) tree: &'a Tree,
+    pub(in super::super) owners: &'a [Owner],
     /// The state of the tree that the input showed.
     pub(in super::super) now: Index,
     pub(in super::super) cause: Cause,

@@ -1,0 +1,405 @@
+//! A lock and its contenders: what they do, and what must hold.
+
+use super::world::{
+    Cause, Index, Line, Milestones, Node, OTHER_PROGRAM, OutsideChange, Owner, OwnerAction,
+    Progress, ReportContext, Timing, Tree, Workload, guid, session,
+};
+use super::*;
+
+/// A lock and its contenders.
+#[derive(Clone)]
+pub(super) struct Lock {
+    scenario: Scenario,
+    contenders: Vec<ContenderState>,
+}
+
+impl Hash for Lock {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.contenders.hash(state);
+    }
+}
+
+#[derive(Clone, Hash)]
+struct ContenderState {
+    role: Role,
+    attempt: u128,
+    /// The mode that it wants, or holds.
+    mode: LockMode,
+    conversion: Option<LockMode>,
+    converting: Option<LockMode>,
+    /// Whether it may have a second node, for an upgrade.
+    upgrades: bool,
+    /// The number of creations that it has submitted.
+    creations: usize,
+    grant: Option<Grant>,
+}
+
+/// The circumstances of an acquisition.
+#[derive(Clone, Copy, Hash)]
+struct Grant {
+    /// The state of the tree that the contender knew.
+    at: Index,
+    token: Index,
+    mode: LockMode,
+    /// The sequence number of its node.
+    number: i32,
+}
+
+impl ContenderState {
+    const fn new(role: Role, attempt: u128) -> Self {
+        Self {
+            role,
+            attempt,
+            mode: role.mode,
+            conversion: role.conversion,
+            converting: None,
+            upgrades: false,
+            creations: 0,
+            grant: None,
+        }
+    }
+
+    /// Returns the mode that the owner relies on. During a conversion that is the weaker one, and
+    /// before the acquisition or after the release none.
+    fn relied_on(&self, owner: &Owner) -> Option<(LockMode, i32)> {
+        let mode = if self.converting.is_some() { LockMode::Shared } else { self.mode };
+        self.grant.filter(|_| owner.holds()).map(|grant| (mode, grant.number))
+    }
+}
+
+impl Workload for Lock {
+    type Machine = Contender;
+
+    fn nodes(&self) -> Vec<(&str, &[u8])> {
+        alloc::vec![(LOCK_PATH, b"")]
+    }
+
+    fn machines(&self) -> Vec<Contender> {
+        (0..self.contenders.len()).map(|contender| self.machine(contender, None)).collect()
+    }
+
+    fn owner_actions(&self, contender: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+        let ContenderState { conversion, converting, .. } = self.contenders[contender];
+        let owner = &owners[contender];
+        if !owner.holds() {
+            return owner.release_action();
+        }
+        // It can release while it converts, but a result must also come without that.
+        let when = if converting.is_some() { Timing::Optional } else { Timing::Eventually };
+        let conversion = conversion.filter(|_| converting.is_none());
+        let convert = conversion.map(|mode| (OwnerAction::Convert(mode), Timing::Optional));
+        [(OwnerAction::Release, when)].into_iter().chain(convert).collect()
+    }
+
+    fn owner_acted(
+        &mut self,
+        contender: usize,
+        act: OwnerAction,
+        _: &[Owner],
+        milestones: &mut Milestones,
+    ) {
+        let contending = &mut self.contenders[contender];
+        match act {
+            OwnerAction::Convert(mode) => {
+                (contending.conversion, contending.converting) = (None, Some(mode));
+            }
+            OwnerAction::Release | OwnerAction::Leave if contending.converting.is_some() => {
+                milestones.insert("leaves while converting");
+            }
+            OwnerAction::Release | OwnerAction::Leave => {}
+        }
+    }
+
+    fn requested(&mut self, contender: usize, request: &Request<'_>, milestones: &mut Milestones) {
+        if let Request::Create2(create) = request {
+            let mode = self.name(&format!("{}0000000000", create.path)).mode;
+            let contending = &mut self.contenders[contender];
+            contending.upgrades |= mode != contending.mode;
+            contending.creations += usize::from(mode == contending.mode);
+            if contending.creations > 1 {
+                milestones.insert("creates again");
+            }
+        }
+    }
+
+    fn reported(
+        &mut self,
+        contender: usize,
+        event: &Event,
+        mut context: ReportContext<'_>,
+    ) -> Result<Progress, String> {
+        let converting = self.contenders[contender].converting;
+        let owner = &context.owners[contender];
+        let after = owner.after(contender, event)?;
+        let has_held = owner.progress != Progress::Nothing;
+        match event {
+            Event::Enqueued { .. } if context.cause == Cause::Looked => context.reach("adopts"),
+            Event::Acquired { token, .. } => {
+                self.check_grant(contender, *token, &context)?;
+                context.reach(ACQUIRES[contender]);
+                match context.cause {
+                    Cause::Settled => context.reach("takes over"),
+                    Cause::Created => context.reach("needs no list"),
+                    Cause::Looked | Cause::Other => {}
+                }
+            }
+            Event::Resumed => {
+                let number = self.contenders[contender].grant.map(|grant| grant.number);
+                let mut own = context.tree.owned_by(contender, context.now);
+                if !own.any(|node| Some(self.number(node)) == number) {
+                    return Err(format!("{contender} resumes a lock that it has lost"));
+                }
+                context.reach("resumes");
+            }
+            Event::Converted { mode, node, token } if converting == Some(*mode) => {
+                self.check_conversion(contender, *mode, node, *token, &mut context)?;
+                if context.cause == Cause::Looked {
+                    context.reach("finds itself converted");
+                }
+            }
+            Event::NotConverted(_) if converting.is_some() => {
+                if converting == Some(LockMode::Exclusive) {
+                    context.reach("is not upgraded");
+                }
+                self.contenders[contender].converting = None;
+            }
+            Event::Converted { .. } | Event::NotConverted(_) => {
+                return Err(format!("{contender} reports {event:?} out of turn"));
+            }
+            Event::Lost(loss) => context.reach(lost_by(contender, loss)?),
+            Event::Released if !has_held => context.reach("gives up"),
+            Event::Failed(error) => context.reach(match error {
+                LockError::NodeVanished => "vanishes",
+                LockError::Busy | LockError::TimedOut => "is busy",
+                LockError::NoConnection => "has no connection",
+                LockError::SequenceExhausted => "finds numbers exhausted",
+                LockError::Ended(_) => "ends with its session",
+                error => return Err(format!("{contender} fails: {error}")),
+            }),
+            _ => {}
+        }
+        Ok(after)
+    }
+
+    fn check(
+        &mut self,
+        tree: &Tree,
+        owners: &[Owner],
+        lines: &[&Line],
+        milestones: &mut Milestones,
+    ) -> Result<(), String> {
+        self.check_exclusion(tree, owners, milestones)?;
+        for (contender, contending) in self.contenders.iter().enumerate() {
+            let own = tree.owned_by(contender, tree.log);
+            let readers = own.clone().filter(|node| is_reader(node)).count();
+            let all = own.count();
+            if readers.max(all - readers) > 1 || all > 1 && !contending.upgrades {
+                return Err(format!("{contender} has two nodes"));
+            }
+        }
+        self.check_wake_ups(tree, lines)
+    }
+
+    /// The hint of the first attempt must be valid at once.
+    fn next(&mut self, contender: usize, done: &Contender, connected: bool) -> Option<Contender> {
+        let ContenderState { role, attempt, .. } = self.contenders[contender];
+        let mode = role.returns.filter(|_| connected)?;
+        let mut hint = FastPathHint { followed: u32::MAX, ..done.hint()? };
+        if self.scenario.forgets_readers {
+            hint.mode = LockMode::Exclusive;
+        }
+        let role = Role { mode, conversion: None, returns: None, ..role };
+        self.contenders[contender] = ContenderState::new(role, attempt + 1);
+        Some(self.machine(contender, Some(hint)))
+    }
+
+    fn outside_changes(
+        &self,
+        owners: &[Owner],
+        tree: &Tree,
+        may_go_wrong: bool,
+    ) -> Vec<(OutsideChange, Timing)> {
+        let forged = tree.owned().filter(|(_, node)| node.owner == Some(OTHER_PROGRAM));
+        let mut all: Vec<_> =
+            forged.map(|(node, _)| (OutsideChange::Vanish(node), Timing::Eventually)).collect();
+        if self.scenario.forgeries && may_go_wrong {
+            let open = |contender: &usize| owners[*contender].progress != Progress::Over;
+            let forge = |contender| (OutsideChange::Forge(contender), Timing::Optional);
+            all.extend((0..self.contenders.len()).filter(open).map(forge));
+        }
+        if self.scenario.recreations && may_go_wrong && tree.owned().next().is_none() {
+            all.push((OutsideChange::Recreate, Timing::Optional));
+        }
+        all
+    }
+
+    fn apply_outside(&mut self, outside: OutsideChange, tree: &mut Tree) {
+        match outside {
+            OutsideChange::Forge(contender) => {
+                let ContenderState { mode, attempt, .. } = self.contenders[contender];
+                let prefix = self.scenario.scheme.prefix(mode, guid(contender, attempt), SESSION);
+                tree.add(OTHER_PROGRAM, &format!("{LOCK_PATH}/{prefix}"));
+            }
+            OutsideChange::Vanish(node) => tree.delete(node),
+            OutsideChange::Recreate => tree.recreate(LOCK_PATH),
+            OutsideChange::Change => {}
+        }
+    }
+}
+
+fn is_reader(node: &Node) -> bool {
+    node.path.contains("__READ__")
+}
+
+impl Lock {
+    pub(super) fn new(scenario: Scenario) -> Self {
+        let contenders = scenario.roles.iter().map(|role| ContenderState::new(*role, 0));
+        Self { scenario, contenders: contenders.collect() }
+    }
+
+    fn machine(&self, contender: usize, hint: Option<FastPathHint>) -> Contender {
+        let ContenderState { role, attempt, .. } = self.contenders[contender];
+        let (guid, session) = (guid(contender, attempt), session(contender));
+        let mut machine = Contender::new(AttemptConfig {
+            mode: role.mode,
+            wait_policy: role.wait_policy,
+            hint,
+            ..AttemptConfig::new(LOCK_PATH.into(), self.scenario.scheme, guid, session)
+        });
+        if role.wait_policy != WaitPolicy::Queue {
+            machine.handle(Input::Session(State::Connected { server: 0, session }));
+        }
+        machine.injected_bug = self.scenario.injected_bug;
+        machine
+    }
+
+    fn name<'n>(&self, path: &'n str) -> Name<'n> {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        self.scenario.scheme.parse(name).expect("a lock node")
+    }
+
+    fn number(&self, node: &Node) -> i32 {
+        self.name(&node.path).sequence.0
+    }
+
+    /// Checks that the lock may be granted by the state of the tree that the contender knew.
+    fn check_grant(
+        &mut self,
+        contender: usize,
+        token: Zxid,
+        context: &ReportContext<'_>,
+    ) -> Result<(), String> {
+        let token = Index::try_from(token.0).expect("a transaction of this world");
+        let Some((_, own)) = context.tree.all().find(|(_, node)| node.created == token) else {
+            return Err(format!("{contender} has a token that is nobody's"));
+        };
+        if own.owner != Some(contender) || !own.exists_at(context.now) {
+            return Err(format!("{contender} is granted the lock without its node"));
+        }
+        let Name { mode, guid, sequence, .. } = self.name(&own.path);
+        let blocks = |other: &Node| {
+            let name = self.name(&other.path);
+            name.guid != guid && [mode, name.mode].contains(&LockMode::Exclusive)
+        };
+        let mut before = context
+            .tree
+            .at(context.now)
+            .filter(|(_, it)| it.owner.is_some() && it.place < own.place);
+        if before.any(|(_, node)| blocks(node)) {
+            return Err(format!("{contender} is granted the lock before its turn"));
+        }
+        let grant = Grant { at: context.now, token, mode, number: sequence.0 };
+        let out_of_order = |other: Grant| {
+            [mode, other.mode].contains(&LockMode::Exclusive)
+                && (other.at < grant.at) != (other.token < grant.token)
+        };
+        let others = self.contenders.iter().enumerate().filter(|(other, _)| *other != contender);
+        if others.filter_map(|(_, other)| other.grant).any(out_of_order) {
+            return Err(format!("{contender} has a token that does not rise"));
+        }
+        self.contenders[contender].grant = Some(grant);
+        Ok(())
+    }
+
+    fn check_conversion(
+        &mut self,
+        contender: usize,
+        mode: LockMode,
+        node: &str,
+        token: Zxid,
+        context: &mut ReportContext<'_>,
+    ) -> Result<(), String> {
+        let before = self.contenders[contender].grant.expect("a grant");
+        let path = format!("{LOCK_PATH}/{node}");
+        let mut own = context.tree.owned_by(contender, context.now);
+        if !own.clone().any(|node| *node.path == *path) {
+            return Err(format!("{contender} holds the lock by a node that is not there"));
+        }
+        if mode == LockMode::Shared {
+            if Zxid(before.token.into()) != token {
+                return Err(format!("{contender} has a token that others do not reach"));
+            }
+            context.reach("is downgraded");
+        } else {
+            // Another contender may have held the lock in between.
+            if !own.any(|node| self.number(node) == before.number) {
+                return Err(format!("{contender} upgrades what it has lost"));
+            }
+            self.check_grant(contender, token, context)?;
+            context.reach("is upgraded");
+        }
+        let contending = &mut self.contenders[contender];
+        (contending.mode, contending.converting) = (mode, None);
+        Ok(())
+    }
+
+    /// Checks that no other contender holds the lock beside a writer, as the ensemble sees it.
+    fn check_exclusion(
+        &self,
+        tree: &Tree,
+        owners: &[Owner],
+        milestones: &mut Milestones,
+    ) -> Result<(), String> {
+        let holds = |(contender, contending): (usize, &ContenderState)| {
+            let (mode, number) = contending.relied_on(&owners[contender])?;
+            let mut own = tree.owned_by(contender, tree.log);
+            own.any(|node| self.number(node) == number).then_some(mode)
+        };
+        let holders: Vec<_> = self.contenders.iter().enumerate().filter_map(holds).collect();
+        if holders.len() > 1 {
+            if holders.contains(&LockMode::Exclusive) {
+                return Err("two hold the lock".to_string());
+            }
+            milestones.insert("hold together");
+        }
+        Ok(())
+    }
+
+    /// Checks that a deletion wakes one waiter, or the readers behind a writer: no herd. A
+    /// contender whose own node is gone does not count, since it waits no longer.
+    fn check_wake_ups(&self, tree: &Tree, lines: &[&Line]) -> Result<(), String> {
+        let mut waiting: Vec<(&str, LockMode)> = Vec::new();
+        for (contender, line) in lines.iter().enumerate() {
+            let own: Vec<_> =
+                tree.all().filter(|(_, node)| node.owner == Some(contender)).collect();
+            if !own.iter().any(|(_, node)| node.exists_at(tree.log)) {
+                continue;
+            }
+            let is_own = |path: &str| own.iter().any(|(_, node)| node.is(path));
+            let others = line.watches.iter().map(|watch| &*watch.path);
+            let others: Vec<_> = others.filter(|path| !is_own(path)).collect();
+            if others.len() > 1 {
+                return Err(format!("{contender} waits for two"));
+            }
+            waiting.extend(others.into_iter().map(|path| (path, self.contenders[contender].mode)));
+        }
+        for (path, _) in &waiting {
+            let count = |mode| waiting.iter().filter(|it| **it == (*path, mode)).count();
+            let is_reader = path.contains("__READ__");
+            if count(LockMode::Exclusive) > 1 || is_reader && count(LockMode::Shared) > 0 {
+                return Err("too many wait for one node".to_string());
+            }
+        }
+        Ok(())
+    }
+}
