@@ -20,6 +20,9 @@ mod growth;
 pub mod sasl;
 pub mod session;
 pub mod sync;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[doc(hidden)]
+pub mod threads;
 pub mod time;
 
 #[cfg(feature = "blocking")]

@@ -218,7 +218,6 @@ const _: () = {
     formats::<zk_recipes::machine::Presence>();
     formats::<zk_recipes::machine::QueuedNode<'static>>();
     formats::<zk_recipes::machine::Renewal>();
-    formats::<zk_recipes::machine::Requeueing<zk_recipes::machine::Contender>>();
     formats::<zk_recipes::machine::Scheme>();
     formats::<zk_recipes::machine::SemaphoreMachine>();
     formats::<zk_recipes::machine::SimpleContender>();

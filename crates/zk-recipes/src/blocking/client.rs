@@ -6,10 +6,10 @@ use core::future::poll_fn;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::thread::{self, Thread};
 use std::time::Instant;
 
 use zk_session::blocking::Client;
+use zk_session::threads::thread::{self, Thread};
 
 use crate::recipes::{Owner, Publish, SessionClient, SharedLeadership};
 

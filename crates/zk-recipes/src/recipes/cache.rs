@@ -9,10 +9,11 @@ use core::any::Any;
 use core::fmt;
 use core::sync::atomic::AtomicUsize;
 use core::task::Waker;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use zk_session::dispatch::{Attached, Input, Port};
 use zk_session::proto::path;
+use zk_session::threads::{Mutex, MutexGuard};
 use zk_session::{Chroot, End};
 
 use super::SessionClient;

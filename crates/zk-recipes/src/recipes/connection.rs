@@ -4,9 +4,10 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use zk_session::dispatch::{Attached, Attachment, Input, Port};
+use zk_session::threads::{Mutex, MutexGuard};
 use zk_session::{AnyClient, State};
 
 /// Waits until there is no connection to a quorum. The end of the session is not reported, since

@@ -2,11 +2,12 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use std::sync::{Mutex as StdMutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use zk_session::End;
 use zk_session::proto::Zxid;
+use zk_session::threads::Mutex as StdMutex;
 
 use super::call::Call;
 use super::client::{Limit, before};

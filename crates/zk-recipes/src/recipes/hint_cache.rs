@@ -1,7 +1,9 @@
 //! The hint of one contender for the next one of the same lock.
 
 use alloc::sync::Arc;
-use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
 use zk_session::State;
 

@@ -3,9 +3,10 @@
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
-use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Instant;
 
+use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 use zk_session::{End, Transaction};
 
 use super::call::Call;

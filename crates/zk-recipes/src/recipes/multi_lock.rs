@@ -9,9 +9,10 @@ use core::future::poll_fn;
 use core::iter;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
-use std::sync::{Mutex as StdMutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Instant;
 
+use zk_session::threads::Mutex as StdMutex;
 use zk_session::{Error, Transaction};
 
 use super::client::{Limit, unless};

@@ -3,8 +3,10 @@
 use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 use std::time::Instant;
+
+use zk_session::threads::{Mutex, MutexGuard};
 
 use super::SessionClient;
 use crate::error::LockError;

@@ -7,9 +7,11 @@ use core::future::poll_fn;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Poll, Waker};
-use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
+use std::sync::PoisonError;
 use std::time::Instant;
+
+use zk_session::threads::thread::{self, ThreadId};
+use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
 use super::client::{Limit, before, unless};
 use super::connection::Disconnected;

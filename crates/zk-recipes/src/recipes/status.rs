@@ -10,10 +10,11 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::panic::catch_unwind;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use zk_session::Attachment;
 use zk_session::proto::Zxid;
+use zk_session::threads::{Mutex, MutexGuard};
 
 use crate::error::{LockError, Loss};
 use crate::machine::Command;

@@ -3,14 +3,15 @@
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::pin::pin;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use core::task::{Context, Poll, Waker};
-use std::thread::{self, Thread};
 use std::time::Instant;
 
 use super::Client;
 use super::driver::Wait;
 use crate::client::HasEffects as _;
+use crate::threads::AtomicBool;
+use crate::threads::thread::{self, Thread};
 
 /// # Futures
 impl Client {
@@ -24,15 +25,17 @@ impl Client {
         let woken = Arc::new(Woken { thread: thread::current(), is_woken: AtomicBool::new(false) });
         let waker = Waker::from(woken.clone());
         loop {
+            let wakes = self.shared().wakes();
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return output;
             }
             let in_time = self.shared().wait(Wait::Reading, wake_at, |inner, _| {
-                // The collected wakers run once the session is unlocked.
-                if woken.is_woken.swap(false, Ordering::AcqRel) || inner.effects().has_wakers() {
-                    Poll::Ready(())
-                } else {
-                    Poll::Pending
+                // Wakers run once the session is unlocked: those that were just collected, and those
+                // of another thread, which this one would not notice while it reads.
+                let is_awaited = inner.effects().has_wakers() || self.shared().wakes() != wakes;
+                match woken.is_woken.swap(false, Ordering::AcqRel) || is_awaited {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
                 }
             });
             wake_at = wake_at.filter(|_| in_time.is_some());

@@ -6,10 +6,12 @@
 use alloc::collections::VecDeque;
 use core::ops::{Deref, DerefMut};
 use core::panic::AssertUnwindSafe;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::panic::catch_unwind;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use crate::dispatch::{Effects, Wakers};
+use crate::threads::{Mutex, MutexGuard};
 
 /// The capacity that is kept for effects.
 const MOST_KEPT: usize = 32;
@@ -24,11 +26,22 @@ pub(crate) trait HasEffects {
 /// Wakers run first, in the thread that unlocks. All other effects run in order, in one thread at a
 /// time: other threads leave theirs to that one.
 #[derive(Debug)]
-pub(crate) struct EffectsMutex<T>(Mutex<T>);
+pub(crate) struct EffectsMutex<T> {
+    locked: Mutex<T>,
+    /// Counts the unlocks that run wakers.
+    wakes: AtomicUsize,
+}
 
 impl<T: HasEffects> EffectsMutex<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(Mutex::new(value))
+        Self { locked: Mutex::new(value), wakes: AtomicUsize::new(0) }
+    }
+
+    /// Returns a number that changes, before the unlock, whenever wakers are about to run. So a
+    /// thread that holds the lock notices those that have not run yet.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn wakes(&self) -> usize {
+        self.wakes.load(Ordering::Acquire)
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
@@ -37,7 +50,7 @@ impl<T: HasEffects> EffectsMutex<T> {
 
     fn locked(&self) -> MutexGuard<'_, T> {
         // Nothing panics under the lock; even then the session would be consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs deferred effects until none is left. `is_running` must be set before.
@@ -97,6 +110,7 @@ impl<T: HasEffects> Drop for Guard<'_, T> {
         let effects = self.locked.effects();
         if !effects.wakers.is_empty() {
             self.woken.0 = Some(core::mem::take(&mut effects.wakers));
+            self.mutex.wakes.fetch_add(1, Ordering::Release);
         }
         if effects.has_deferred() {
             effects.is_running = true;
@@ -130,7 +144,6 @@ mod tests {
     use alloc::boxed::Box;
     use alloc::sync::Arc;
     use alloc::task::Wake;
-    use core::sync::atomic::{AtomicUsize, Ordering};
     use core::task::Waker;
 
     impl HasEffects for Effects {

@@ -8,7 +8,9 @@
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Poll, Waker};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+use crate::threads::{Mutex, MutexGuard};
 
 type Slot<V> = Mutex<Content<V>>;
 

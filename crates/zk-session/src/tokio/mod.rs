@@ -35,6 +35,10 @@ use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::dispatch::{Attached, Attachment, Token};
 use crate::error::{Error, RequestError};
 use crate::session::{End, Reply, RequestId, Session, SessionTicket, State};
+#[cfg(shuttle)]
+use shuttle::future::spawn;
+#[cfg(not(shuttle))]
+use tokio::spawn;
 
 /// A session with an ensemble, kept alive across its servers. Cloning it is cheap.
 ///
@@ -444,7 +448,7 @@ impl ClientBuilder<Client> {
         let runtime = runtime::Handle::current();
         let handle = Arc::new(Handle { shared: shared.clone(), runtime });
         let client = Client { handle, chroot: at.chroot, request_timeout };
-        tokio::spawn(Driver::new(shared.clone(), connect, max_reply));
+        spawn(Driver::new(shared.clone(), connect, max_reply));
 
         let mut states = shared.states.subscribe();
         let begun = states.wait_for(|state| has_begun(*state, resumed));

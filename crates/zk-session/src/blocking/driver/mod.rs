@@ -16,7 +16,7 @@ mod tls;
 
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
-use std::{io, thread};
+use std::io;
 
 pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
 pub(super) use self::reading::Wait;
@@ -25,6 +25,7 @@ pub(super) use self::shared::MOST_ATTEMPTS;
 pub(super) use self::shared::{Inner, Shared};
 #[cfg(feature = "blocking-tls")]
 pub(super) use self::tls::TlsConnect;
+use crate::threads::thread;
 
 /// Starts the thread of a session. It ends when the session does.
 pub(in crate::blocking) fn start(shared: Arc<Shared>) -> io::Result<()> {

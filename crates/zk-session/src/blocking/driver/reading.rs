@@ -10,15 +10,16 @@ use core::cell::OnceCell;
 use core::panic::AssertUnwindSafe;
 use core::task::{Poll, Waker};
 use core::time::Duration;
+use std::io;
 use std::panic::catch_unwind;
-use std::thread::{self, Thread};
 use std::time::Instant as StdInstant;
-use std::{io, thread_local};
 
 use super::connect::{MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::readers::Keeper;
 use super::shared::{Inner, Shared};
 use crate::client::{Guard, HasEffects as _, Inbox};
+use crate::threads::thread::{self, Thread};
+use crate::threads::{is_within, thread_local};
 use crate::time::Instant;
 
 /// How long the keeper leaves the reading to others before it checks on them.
@@ -128,7 +129,7 @@ impl Shared {
                 read_at = StdInstant::now();
             }
             // Threads that arrive need not wait: they may only make requests.
-            let others_read = others_come && read_at.elapsed() < DOZE;
+            let others_read = others_come && is_within(read_at, DOZE);
             if inner.can_read() && (!others_read || inner.readers.others > 0) {
                 inner.readers.keeper = Keeper::Reading;
                 inner = self.read(inner, timeout);

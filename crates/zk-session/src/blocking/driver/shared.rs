@@ -8,7 +8,7 @@ use core::any::Any;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
-use std::{io, thread};
+use std::io;
 
 use super::connect::{Connect, MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::connection::Connection;
@@ -19,6 +19,7 @@ use crate::connect_string::ServerAddress;
 use crate::dispatch::{Commands, Effects, Key, Token};
 use crate::sasl::BegunExchange;
 use crate::session::{Action, Session};
+use crate::threads::thread;
 use crate::time::Instant;
 
 /// The pause before writing the rest of what a connection had no room for.
@@ -99,6 +100,11 @@ impl Shared {
 
     pub(in crate::blocking) fn lock(&self) -> Guard<'_, Inner> {
         self.inner.lock()
+    }
+
+    /// Returns a number that changes whenever wakers are about to run.
+    pub(in crate::blocking) fn wakes(&self) -> usize {
+        self.inner.wakes()
     }
 
     pub(in crate::blocking) fn now(&self) -> Instant {

@@ -15,8 +15,6 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use std::io;
 
-use tokio::time::Sleep;
-
 pub use self::connect::{Connect, TcpConnect, Transport};
 use self::connection::Connection;
 use self::connector::Connector;
@@ -25,6 +23,7 @@ pub(crate) use self::shared::{Inner, RoomWaiter, Shared};
 pub(crate) use self::tls::TlsConnect;
 use crate::connect_string::ServerAddress;
 use crate::session::{Action, State};
+use crate::threads::{Sleep, sleep};
 
 /// The task behind a client. It ends when the session does.
 pub(crate) struct Driver<C: Connect> {
@@ -45,7 +44,7 @@ impl<C: Connect> Driver<C> {
             shared,
             connector: Connector::new(connect, mechanism),
             max_reply,
-            sleep: Box::pin(tokio::time::sleep(core::time::Duration::ZERO)),
+            sleep: Box::pin(sleep(core::time::Duration::ZERO)),
             pending_state: None,
             has_yielded: false,
         }

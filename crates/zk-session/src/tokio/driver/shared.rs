@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
 use core::task::{Context, Poll, Waker};
-use std::thread::{self, ThreadId};
 
 use tokio::sync::watch;
 
@@ -15,6 +14,7 @@ use crate::client::{
 use crate::dispatch::{Commands, Effects, Key};
 use crate::error::Error;
 use crate::session::{RequestId, State};
+use crate::threads::thread::{self, ThreadId};
 use crate::time::Instant;
 
 /// The state that the driver shares with the handles of its client.
