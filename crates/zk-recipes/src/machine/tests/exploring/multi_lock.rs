@@ -181,12 +181,14 @@ impl Client {
             }
             Event::Lost(loss) => self.multi.handle(multi_lock::Input::Lost(part as usize, loss)),
             Event::Suspended => {
-                if self.suspended.insert(part) && self.suspended.len() == 1 && self.is_held {
+                let is_first = self.suspended.insert(part) && self.suspended.len() == 1;
+                if is_first && self.is_held {
                     self.report(event);
                 }
             }
             Event::Resumed => {
-                if self.suspended.remove(&part) && self.suspended.is_empty() && self.is_held {
+                let was_last = self.suspended.remove(&part) && self.suspended.is_empty();
+                if was_last && self.is_held {
                     self.report(event);
                 }
             }
