@@ -201,7 +201,7 @@ impl Poller {
         loop {
             match self.frames.split(&mut self.inbox) {
                 Ok(Some(Piece::Frame(payload))) => self.session.handle_frame(self.now(), payload),
-                // Its request fails, and the rest of the frame is skipped.
+                // Its request fails: none of this program asked for pieces.
                 Ok(Some(Piece::TooLong { start, length })) => {
                     self.session.handle_oversized(self.now(), &start, length);
                 }

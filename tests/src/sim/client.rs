@@ -18,7 +18,7 @@ use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::{
-    AttemptConfig, CacheConfig, Command, Contender, LockMode, OnSession, PermitRequest, Requeueing,
+    AttemptConfig, CacheConfig, Command, Contender, LockMode, OnSession, PermitRequest, Requeuing,
     Restart, Scheme, SemaphoreMachine,
 };
 use zk_session::dispatch::{Attached, Dispatcher, Key, Token};
@@ -295,7 +295,7 @@ impl SimClient {
         AttemptConfig { lock_path, guid, .. }: AttemptConfig,
         machine: impl Restart + Send + 'static,
     ) {
-        let machine = Requeueing::new(machine, self.dispatcher.session().renews());
+        let machine = Requeuing::new(machine, self.dispatcher.session().renews());
         let log = self.log.clone();
         let attempt = Attempt::new(id, machine, lock_path, guid, log, self.bug);
         let observer = attempt.observer();

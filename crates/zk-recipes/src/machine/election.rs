@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use zk_session::proto::{Zxid, path};
 
-use super::requeueing::{Requeueing, Until};
+use super::requeuing::{Requeuing, Until};
 use super::{AttemptConfig, Contender, Event, Input, LockMode, Machine, Output, WaitPolicy};
 use crate::error::{LockError, Loss};
 
@@ -19,7 +19,7 @@ use crate::error::{LockError, Loss};
 /// It ignores the mode and the wait policy of its [`AttemptConfig`]. The GUID is that of the first
 /// attempt, and each later attempt takes the next one.
 #[derive(Clone, Debug)]
-pub struct ElectionMachine(Requeueing<Contender>);
+pub struct ElectionMachine(Requeuing<Contender>);
 
 impl Machine for ElectionMachine {
     fn handle(&mut self, input: Input) {
@@ -44,7 +44,7 @@ impl ElectionMachine {
     pub fn new(config: AttemptConfig) -> Self {
         let (mode, wait_policy) = (LockMode::Exclusive, WaitPolicy::Queue);
         let contender = Contender::new(AttemptConfig { mode, wait_policy, ..config });
-        Self(Requeueing::until(contender, Until::Released))
+        Self(Requeuing::until(contender, Until::Released))
     }
 }
 

@@ -100,7 +100,7 @@ mod parents;
 mod phase;
 mod queue;
 mod renewal;
-mod requeueing;
+mod requeuing;
 mod retry_policy;
 #[cfg(feature = "semaphore")]
 mod semaphore;
@@ -139,7 +139,7 @@ pub use self::on_session::{Command, Observer, OnSession};
 pub use self::operation::{OpId, Operation};
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
-pub use self::requeueing::{Requeueing, Restart};
+pub use self::requeuing::{Requeuing, Restart};
 #[cfg(feature = "semaphore")]
 pub use self::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]

@@ -21,7 +21,7 @@ mod ranking;
 mod reading_only;
 mod renewals;
 mod renewing;
-mod requeueing;
+mod requeuing;
 mod resolving;
 mod returning;
 mod revoking;

@@ -24,7 +24,7 @@ use super::reporter::{self, Hook, Note};
 use super::status::{Handle, Report};
 use crate::error::{LockError, RecipeError};
 use crate::machine::{
-    AccessList, AttemptConfig, LockMode, Machine, Requeueing, Restart, Scheme, WaitPolicy,
+    AccessList, AttemptConfig, LockMode, Machine, Requeuing, Restart, Scheme, WaitPolicy,
 };
 
 /// A lock path, and the options of this process's contenders.
@@ -86,16 +86,16 @@ impl<C: SessionClient> Queue<C> {
         wait_policy: WaitPolicy,
     ) -> PendingAcquire<C> {
         let contender = self.hint_cache.contender(self.config(mode, wait_policy));
-        self.start(operation, self.requeueing(contender, wait_policy), self.path.clone())
+        self.start(operation, self.requeuing(contender, wait_policy), self.path.clone())
     }
 
     /// Makes a machine that waits queue again on the next session, if there can be one.
-    pub(crate) fn requeueing<M: Restart>(
+    pub(crate) fn requeuing<M: Restart>(
         &self,
         machine: M,
         wait_policy: WaitPolicy,
-    ) -> Requeueing<M> {
-        Requeueing::new(machine, wait_policy == WaitPolicy::Queue && self.client.renews())
+    ) -> Requeuing<M> {
+        Requeuing::new(machine, wait_policy == WaitPolicy::Queue && self.client.renews())
     }
 
     /// Returns the configuration of an attempt that begins now.

@@ -93,7 +93,7 @@ impl<C: SessionClient> Semaphore<C> {
         let config = self.queue.config(LockMode::Exclusive, wait_policy);
         let machine =
             SemaphoreMachine::new(PermitRequest { config, permits, maximum: self.maximum });
-        let machine = self.queue.requeueing(machine, wait_policy);
+        let machine = self.queue.requeuing(machine, wait_policy);
         self.queue.start(operation, machine, self.queue.below("leases").into())
     }
 

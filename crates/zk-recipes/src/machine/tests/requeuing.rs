@@ -2,13 +2,13 @@
 
 use super::*;
 
-type Waiter = Harness<Requeueing<Contender>>;
+type Waiter = Harness<Requeuing<Contender>>;
 
 const NEXT: SessionId = SessionId(0x52);
 
 impl Waiter {
     fn of_client(renews: bool) -> Self {
-        Self::driving(config(), |config| Requeueing::new(Contender::new(config), renews))
+        Self::driving(config(), |config| Requeuing::new(Contender::new(config), renews))
     }
 
     fn creating() -> Self {

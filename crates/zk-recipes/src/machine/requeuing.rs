@@ -41,7 +41,7 @@ impl AttemptConfig {
 /// A lock that is held is lost with its session or its node. That ends this machine, as it ends
 /// the attempt.
 #[derive(Clone, Debug)]
-pub struct Requeueing<M> {
+pub struct Requeuing<M> {
     machine: M,
     until: Until,
     /// The first number of the parts of this attempt: requests of earlier ones have lower numbers.
@@ -81,7 +81,7 @@ enum Step {
     Done,
 }
 
-impl<M: Restart> Machine for Requeueing<M> {
+impl<M: Restart> Machine for Requeuing<M> {
     fn handle(&mut self, input: Input) {
         match input {
             _ if self.is_done() => {}
@@ -146,7 +146,7 @@ impl<M: Restart> Machine for Requeueing<M> {
     }
 }
 
-impl<M: Restart> Requeueing<M> {
+impl<M: Restart> Requeuing<M> {
     /// Makes a machine queue again until it holds the lock, if `requeues` is set.
     pub fn new(machine: M, requeues: bool) -> Self {
         Self::until(machine, if requeues { Until::Acquired } else { Until::Begun })
