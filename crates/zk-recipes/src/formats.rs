@@ -23,6 +23,7 @@ zk_session::proto::formatted_by_debug! {
     [] crate::machine::Output;
     [] crate::machine::QueuedNode<'_>;
     [] crate::machine::Renewal;
+    [M: core::fmt::Debug] crate::machine::Requeuing<M>;
     [] crate::machine::UnknownNodePolicy;
     [] crate::machine::multi_lock::Input;
     [] crate::machine::multi_lock::LockSpec;

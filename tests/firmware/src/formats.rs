@@ -218,6 +218,7 @@ const _: () = {
     formats::<zk_recipes::machine::Presence>();
     formats::<zk_recipes::machine::QueuedNode<'static>>();
     formats::<zk_recipes::machine::Renewal>();
+    formats::<zk_recipes::machine::Requeuing<zk_recipes::machine::Contender>>();
     formats::<zk_recipes::machine::Scheme>();
     formats::<zk_recipes::machine::SemaphoreMachine>();
     formats::<zk_recipes::machine::SimpleContender>();

@@ -72,6 +72,7 @@ fn a_connection_lost_between_pieces_loses_the_request() {
     assert_eq!(h.answers(), [(1, lost.clone()), (2, lost)]);
     assert_eq!(h.session.last_zxid(), Zxid::ZERO);
     h.connect();
+    h.events();
     assert!(rest(&mut h, Bytes::from_static(b"of the old connection")).is_empty());
 }
 
