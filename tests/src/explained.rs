@@ -138,7 +138,7 @@ pub async fn take_turns(server: &RealEnsemble, curator: &Runnable, folder: &Path
     proxy.end()
 }
 
-/// A process of `zk-lock` that holds a lock until it is told to release it. Killed when dropped.
+/// A `zk-lock` process that holds a lock until `release`. It is killed when this is dropped.
 struct Holder {
     child: Child,
     input: Option<ChildStdin>,

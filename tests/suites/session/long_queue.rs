@@ -109,7 +109,7 @@ impl Scene {
         println!("{:5} ahead, {what}: {most} at most, {} then", self.others.len(), self.heap);
     }
 
-    /// Answers all that the board has sent.
+    /// Answers all requests that the board has sent.
     fn answer(&mut self) {
         loop {
             let sent = self.board.dispatcher.session().output().to_vec();

@@ -437,12 +437,12 @@ impl Machines {
         owned
     }
 
-    /// Returns the tag of a machine's watch, and forgets the watch if it is lost. `None` if the
+    /// Returns the tag of a machine's watch, and forgets the watch if it is over. `None` if the
     /// machine has dropped it.
-    fn tag(&mut self, key: Key, request: RequestId, is_lost: bool) -> Option<u64> {
+    fn tag(&mut self, key: Key, request: RequestId, is_over: bool) -> Option<u64> {
         let slot = self.slots.get_mut(key.place as usize)?;
         let place = slot.watches.iter().position(|(_, id)| *id == request)?;
-        if is_lost {
+        if is_over {
             Some(slot.watches.remove(place).0)
         } else {
             slot.watches.get(place).map(|it| it.0)

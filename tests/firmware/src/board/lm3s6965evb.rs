@@ -2,13 +2,12 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+pub use super::semihosting::{exit, print, seed};
+use super::{read, write};
 use cortex_m::asm;
 use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m::peripheral::{NVIC, Peripherals, SYST};
 use cortex_m_rt::exception;
-use cortex_m_semihosting::{debug, hio, syscall};
-
-use super::{read, write};
 
 const UART0: usize = 0x4000_c000;
 const UART_DATA: usize = UART0;
@@ -129,26 +128,4 @@ pub fn can_send() -> bool {
 /// Sends a byte.
 pub fn send(byte: u8) {
     write(UART_DATA, u32::from(byte));
-}
-
-/// Prints on the console of QEMU.
-pub fn print(text: &str) {
-    if let Ok(mut console) = hio::hstdout() {
-        // There is nobody to tell if that fails.
-        let _ = console.write_all(text.as_bytes());
-    }
-}
-
-/// Returns bits that differ with each start. A real board has a generator of random numbers.
-pub fn seed() -> u64 {
-    // SAFETY: these calls take no address.
-    let (time, clock) = unsafe { (syscall!(TIME), syscall!(CLOCK)) };
-    (time as u64) << 32 | clock as u64
-}
-
-/// Ends QEMU.
-pub fn exit(is_success: bool) -> ! {
-    loop {
-        debug::exit(if is_success { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
-    }
 }

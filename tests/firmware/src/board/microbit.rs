@@ -4,12 +4,11 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+pub use super::semihosting::{exit, print, seed};
+use super::{read, write};
 use cortex_m::asm;
 use cortex_m::peripheral::NVIC;
 use cortex_m_rt as _;
-use cortex_m_semihosting::{debug, hio, syscall};
-
-use super::{read, write};
 
 const UART: usize = 0x4000_2000;
 const UART_START_RECEIVING: usize = UART;
@@ -120,26 +119,4 @@ pub fn send(byte: u8) {
     write(UART_SENT, 0u32);
     write(UART_SENT_BYTE, u32::from(byte));
     while read::<u32>(UART_SENT) == 0 {}
-}
-
-/// Prints on the console of QEMU.
-pub fn print(text: &str) {
-    if let Ok(mut console) = hio::hstdout() {
-        // There is nobody to tell if that fails.
-        let _ = console.write_all(text.as_bytes());
-    }
-}
-
-/// Returns bits that differ with each start. A real board has a generator of random numbers.
-pub fn seed() -> u64 {
-    // SAFETY: these calls take no address.
-    let (time, clock) = unsafe { (syscall!(TIME), syscall!(CLOCK)) };
-    (time as u64) << 32 | clock as u64
-}
-
-/// Ends QEMU.
-pub fn exit(is_success: bool) -> ! {
-    loop {
-        debug::exit(if is_success { debug::EXIT_SUCCESS } else { debug::EXIT_FAILURE });
-    }
 }

@@ -10,6 +10,8 @@ use core::ptr;
 #[cfg_attr(board = "node", path = "node.rs")]
 #[cfg_attr(board = "virt", path = "virt.rs")]
 mod chosen;
+#[cfg(target_arch = "arm")]
+mod semihosting;
 
 pub use chosen::{FIFO, can_send, exit, milliseconds, print, receive, seed, send, sleep, start};
 

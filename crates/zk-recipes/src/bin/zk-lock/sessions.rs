@@ -75,7 +75,7 @@ pub(crate) struct Life {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// The sessions that have not ended, whoever serves them.
+/// The sessions that have not ended, on all servers.
 #[derive(Debug, Default)]
 pub(crate) struct Living {
     pub(crate) lives: BTreeMap<i64, Life>,
