@@ -1,5 +1,6 @@
-//! Records replies of a real ZooKeeper 3.8.0 to requests that no recorded client sends: the
-//! captures `3.8.0-zkproto-...` of `zk-proto`.
+//! Records golden connections with a real ZooKeeper 3.8.0 through `zk-explain --proxy`: replies to
+//! requests that no other recorded client sends (`3.8.0-zkproto-...`), and a lock that `zk-lock`
+//! and Curator take in turns (`3.8.0-...-turns`).
 //!
 //! ```sh
 //! cargo run -p zk-testkit --example record_golden -- crates/zk-proto/tests/golden
@@ -7,11 +8,12 @@
 
 use std::error::Error;
 use std::fs;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
+
+use tempfile::TempDir;
 
 use zk_proto::{
     Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckVersionRequest, CheckWatchesRequest,
@@ -24,6 +26,8 @@ use zk_proto::{
 };
 use zk_recipes::Mutex;
 use zk_session::Client as Session;
+use zk_testkit::explained::{Proxy, take_turns};
+use zk_testkit::peers::Peer;
 use zk_testkit::real::{RealEnsemble, Settings};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -38,7 +42,6 @@ fn main() -> Result {
     record(directory, "3.8.0-zkproto-multi", &address, multis)?;
     record(directory, "3.8.0-zkproto-watches", &address, watches)?;
     record(directory, "3.8.0-zkproto-limits", &address, limits)?;
-    record(directory, "3.8.0-zkproto-null", &address, nulls)?;
     record(directory, "3.8.0-zkproto-unicode", &address, unicode)?;
     record(directory, "3.8.0-zkproto-wrong", &address, wrong)?;
     for (name, body) in [
@@ -50,6 +53,8 @@ fn main() -> Result {
         record(directory, name, &address, |client| client.raw(body.0, body.1))?;
     }
     record_lock(directory, &address)?;
+    record_turns(directory)?;
+    record_nulls(directory, server)?;
 
     let extra = "enforce.auth.enabled=true\nenforce.auth.schemes=digest\n".to_owned();
     let server = RealEnsemble::with_settings(Settings { extra, ..Settings::default() })?;
@@ -66,20 +71,10 @@ fn main() -> Result {
 /// Records our own client as it waits for a lock, holds it and releases it. The protocol guide
 /// shows this recording.
 fn record_lock(directory: &Path, address: &str) -> Result {
-    println!("3.8.0-zkproto-lock");
-    let runtime = tokio::runtime::Runtime::new()?;
-    let relay = TcpListener::bind("127.0.0.1:0")?;
-    let at = relay.local_addr()?.to_string();
-    let upstream = TcpStream::connect(address)?;
-    let recorded = thread::spawn(move || -> io::Result<_> {
-        let (client, _) = relay.accept()?;
-        let (from, to) = (client.try_clone()?, upstream.try_clone()?);
-        let sent = thread::spawn(move || note(from, to));
-        let received = note(upstream, client)?;
-        Ok((sent.join().expect("no panic")?, received))
-    });
-    runtime.block_on(async {
-        let (other, ours) = (Session::connect(address).await?, Session::connect(&at).await?);
+    let recording = Recording::start("3.8.0-zkproto-lock", address)?;
+    let through = recording.proxy.address();
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let (other, ours) = (Session::connect(address).await?, Session::connect(through).await?);
         let held = Mutex::new(&other, "/lock")?.acquire().await?;
         let lock = Mutex::new(&ours, "/lock")?;
         let waiting = tokio::spawn(async move { lock.acquire().await });
@@ -91,27 +86,29 @@ fn record_lock(directory: &Path, address: &str) -> Result {
         other.close().await;
         Result::Ok(())
     })?;
-    let (sent, received) = recorded.join().expect("no panic")?;
-    fs::write(directory.join("3.8.0-zkproto-lock.c2s"), sent)?;
-    fs::write(directory.join("3.8.0-zkproto-lock.s2c"), received)?;
+    recording.save(directory)
+}
+
+/// Records three processes that take one lock in turns. The guide draws this recording.
+fn record_turns(directory: &Path) -> Result {
+    println!("3.8.0-...-turns");
+    let (server, folder) = (RealEnsemble::start(1)?, TempDir::new()?);
+    let curator = Peer::Curator.find()?;
+    tokio::runtime::Runtime::new()?.block_on(take_turns(&server, &curator, folder.path()));
+    for (number, name) in
+        [(1, "3.8.0-zklock-turns"), (2, "3.8.0-curator5.4.0-turns"), (3, "3.8.0-zklock-turns.2")]
+    {
+        save(folder.path(), number, directory, name)?;
+    }
     Ok(())
 }
 
-/// Passes bytes on until the connection ends, and returns them.
-fn note(mut from: TcpStream, mut to: TcpStream) -> io::Result<Vec<u8>> {
-    let (mut all, mut some) = (Vec::new(), [0; 4096]);
-    loop {
-        match from.read(&mut some)? {
-            0 => break,
-            count => {
-                all.extend(&some[..count]);
-                to.write_all(&some[..count])?;
-            }
-        }
-    }
-    // The other direction may have ended already.
-    let _ = to.shutdown(Shutdown::Write);
-    Ok(all)
+/// A server keeps a connection with a watch on a null path open until the server itself ends.
+fn record_nulls(directory: &Path, server: RealEnsemble) -> Result {
+    let recording = Recording::start("3.8.0-zkproto-null", &server.address(0))?;
+    nulls(&mut Client::connect(recording.proxy.address())?)?;
+    drop(server);
+    recording.save(directory)
 }
 
 // ---- The scripts -------------------------------------------------------------------------------
@@ -388,19 +385,44 @@ fn record(
     address: &str,
     script: impl FnOnce(&mut Client) -> Result,
 ) -> Result {
-    println!("{name}");
-    let mut client = Client::connect(address)?;
-    script(&mut client)?;
-    fs::write(directory.join(format!("{name}.c2s")), client.sent)?;
-    fs::write(directory.join(format!("{name}.s2c")), client.received)?;
+    let recording = Recording::start(name, address)?;
+    script(&mut Client::connect(recording.proxy.address())?)?;
+    recording.save(directory)
+}
+
+/// One connection through `zk-explain`.
+struct Recording<'n> {
+    name: &'n str,
+    proxy: Proxy,
+    folder: TempDir,
+}
+
+impl<'n> Recording<'n> {
+    fn start(name: &'n str, address: &str) -> Result<Self> {
+        println!("{name}");
+        let folder = TempDir::new()?;
+        Ok(Self { name, proxy: Proxy::start(address, 1, folder.path()), folder })
+    }
+
+    /// Waits for the end of the connection, and saves it.
+    fn save(self, directory: &Path) -> Result {
+        self.proxy.end();
+        save(self.folder.path(), 1, directory, self.name)
+    }
+}
+
+/// Copies the files of a connection to `directory`.
+fn save(folder: &Path, connection: usize, directory: &Path, name: &str) -> Result {
+    for ending in ["c2s", "s2c", "seq"] {
+        let recorded = folder.join(format!("{connection:04}.{ending}"));
+        fs::copy(recorded, directory.join(format!("{name}.{ending}")))?;
+    }
     Ok(())
 }
 
-/// A connection that records every byte, and sends one request at a time.
+/// A connection that sends one request at a time.
 struct Client {
     stream: TcpStream,
-    sent: Vec<u8>,
-    received: Vec<u8>,
     xid: Xid,
 }
 
@@ -408,7 +430,7 @@ impl Client {
     fn connect(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        let mut client = Self { stream, sent: Vec::new(), received: Vec::new(), xid: Xid(0) };
+        let mut client = Self { stream, xid: Xid(0) };
         client.send(&ConnectRequest {
             protocol_version: 0,
             last_zxid_seen: Zxid::ZERO,
@@ -454,14 +476,13 @@ impl Client {
     }
 
     fn write(&mut self, frame: &[u8]) -> Result {
-        self.sent.extend(frame);
         Ok(self.stream.write_all(frame)?)
     }
 
     /// Receives frames up to the reply to `xid`, or to the end of the connection.
     fn receive_reply(&mut self, xid: Xid) -> Result {
-        while let Some(start) = self.receive()? {
-            let mut payload = zk_proto::Reader::new(&self.received[start..]);
+        while let Some(payload) = self.receive()? {
+            let mut payload = zk_proto::Reader::new(&payload);
             let header = ReplyHeader::decode(&mut payload)?;
             if header.xid == xid {
                 let is_bare = payload.rest().is_empty();
@@ -473,8 +494,8 @@ impl Client {
         Ok(())
     }
 
-    /// Receives one frame. Returns where its payload starts.
-    fn receive(&mut self) -> Result<Option<usize>> {
+    /// Receives one frame. Returns its payload.
+    fn receive(&mut self) -> Result<Option<Vec<u8>>> {
         let mut prefix = [0; frame::PREFIX_LEN];
         match self.stream.read_exact(&mut prefix) {
             Ok(()) => {}
@@ -483,9 +504,6 @@ impl Client {
         }
         let mut payload = vec![0; usize::try_from(u32::from_be_bytes(prefix))?];
         self.stream.read_exact(&mut payload)?;
-        self.received.extend(prefix);
-        let start = self.received.len();
-        self.received.extend(payload);
-        Ok(Some(start))
+        Ok(Some(payload))
     }
 }

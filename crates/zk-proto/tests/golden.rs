@@ -30,6 +30,21 @@ fn every_recorded_connection_is_what_its_row_says() {
     assert!(found == expected, "golden/README.md should have these rows:\n{found}");
 }
 
+#[test]
+fn every_recording_has_the_order_of_its_bytes() {
+    for capture in Capture::all() {
+        let file = captures::directory().join(format!("{}.seq", capture.name));
+        let order = std::fs::read_to_string(&file)
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let bytes = |direction| -> usize {
+            let chunks = order.lines().filter_map(|line| line.strip_prefix(direction));
+            chunks.filter_map(|chunk| chunk.split(' ').next()?.parse::<usize>().ok()).sum()
+        };
+        let lengths = [capture.to_server().len(), capture.to_client().len()];
+        assert_eq!([bytes("> "), bytes("< ")], lengths, "{}", file.display());
+    }
+}
+
 /// Counts by name, printed in the order of the names.
 #[derive(Default)]
 struct Tally(BTreeMap<String, usize>);

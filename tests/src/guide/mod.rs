@@ -30,6 +30,17 @@ const RECORDINGS: &[(&str, &str, &str)] = &[
     ("sasl", "3.8.0-java3.8.0-sasl", "DIGEST-MD5 with the Java client on 3.8.0, as recorded"),
 ];
 
+/// Pictures of several connections that were recorded in one run: their names, and the recording of
+/// each lane with the name of the lane.
+pub const RUNS: &[(&str, &[(&str, &str)])] = &[(
+    "turns",
+    &[
+        ("3.8.0-zklock-turns", "1 zk-lock"),
+        ("3.8.0-curator5.4.0-turns", "2 Curator"),
+        ("3.8.0-zklock-turns.2", "3 zk-lock"),
+    ],
+)];
+
 /// Returns the folder of the guide.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide")
@@ -57,6 +68,9 @@ pub fn generate() -> io::Result<BTreeMap<PathBuf, String>> {
         let diagram: Diagram = recorded::diagram(recording, title)?;
         files.insert(picture(name), diagram.to_svg());
     }
+    for (name, run) in RUNS {
+        files.insert(picture(name), recorded::lanes(run, "svg")?);
+    }
     for entry in fs::read_dir(folder())? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "md") {
@@ -80,7 +94,7 @@ fn renew(text: &str) -> io::Result<String> {
         let words: Vec<_> = comment.trim_start_matches("<!--").split_whitespace().collect();
         let generated = match words[..] {
             ["bytes", script, ref frames @ ..] => block(&script_frames(script)?, frames)?,
-            ["recorded", name, ref frames @ ..] => block(&recorded::frames(name)?, frames)?,
+            ["recorded", name, ref frames @ ..] => block(&recorded_frames(name)?, frames)?,
             ["table", name] => {
                 tables::table(name)?.ok_or_else(|| invalid(format!("no table {name}")))?
             }
@@ -103,6 +117,10 @@ fn script_frames(name: &str) -> io::Result<Vec<stage::Frame>> {
     let script = scripts::SCRIPTS.iter().find(|(it, _)| *it == name);
     let (_, script) = script.ok_or_else(|| invalid(format!("no script {name}")))?;
     Ok(script().1)
+}
+
+fn recorded_frames(name: &str) -> io::Result<Vec<stage::Frame>> {
+    Ok(recorded::frames(name)?.into_iter().map(|(_, frame)| frame).collect())
 }
 
 /// Returns these frames as one block.

@@ -94,7 +94,7 @@ fn plain(text: &str) -> String {
 fn seen() -> io::Result<BTreeSet<(i32, i32)>> {
     let mut seen = BTreeSet::new();
     for name in recorded::names()? {
-        for frame in recorded::frames(&name)? {
+        for (_, frame) in recorded::frames(&name)? {
             if let MessageKind::Reply(opcode) = frame.kind
                 && let Ok(header) =
                     ReplyHeader::decode(&mut Reader::new(&frame.bytes[frame::PREFIX_LEN..]))

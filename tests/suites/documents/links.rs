@@ -134,3 +134,15 @@ fn faults_are_found() {
         assert_eq!(is_missing_path(&readme, span, &[]), missing, "{span}");
     }
 }
+
+/// Packages contain what the repository has once.
+#[test]
+fn packages_share_their_licences_and_the_changelog() {
+    for name in ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+        let shared = root().join(name).canonicalize().expect("a file");
+        for package in ["zk-proto", "zk-recipes", "zk-session"] {
+            let own = root().join("crates").join(package).join(name);
+            assert_eq!(own.canonicalize().expect("a link"), shared, "{package}");
+        }
+    }
+}
