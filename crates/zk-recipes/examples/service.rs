@@ -29,8 +29,8 @@ pub(crate) async fn serve(
     let mutex = Mutex::new(&client, "/locks/printer")?;
     loop {
         let guard = mutex.acquire().await?;
-        let colour = settings.get("/settings/colour").map(|node| node.data);
-        let colour = String::from_utf8_lossy(&colour.unwrap_or_default()).into_owned();
+        let colour = settings.get("/settings/colour").map_or("black".into(), |node| node.data);
+        let colour = String::from_utf8_lossy(&colour).into_owned();
         let leads = matches!(candidate.leadership(), Leadership::Leader(_));
         tokio::select! {
             () = work(guard.fencing_token(), colour, leads) => drop(guard),

@@ -104,10 +104,12 @@ async fn a_command_that_blocks_runs_alone_and_says_who_is_before_it() {
 }
 
 /// Runs a service that never ends, until it has printed these many lines.
-async fn serve(name: &'static str, count: usize) -> Vec<String> {
+async fn serve(name: &'static str, colour: Option<&[u8]>, count: usize) -> Vec<String> {
     let ensemble = start().await;
     let client = Client::connect(&ensemble.connect_string()).await.expect("connected");
-    client.create_all("/settings/colour", b"blue", NodeKind::Persistent).await.expect("new");
+    if let Some(colour) = colour {
+        client.create_all("/settings/colour", colour, NodeKind::Persistent).await.expect("new");
+    }
     let mut command = command(name, &ensemble);
     let mut service = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let output = BufReader::new(service.stdout.take().expect("piped"));
@@ -121,9 +123,11 @@ async fn serve(name: &'static str, count: usize) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_hold_a_lock_follow_their_settings_and_know_whether_they_lead() {
     for name in ["service", "service_blocking"] {
-        let lines = serve(name, 2).await;
-        assert_eq!(lines.len(), 2, "{name}");
-        assert!(lines[1].ends_with(": prints in blue, as leader"), "{name}: {lines:?}");
+        for (set, printed) in [(Some(&b"blue"[..]), "blue"), (None, "black")] {
+            let lines = serve(name, set, 2).await;
+            let expected = format!(": prints in {printed}, as leader");
+            assert!(lines.len() == 2 && lines[1].ends_with(&expected), "{name}: {lines:?}");
+        }
     }
 }
 

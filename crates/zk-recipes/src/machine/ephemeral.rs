@@ -82,6 +82,8 @@ impl Machine for EphemeralMachine {
             Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => self.release(),
             Input::Timer | Input::LeaseEnded | Input::Settled | Input::BehindAbandoned => {}
+            #[cfg(feature = "hints")]
+            Input::Hint(_) => {}
         }
     }
 

@@ -10,7 +10,7 @@ use super::{LockMode, UnknownNodePolicy};
 /// trip. With any pattern of contention, that is at most one round trip in so many acquisitions.
 const ENOUGH: u32 = 8;
 
-/// A hint that a contender held the lock and has released it. The next contender for the same lock
+/// A hint that a contender held the lock and releases it, or has released it. The next contender for the same lock
 /// [may use it](super::AttemptConfig::hint).
 ///
 /// No contender was ahead of that one when it held the lock, and each newcomer takes a sequence
@@ -34,12 +34,21 @@ pub struct FastPathHint {
     ///
     /// Under contention, it is better to request the list in the same round trip as the creation.
     pub(super) followed: u32,
+    /// Whether its node is known to be deleted. Until then the next contender may expect nobody,
+    /// but not rely on it.
+    pub(super) is_deleted: bool,
 }
 
 impl FastPathHint {
     /// Returns whether the lock is expected to be free.
     pub(super) const fn expects_nobody(&self) -> bool {
         self.followed >= ENOUGH
+    }
+
+    /// Returns the later hint, if it is by the same contender.
+    #[cfg(feature = "hints")]
+    pub(super) fn completed_by(self, later: Self) -> Self {
+        if self.czxid == later.czxid { later } else { self }
     }
 
     /// Returns whether no contender can be ahead of a node with this number, created by this
@@ -54,7 +63,7 @@ impl FastPathHint {
             matches!((self.mode, mode), (LockMode::Exclusive, _) | (_, LockMode::Shared));
         let between = czxid.0.saturating_sub(self.czxid.0).saturating_sub(1);
         let is_next = number.0 > 0 && number.0 - 1 == self.number.0;
-        is_content && is_next && 0 <= between && between <= self.number.0 as i64
+        self.is_deleted && is_content && is_next && 0 <= between && between <= self.number.0 as i64
     }
 }
 
@@ -68,6 +77,7 @@ mod tests {
         number: SequenceNumber(6),
         czxid: Zxid(100),
         followed: 0,
+        is_deleted: true,
     };
 
     fn follows(before: FastPathHint, number: i32, czxid: i64) -> bool {
@@ -86,6 +96,15 @@ mod tests {
         for czxid in [1 << 32, i64::MAX, 100, 99, 0, i64::MIN] {
             assert!(!follows(BEFORE, 7, czxid), "{czxid}");
         }
+    }
+
+    #[test]
+    fn a_hint_holds_only_once_the_node_is_deleted() {
+        let before = FastPathHint { is_deleted: false, ..BEFORE };
+        assert!(!before.is_followed_by(LockMode::Exclusive, SequenceNumber(7), Zxid(102)));
+        assert_eq!(before.completed_by(BEFORE), BEFORE);
+        let other = FastPathHint { czxid: Zxid(99), ..BEFORE };
+        assert_eq!(before.completed_by(other), before, "of another contender");
     }
 
     #[test]

@@ -160,7 +160,9 @@ pub trait Machine: core::fmt::Debug {
 
     /// Returns a [hint](AttemptConfig::hint) for the next contender of the same lock.
     ///
-    /// `None` until the attempt is over, or if it did not hold and release the lock.
+    /// It is there from the release on, and may change until the attempt is over. Give the hint at
+    /// the end, by [`Input::Hint`], to contenders that began in between. `None` if the attempt did
+    /// not hold and release the lock.
     fn hint(&self) -> Option<FastPathHint> {
         None
     }
@@ -344,14 +346,20 @@ pub enum Input {
     /// The lease of the session [has ended](zk_session::session::Event::LeaseEnded), with or
     /// without a connection.
     ///
-    /// Repeat this input after each [`Session`](Self::Session) and before and after each command of the
-    /// caller, if the lease [has ended](zk_session::session::Session::lease_has_ended) by then.
+    /// Repeat this input after each [`Session`](Self::Session), after each [`Event::Acquired`], and
+    /// before and after each command of the caller, if the lease
+    /// [has ended](zk_session::session::Session::lease_has_ended) by then.
     LeaseEnded,
     /// All inputs that had arrived at the last [`Output::Settle`] have been given.
     Settled,
     /// This client has [abandoned](Event::Abandoned) the node that [`Event::Waiting`] named.
     /// Waiting for it is useless.
     BehindAbandoned,
+    /// The attempt that left the [hint](AttemptConfig::hint) is over: its hint at the end.
+    ///
+    /// Only needed if this attempt began before. Give it before the reply to the creation.
+    #[cfg(feature = "hints")]
+    Hint(FastPathHint),
     /// A command: change the mode of the held lock.
     ///
     /// [`Event::Converted`] or [`Event::NotConverted`] answers. Give no second one before that.

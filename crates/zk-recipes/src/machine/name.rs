@@ -411,19 +411,23 @@ pub(super) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;
-    let groups: &[usize] = if length == 36 { &[8, 4, 4, 4, 12] } else { &[length] };
-    let (mut bits, mut groups, mut left) = (0, groups.iter(), guid.as_bytes());
-    loop {
-        let (group, after) = left.split_at_checked(*groups.next()?)?;
-        for digit in group {
-            bits = bits << 4 | u128::from(char::from(*digit).to_digit(16)?);
+    let (mut bits, mut left) = (0, guid.as_bytes());
+    // 64 bits at a time are far less work than 128.
+    for (digits, has_dash) in [(8, false), (4, true), (4, true), (4, true), (12, true)] {
+        if has_dash && length == 36 {
+            left = left.strip_prefix(b"-")?;
         }
-        match after {
-            [] => return Some((Uuid::from_u128(bits), rest)),
-            [b'-', after @ ..] => left = after,
-            _ => return None,
-        }
+        let (group, after) = left.split_at_checked(digits)?;
+        bits = bits << (4 * digits) | u128::from(hexadecimal(group)?);
+        left = after;
     }
+    Some((Uuid::from_u128(bits), rest))
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    digits
+        .iter()
+        .try_fold(0, |value, digit| Some(value << 4 | u64::from(char::from(*digit).to_digit(16)?)))
 }
 
 /// The digits of a compact GUID, five bits each.

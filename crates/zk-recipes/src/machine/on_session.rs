@@ -155,7 +155,14 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
             }
             Output::SetTimer(after) => self.alarm = Some(port.now() + after),
             Output::Settle => port.settle(),
-            Output::Event(event) => self.observer.observe(event, port),
+            Output::Event(event) => {
+                let is_granted = matches!(event, Event::Acquired { .. });
+                self.observer.observe(event, port);
+                // On a slow network, the reply that grants a lock may take longer than the lease.
+                if is_granted && port.lease_has_ended() {
+                    self.machine.handle(Input::LeaseEnded);
+                }
+            }
         }
     }
 

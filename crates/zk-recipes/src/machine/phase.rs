@@ -125,7 +125,7 @@ pub(super) enum Conversion {
     /// Reads the stat of the reader's node because the outcome of the replacement is unknown.
     FindingReader(SyncedRead),
     /// Creates a writer's node beside the reader's, and lists the queue.
-    Upgrading { create: OpId, list: OpId, created: Option<Node> },
+    Upgrading { create: OpId, list: OpId, created: Option<Node>, listing: Option<Box<Listing>> },
     /// Searches for the writer's node of a failed upgrade, to delete it.
     FindingWriter { search: Creation, error: Error },
 }

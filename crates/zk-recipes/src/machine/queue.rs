@@ -66,6 +66,12 @@ pub(super) struct QueueReader {
     pub(super) guid: Uuid,
 }
 
+/// Returns why an attempt must fail because of `child`, if that is a contender of another lock.
+pub(super) fn other_lock(child: &str) -> Option<LockError> {
+    let scheme = Scheme::recognize(child)?;
+    Some(LockError::OtherLock { node: child.to_string(), scheme: scheme.into() })
+}
+
 /// The position of one contender in a list of the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum QueuePosition {
@@ -104,12 +110,15 @@ pub(super) struct Observation {
     is_exhausted: bool,
     /// The number of contenders that block us, and the last of them.
     ahead: usize,
-    nearest: Option<String>,
+    nearest: Option<Blocker>,
     /// The nodes with our GUID and mode, lowest first.
     pub(super) ours: Vec<(SequenceNumber, String)>,
     /// Whether a new contender would have to wait.
     #[cfg(feature = "try-lock")]
     pub(super) is_taken: bool,
+    /// Whether the node of a reader that upgrades is there.
+    #[cfg(feature = "conversions")]
+    pub(super) has_reader: bool,
     /// The first child that is no contender.
     pub(super) unknown_node: Option<String>,
     /// Why the attempt must fail, whatever the position is.
@@ -122,7 +131,9 @@ impl Observation {
             _ if !self.is_there => QueuePosition::Absent,
             _ if self.is_exhausted => QueuePosition::Exhausted,
             None => QueuePosition::First,
-            Some(predecessor) => QueuePosition::Behind { predecessor, ahead: self.ahead },
+            Some(Blocker { child, .. }) => {
+                QueuePosition::Behind { predecessor: child, ahead: self.ahead }
+            }
         }
     }
 }
@@ -144,33 +155,31 @@ impl QueueReader {
         children: impl Iterator<Item = &'a str>,
         seen: &mut Observation,
     ) {
-        let own_name =
-            self.scheme.parse(own).filter(|own| own.guid.is_some() && own.has_safe_sequence());
-        let own_key = own_name.map(|own| sort_key(own.child));
+        let own_key = sort_key(own);
         let (fast_parser, guid_tag) =
             (self.fast_parser(&children), self.scheme.guid_tag(self.guid));
         let before = seen.nearest.take();
-        let key = |child| self.blocker_key(child, self.scheme.parse(child));
-        let (mut ahead, mut nearest) = (seen.ahead, before.as_deref().and_then(key));
+        let mut nearest = before.as_ref().map(Blocker::key);
         for child in children {
             if let Some(fast) = fast_parser.parse(child)
-                && let Some(own) = &own_key
-                && fast.digits != own.digits
+                && fast.digits != own_key.digits
             {
                 let is_ours = || Some(fast.guid_tag) == guid_tag && self.is_ours(child);
-                if fast.digits < own.digits && self.is_blocked_by(fast.mode) && !is_ours() {
-                    ahead += 1;
+                if fast.digits < own_key.digits && self.is_blocked_by(fast.mode) && !is_ours() {
+                    seen.ahead += 1;
                     if nearest.is_none_or(|nearest: SortKey<'_>| nearest.digits <= fast.digits) {
                         nearest = nearest.max(Some(sort_key(child)));
                     }
                 }
                 continue;
             }
+            let name = self.scheme.parse(child);
             if child == own {
                 seen.is_there = true;
+                let is_ordered = |own: Name<'_>| own.guid.is_some() && own.has_safe_sequence();
+                seen.is_exhausted |= !name.is_some_and(is_ordered);
                 continue;
             }
-            let name = self.scheme.parse(child);
             match &name {
                 Some(name) => seen.is_exhausted |= !name.has_safe_sequence(),
                 None => {
@@ -178,27 +187,21 @@ impl QueueReader {
                     seen.unknown_node.get_or_insert_with(|| child.to_string());
                 }
             }
-            if let Some(own) = own_key
-                && let Some(key) = self.blocker_key(child, name)
-                && key < own
+            if let Some(key) = self.blocker_key(child, name)
+                && key < own_key
             {
-                ahead += 1;
+                seen.ahead += 1;
                 nearest = nearest.max(Some(key));
             }
         }
-        seen.is_exhausted |= own_key.is_none();
-        seen.ahead = ahead;
-        seen.nearest = nearest.map(|nearest| nearest.child.to_string());
+        seen.nearest = nearest.map(Blocker::new);
     }
 
     /// Returns why the attempt must fail because of `child`, which is no contender. `before` is the
     /// result for the children before it. A contender of another lock is reported in preference to
     /// a node of unknown purpose.
     fn refusal(&self, before: Option<LockError>, child: &str) -> Option<LockError> {
-        let of_lock = || {
-            let scheme = Scheme::recognize(child)?;
-            Some(LockError::OtherLock { node: child.to_string(), scheme: scheme.into() })
-        };
+        let of_lock = || other_lock(child);
         match (self.unknown_nodes, &before) {
             (UnknownNodePolicy::Ignore | UnknownNodePolicy::Count, _)
             | (_, Some(LockError::OtherLock { .. })) => before,
@@ -308,6 +311,23 @@ impl<'a> SortKey<'a> {
         let mut digits = [0; 16];
         digits.iter_mut().zip(suffix.bytes()).for_each(|(to, byte)| *to = byte);
         Self { digits: u128::from_be_bytes(digits), suffix, child }
+    }
+}
+
+/// A child that blocks us, and where the suffix of its [`SortKey`] begins.
+#[derive(Clone, Debug)]
+struct Blocker {
+    child: String,
+    suffix: usize,
+}
+
+impl Blocker {
+    fn new(key: SortKey<'_>) -> Self {
+        Self { child: key.child.to_string(), suffix: key.child.len() - key.suffix.len() }
+    }
+
+    fn key(&self) -> SortKey<'_> {
+        SortKey::new(self.child.get(self.suffix..).unwrap_or_default(), &self.child)
     }
 }
 

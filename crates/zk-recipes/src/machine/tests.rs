@@ -63,6 +63,7 @@ const BEFORE: FastPathHint = FastPathHint {
     number: SequenceNumber(6),
     czxid: Zxid(105),
     followed: 99,
+    is_deleted: true,
 };
 pub(super) const CONNECTED: State = State::Connected { server: 0, session: SESSION };
 /// Connected to a server without a quorum.

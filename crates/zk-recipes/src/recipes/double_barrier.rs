@@ -83,10 +83,16 @@ impl<C: SessionClient> DoubleBarrier<C> {
 methods! { DoubleBarrier:
     /// Waits until all participants have entered.
     ///
+    /// It does not continue on the next session, even if the client
+    /// [renews](zk_session::ClientBuilder::renew) its session: the others may have counted this
+    /// participant, and work already. Call it again to join them. That succeeds at once if all the
+    /// others are still present, and otherwise waits for those that have left.
+    ///
     /// # Errors
     ///
-    /// [`Lost`](crate::LockError::Lost) if our node was lost meanwhile. See
-    /// [`LockError`](crate::LockError) for others.
+    /// [`Lost`](crate::LockError::Lost) if our node was lost meanwhile, and
+    /// [`Ended`](crate::LockError::Ended) if the session has ended. A session that expires causes
+    /// either. No node is left then. See [`LockError`](crate::LockError) for others.
     enter fn enter [enter_until, enter_timeout] (&self; limit)
         -> Result<BarrierGuard<C>, RecipeError>
     {

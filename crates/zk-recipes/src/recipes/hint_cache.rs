@@ -14,7 +14,8 @@ use crate::machine::{AttemptConfig, Contender, FastPathHint, Input, Machine, Out
 pub(crate) struct HintCache(Arc<StdMutex<Option<FastPathHint>>>);
 
 impl HintCache {
-    /// Wraps a contender: it uses the previous hint, and stores its own when it is done.
+    /// Wraps a contender: it uses the previous hint, and stores its own when it is released, and
+    /// when it is done.
     pub(crate) fn contender(&self, config: AttemptConfig) -> HintingContender {
         let config = AttemptConfig { hint: *self.hint(), ..config };
         HintingContender { contender: Contender::new(config), hint_cache: self.clone() }
@@ -32,7 +33,7 @@ impl Restart for HintingContender {
     }
 }
 
-/// A contender that stores its hint when it is done.
+/// A contender that stores its hint.
 #[derive(Debug)]
 pub(crate) struct HintingContender {
     contender: Contender,
@@ -41,9 +42,16 @@ pub(crate) struct HintingContender {
 
 impl Machine for HintingContender {
     fn handle(&mut self, input: Input) {
+        if let Input::Reply { .. } = input
+            && self.contender.wants_hint()
+            && let Some(hint) = *self.hint_cache.hint()
+        {
+            self.contender.handle(Input::Hint(hint));
+        }
         self.contender.handle(input);
-        if self.contender.is_done() {
-            *self.hint_cache.hint() = self.contender.hint();
+        let hint = self.contender.hint();
+        if hint.is_some() || self.contender.is_done() {
+            *self.hint_cache.hint() = hint;
         }
     }
 

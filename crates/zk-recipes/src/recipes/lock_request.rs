@@ -17,6 +17,7 @@ pub struct LockRequest<C> {
     pub(super) queue: Queue<C>,
     /// For permits: the configured maximum of the semaphore.
     maximum: Option<u32>,
+    refuses_other_locks: bool,
     mode: Mode,
 }
 
@@ -33,13 +34,13 @@ impl<C: SessionClient> LockRequest<C> {
 
     /// Requests a number of permits of a semaphore.
     pub fn permits(semaphore: &Semaphore<C>, permits: u32) -> Self {
-        let Semaphore { queue, maximum } = semaphore.clone();
-        Self { queue, maximum, mode: Mode::Permits(permits) }
+        let Semaphore { queue, maximum, refuses_other_locks } = semaphore.clone();
+        Self { queue, maximum, refuses_other_locks, mode: Mode::Permits(permits) }
     }
 
     fn of(queue: &Queue<C>, mode: LockMode) -> Self {
         let mode = Mode::Lock { scheme: queue.scheme, mode };
-        Self { queue: queue.clone(), maximum: None, mode }
+        Self { queue: queue.clone(), maximum: None, refuses_other_locks: false, mode }
     }
 
     /// Returns a request for the same lock with another mode.
@@ -59,11 +60,12 @@ impl<C: SessionClient> LockRequest<C> {
 
     /// Enters the queue at once, before the returned value is awaited.
     pub(super) fn enter(&self, wait_policy: WaitPolicy) -> PendingAcquire<C> {
-        let (queue, maximum) = (self.queue.clone(), self.maximum);
-        match self.mode {
+        let Self { queue, maximum, refuses_other_locks, mode } = self.clone();
+        match mode {
             Mode::Lock { mode, .. } => queue.enter("acquire", mode, wait_policy),
             Mode::Permits(permits) => {
-                Semaphore { queue, maximum }.begin("acquire", permits, wait_policy)
+                let semaphore = Semaphore { queue, maximum, refuses_other_locks };
+                semaphore.begin("acquire", permits, wait_policy)
             }
         }
     }

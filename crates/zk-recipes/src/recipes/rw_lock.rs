@@ -123,6 +123,10 @@ methods! { ReadGuard:
     ///
     /// It does not wait: two readers that did would wait for each other for ever.
     ///
+    /// It fails if the session expires, even if the client
+    /// [renews](zk_session::ClientBuilder::renew) its session: the read lock is lost, and others may
+    /// have written meanwhile. Acquire the write lock on the next session, and read again.
+    ///
     /// # Errors
     ///
     /// [`LockError::NotAlone`], or why the attempt failed, with the guard. The lock is still held

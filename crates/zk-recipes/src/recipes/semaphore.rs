@@ -39,6 +39,7 @@ use crate::machine::{LockMode, PermitRequest, Scheme, SemaphoreMachine, WaitPoli
 pub struct Semaphore<C> {
     pub(super) queue: Queue<C>,
     pub(super) maximum: Option<u32>,
+    pub(super) refuses_other_locks: bool,
 }
 
 queue_methods!(Semaphore, queue);
@@ -80,7 +81,16 @@ impl<C: SessionClient> Semaphore<C> {
     ) -> Result<Self, RecipeError> {
         let mut queue = Queue::new(client, "semaphore", path, Scheme::CURATOR_MUTEX, options)?;
         queue.scheme = Scheme::CURATOR_MUTEX;
-        Ok(Self { queue, maximum: permits })
+        Ok(Self { queue, maximum: permits, refuses_other_locks: false })
+    }
+
+    /// Refuses contenders of other kinds of locks at the path of the semaphore itself:
+    /// [`LockError::OtherLock`]. They would not see each other, and a mutex could be held beside
+    /// permits. An attempt makes one request more, and creates nothing persistent beside such a
+    /// contender.
+    #[must_use]
+    pub fn refuse_other_locks(self) -> Self {
+        Self { refuses_other_locks: true, ..self }
     }
 
     /// Enters the queue at once, before the returned value is awaited.
@@ -91,8 +101,9 @@ impl<C: SessionClient> Semaphore<C> {
         wait_policy: WaitPolicy,
     ) -> PendingAcquire<C> {
         let config = self.queue.config(LockMode::Exclusive, wait_policy);
-        let machine =
-            SemaphoreMachine::new(PermitRequest { config, permits, maximum: self.maximum });
+        let mut request = PermitRequest::new(config, permits, self.maximum);
+        request.refuses_other_locks = self.refuses_other_locks;
+        let machine = SemaphoreMachine::new(request);
         let machine = self.queue.requeuing(machine, wait_policy);
         self.queue.start(operation, machine, self.queue.below("leases").into())
     }

@@ -1,17 +1,17 @@
 //! Acquiring locks, and the data that other clients can read of the owner.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use zk_recipes::session::proto::OpCode;
 use zk_recipes::{Mutex, RwLock, Semaphore};
 use zk_testkit::scripted;
+use zk_testkit::server::{Config, Ensemble};
 
-use crate::{LONG, PATH, World, ended, error_message, out, ready};
+use crate::{LIMIT, LONG, PATH, World, ended, error_message, out, ready};
 
 #[test]
 fn a_command_runs_under_the_lock_and_its_exit_code_is_passed_on() {
@@ -59,7 +59,8 @@ fn the_wait_for_a_held_lock_ends_with_the_timeout() {
         let output = world.run(&arguments);
         assert_eq!((output.status.code(), out(&output)), (Some(1), String::new()), "{how:?}");
         let message = error_message(&output);
-        assert!(message.contains(PATH) && !message.contains("server"), "{message}");
+        let expected = format!("zk-lock: the lock '{PATH}' was not acquired: it ");
+        assert!(message.starts_with(&expected) && !message.contains("server"), "{message}");
     }
     world.runtime.block_on(guard.release()).expect("held");
     for how in [&["--nonblock"][..], &["--wait", "0"]] {
@@ -163,7 +164,8 @@ fn locks_below_a_lock_path_do_not_count() {
 
 #[test]
 fn locks_of_two_kinds_at_one_path_are_refused_and_shown() {
-    let world = World::new();
+    let world =
+        World::with(Config { container_check: Duration::from_millis(100), ..Config::default() });
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
@@ -179,7 +181,8 @@ fn locks_of_two_kinds_at_one_path_are_refused_and_shown() {
         assert_eq!(output.status.code(), Some(70), "{how:?}");
         let message = error_message(&output);
         assert!(message.contains(guard.node()) && message.contains(": leave out"), "{message}");
-        assert_eq!(below(&world), [guard.node_path()], "{how:?}");
+        // A semaphore leaves an empty container, which the servers delete.
+        world.eventually("the mutex alone", |world| below(world) == [guard.node_path()]);
     }
     let semaphore = Semaphore::new(&client, PATH, 2).expect("valid");
     let permit = world.runtime.block_on(semaphore.acquire()).expect("free");
@@ -250,59 +253,94 @@ fn with_nonblock_a_lost_connection_fails_at_once() {
     }
 }
 
-/// Returns the requests that `work` makes, by operation.
-fn requests(world: &World, work: impl FnOnce()) -> BTreeMap<OpCode, u64> {
-    let count = || world.embedded.with(|ensemble| ensemble.counters().requests.clone());
+/// Returns how many requests `work` makes. Pings depend on the time that it takes.
+fn requests(world: &World, work: impl FnOnce()) -> u64 {
+    let is_counted = |(operation, _): &(&OpCode, &u64)| **operation != OpCode::PING;
+    let count = || {
+        world.embedded.with(|ensemble| {
+            let requests = &ensemble.counters().requests;
+            requests.iter().filter(is_counted).map(|(_, count)| *count).sum::<u64>()
+        })
+    };
     let before = count();
     work();
-    let mut made = count();
-    for (operation, count) in &mut made {
-        *count -= before.get(operation).copied().unwrap_or(0);
-    }
-    made.retain(|_, count| *count > 0);
-    made
+    count() - before
+}
+
+/// Returns the number of requests to acquire the lock, to watch its node, and to close the session.
+fn requests_of_run(world: &World, how: &[&str], path: &str) -> u64 {
+    requests(world, || {
+        let arguments = [&LONG[..], &["run"], how, &[path, "sh", "-c", "read line"]].concat();
+        let mut run = world.command(&arguments).stdin(Stdio::piped()).spawn().expect("it starts");
+        world.eventually("a watch", is_watched);
+        drop(run.stdin.take());
+        let done = ended(run);
+        assert_eq!((done.status.code(), error_message(&done)), (Some(1), String::new()));
+    })
+}
+
+/// Returns the same for the lock itself.
+fn requests_of_lock(world: &World, how: &[&str], path: &str) -> u64 {
+    requests(world, || {
+        let client = world.client();
+        let mutex = Mutex::new(&client, path).expect("valid");
+        let lock = RwLock::new(&client, path).expect("valid");
+        let semaphore = Semaphore::new(&client, path, 2).expect("valid");
+        // The end of the session releases the lock.
+        world.runtime.block_on(async {
+            match how {
+                [] => std::mem::forget(mutex.acquire().await.expect("free")),
+                ["-s"] => std::mem::forget(lock.read().await.expect("free")),
+                ["-x"] => std::mem::forget(lock.write().await.expect("free")),
+                _ => std::mem::forget(semaphore.acquire().await.expect("free")),
+            }
+        });
+        world.eventually("a watch", is_watched);
+        world.runtime.block_on(client.close());
+    })
+}
+
+/// A holder watches its node after a moment, and nothing else.
+fn is_watched(world: &World) -> bool {
+    let is_queue_empty =
+        |ensemble: &Ensemble| !ensemble.paths().any(|path| path.contains("/locks/_c_"));
+    world.embedded.with(|ensemble| ensemble.watches() == 1 && is_queue_empty(ensemble))
 }
 
 #[test]
 fn a_run_makes_at_most_one_request_more_than_its_lock() {
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());
-    for path in ["/a", "/b"] {
-        world.runtime.block_on(client.ensure_path(path)).expect("created");
+    let readme = include_str!("../../README.md");
+    // On a new path, on one that was not used for some minutes, and on one in use.
+    for (lock, how, expected) in [
+        ("a mutex", &[][..], [(8, 8), (8, 8), (4, 4)]),
+        ("`-s`", &["-s"], [(8, 8), (8, 8), (4, 4)]),
+        ("`-x`", &["-x"], [(8, 8), (8, 8), (4, 4)]),
+        ("`--permits`", &["--permits", "1", "--of", "2"], [(23, 22), (21, 20), (11, 10)]),
+    ] {
+        let cells = expected.map(|(run, lock)| format!("{run} ({lock})")).join(" | ");
+        let row = format!("| {lock} | {cells} |");
+        assert!(readme.contains(&row), "the README has not\n{row}");
+        let begun = Instant::now();
+        let measure = |attempt: u32| {
+            let paths = ["run", "lock"].map(|user| format!("/{lock}/{attempt}-{user}"));
+            let counts = || {
+                let of_run = requests_of_run(&world, how, &paths[0]);
+                (of_run, requests_of_lock(&world, how, &paths[1]))
+            };
+            let (new, used) = (counts(), counts());
+            // Servers delete empty containers, but not the number of permits, and so not its parent.
+            for node in ["/locks", "/leases", ""] {
+                for path in &paths {
+                    let _ = world.runtime.block_on(client.delete(&format!("{path}{node}"), None));
+                }
+            }
+            [new, counts(), used]
+        };
+        // On a busy machine, a contender may also watch its node in the queue.
+        let has_ended = |made: &[(u64, u64); 3]| *made == expected || begun.elapsed() > LIMIT;
+        let made = (0..).map(measure).find(has_ended).expect("endless");
+        assert_eq!(made, expected, "{lock}");
     }
-    // Sessions send pings. The locks use GET_CHILDREN for their queue, and also to watch their own
-    // node after a moment; other look-ups are other operations.
-    let total = |made: &BTreeMap<OpCode, u64>| {
-        let is_counted = |op: &&OpCode| !matches!(**op, OpCode::PING | OpCode::GET_CHILDREN);
-        made.iter().filter(|(op, _)| is_counted(op)).map(|(_, count)| *count).sum::<u64>()
-    };
-    let run = |how: &[&str], path: &str| {
-        requests(&world, || {
-            let done = world.run(&[&["run"], how, &[path, "true"]].concat());
-            assert_eq!((done.status.code(), error_message(&done)), (Some(0), String::new()));
-        })
-    };
-    let of_lock = requests(&world, || {
-        let client = world.client();
-        let mutex = Mutex::new(&client, "/a").expect("valid");
-        let guard = world.runtime.block_on(mutex.acquire()).expect("free");
-        // The end of the session releases the lock.
-        std::mem::forget(guard);
-        world.runtime.block_on(client.close());
-    });
-    for how in [&[][..], &["-s"], &["-x"]] {
-        let made = run(how, "/a");
-        assert_eq!(total(&made), total(&of_lock), "{how:?} {made:?} {of_lock:?}");
-    }
-    let semaphore = || {
-        let client = world.client();
-        let semaphore = Semaphore::new(&client, "/b", 2).expect("valid");
-        let permit = world.runtime.block_on(semaphore.acquire()).expect("free");
-        std::mem::forget(permit);
-        world.runtime.block_on(client.close());
-    };
-    semaphore();
-    let of_semaphore = requests(&world, semaphore);
-    let made = run(&["--permits", "1", "--of", "2"], "/b");
-    assert_eq!(total(&made), total(&of_semaphore) + 1, "{made:?} {of_semaphore:?}");
 }

@@ -1,7 +1,7 @@
 //! The contenders at a lock path, whatever the kind of lock.
 
 use zk_recipes::session::proto::{ErrorCode, Stat, path};
-use zk_recipes::session::{Client, RequestError, Watch};
+use zk_recipes::session::{Client, RequestError};
 use zk_recipes::{LockError, Mutex, Options, QueueEntry, RwLock, Scheme, Semaphore};
 
 use crate::Failure;
@@ -137,30 +137,6 @@ pub(crate) async fn permits_held(client: &Client, path: &str) -> Result<usize, F
     let mut contents = Contents::default();
     read_semaphore(client, path, &mut contents).await?;
     Ok(contents.contenders.iter().filter(|one| one.entry.waits_for.is_none()).count())
-}
-
-/// Returns a contender of a mutex, read/write lock or election at `path`, if there is one.
-pub(crate) async fn direct_contender(
-    client: &Client,
-    path: &str,
-) -> Result<Option<String>, RequestError> {
-    Ok(direct(children(client, path).await?.unwrap_or_default()))
-}
-
-/// Returns the same, and a watch for changes if the path exists.
-pub(crate) async fn direct_contender_and_watch(
-    client: &Client,
-    path: &str,
-) -> Result<(Option<String>, Option<Watch>), RequestError> {
-    match client.get_children_and_watch(path).await {
-        Ok((children, _, watch)) => Ok((direct(children), Some(watch))),
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok((None, None)),
-        Err(error) => Err(error),
-    }
-}
-
-fn direct(children: Vec<String>) -> Option<String> {
-    children.into_iter().find(|child| Scheme::recognize(child).is_some())
 }
 
 /// Returns a contender of a semaphore at `path`, if there is one.

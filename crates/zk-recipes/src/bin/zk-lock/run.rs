@@ -18,7 +18,7 @@ use nix::unistd::{getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use zk_recipes::session::{self, Client, RequestError, State, Watch};
+use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
     Event, Held, Holding, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard,
     RecipeError, RwLock, Scheme, Semaphore, WriteGuard,
@@ -140,8 +140,7 @@ enum Guard {
     Mutex(MutexGuard),
     Read(ReadGuard),
     Write(WriteGuard),
-    /// The watch stays until the session ends: removing it would be another request.
-    Permits(PermitGuard, Option<Watch>),
+    Permits(PermitGuard),
 }
 
 impl Guard {
@@ -150,7 +149,7 @@ impl Guard {
             Self::Mutex(guard) => guard,
             Self::Read(guard) => guard,
             Self::Write(guard) => guard,
-            Self::Permits(guard, _) => guard,
+            Self::Permits(guard) => guard,
         }
     }
 }
@@ -163,7 +162,14 @@ pub(crate) async fn run(
 ) -> Result<ExitCode, Failure> {
     match acquire_and_run(settings, arguments, &mut supervisor, is_verbose).await {
         Err(failure) if is_not_acquired(&failure) => {
-            print_error(&explain(&failure));
+            match failure.downcast_ref::<RecipeError>() {
+                // It names the method of the library, which users of the command do not know.
+                Some(_) => print_error(&format_args!(
+                    "the lock '{}' was not acquired: it is taken",
+                    arguments.path
+                )),
+                None => print_error(&explain(&failure)),
+            }
             Ok(ExitCode::from(arguments.conflict_exit_code))
         }
         result => result,
@@ -484,7 +490,6 @@ impl Supervisor {
 ///
 /// The later of two contenders sees the earlier one, so looking after the acquisition is enough.
 /// Locks list their queue, and so look for all but semaphores, which are below nodes of their own.
-/// A semaphore creates nodes that stay, so it looks before, and again if anything has changed.
 async fn acquire(
     client: &Client,
     arguments: &Arguments,
@@ -500,36 +505,16 @@ async fn acquire(
         };
         Err(format!("{path} is used as another kind of lock, by '{node}'{how}").into())
     };
-    let (other, mut watch) = match arguments.permits {
-        Some(_) => contents::direct_contender_and_watch(client, path).await?,
-        None => (None, None),
-    };
-    if let Some(node) = other {
-        return refuse(&node);
-    }
-    let (mut guard, may_be_semaphore) = match acquire_with(client, arguments, waiting).await {
+    let (guard, may_be_semaphore) = match acquire_with(client, arguments, waiting).await {
         Ok(acquired) => acquired,
         Err(RecipeError { reason: LockError::OtherLock { node, .. }, .. }) => return refuse(&node),
         Err(error) if error.reason == LockError::NoMaximum => {
-            return Err(format!("{error}: set it with --of").into());
+            return Err(format!("'{path}': {}: set it with --of", error.reason).into());
         }
         Err(error) => return Err(error.into()),
     };
-    let other = match &mut guard {
-        Guard::Permits(_, kept) => {
-            let has_changed = match &mut watch {
-                // The session delivers its event ahead of all later replies.
-                Some(watch) => {
-                    tokio::select! { biased; _ = watch => true, () = ready(()) => false }
-                }
-                None => true,
-            };
-            *kept = watch;
-            match has_changed {
-                true => contents::direct_contender(client, path).await?,
-                false => None,
-            }
-        }
+    let other = match guard {
+        Guard::Permits(_) => None,
         _ if may_be_semaphore => contents::semaphore_contender(client, path).await?,
         _ => None,
     };
@@ -557,12 +542,12 @@ async fn acquire_with(
     let path = &arguments.path;
     let at_once = arguments.tries_only();
     let guard = if let Some(permits) = arguments.permits {
-        let semaphore = Semaphore::with(client, path, arguments.of, options)?;
+        let semaphore = Semaphore::with(client, path, arguments.of, options)?.refuse_other_locks();
         let guard = match at_once {
             true => semaphore.try_acquire_many(permits).await?,
             false => semaphore.acquire_many(permits).await?,
         };
-        Guard::Permits(guard, None)
+        Guard::Permits(guard)
     } else if !arguments.shared && !arguments.exclusive {
         let mutex = Mutex::with(client, path, options)?;
         Guard::Mutex(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })

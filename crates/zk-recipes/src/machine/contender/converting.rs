@@ -13,15 +13,14 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use zk_session::proto::{
-    ErrorCode, ExistsResponse, GetChildrenResponse, MultiResponse, MultiResult, SequenceNumber,
-};
+use zk_session::proto::{ErrorCode, ExistsResponse, MultiResponse, MultiResult, SequenceNumber};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::super::creation::{Creation, Owner, Progress, created_node, submit_create};
+use super::super::listing::{Listing, each};
 use super::super::phase::{Conversion, Node, Phase};
-use super::super::queue::{LAST_SAFE_SEQUENCE, Observation, QueuePosition, QueueReader};
+use super::super::queue::{LAST_SAFE_SEQUENCE, QueuePosition, QueueReader};
 use super::super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::super::synced_read::{Synced, SyncedRead};
 use super::super::{Event, LockMode, OpId, Operation};
@@ -78,8 +77,8 @@ impl Contender {
                 }
             }
             Some(Conversion::Upgrading { list, created, .. }) if *list == op => {
-                match (created.take(), result) {
-                    (Some(writer), result) => self.upgraded(writer, result),
+                match (created, result) {
+                    (Some(_), result) => self.upgraded(result),
                     // Answered before the creation, so it was refused before it was sent.
                     (None, Err(error)) => self.find_writer(error),
                     (None, Ok(_)) => {}
@@ -213,40 +212,47 @@ impl Contender {
     fn upgrade(&mut self) {
         let (config, outputs) = (&self.config, &mut self.outputs);
         let create = submit_create(LockMode::Exclusive, None, config, outputs);
-        let list = self.outputs.submit(Operation::list(self.config.lock_path.clone()));
-        self.set_conversion(Conversion::Upgrading { create, list, created: None });
+        let list = self.list();
+        self.set_conversion(Conversion::Upgrading { create, list, created: None, listing: None });
     }
 
-    fn upgraded(&mut self, writer: Node, result: Result<Reply, Error>) {
+    fn upgraded(&mut self, result: Result<Reply, Error>) {
+        let queue_reader = QueueReader { mode: LockMode::Exclusive, ..self.queue_reader() };
+        let own = self.node.as_ref().map_or("", Node::name);
+        let Some(Conversion::Upgrading { created, listing, .. }) = self.conversion.as_deref_mut()
+        else {
+            return;
+        };
+        let Some(writer) = created else { return };
         let seen = result.and_then(|reply| {
-            let children = reply.decode::<GetChildrenResponse<'_>>()?.children;
-            let is_reader = |child: &str| self.node.as_ref().is_some_and(|it| it.name() == child);
-            let reader_is_there = children.iter().any(is_reader);
-            let reader = QueueReader { mode: LockMode::Exclusive, ..self.queue_reader() };
-            let mut seen = Observation::default();
-            reader.observe(writer.name(), children.iter(), &mut seen);
-            Ok((seen.refusal.take(), seen.position(), reader_is_there))
+            Listing::read(listing, &reply, &mut |seen, names| {
+                seen.has_reader |= each(names).any(|name| name == own);
+                queue_reader.observe(writer.name(), each(names), seen);
+            })
         });
+        let Some(seen) = seen.transpose() else { return };
+        let writer = writer.clone();
+        let seen = seen.map(|mut seen| (seen.refusal.take(), seen.has_reader, seen.position()));
         let error = match seen {
             // Another contender may have held the lock in between.
-            Ok((_, _, false)) if self.is_held() => {
+            Ok((_, false, _)) if self.is_held() => {
                 (self.conversion, self.node) = (None, None);
                 self.delete(writer.path);
                 return self.lose(Loss::NodeDeleted);
             }
             Ok((Some(error), ..)) => error,
-            Ok((None, QueuePosition::First, _)) if self.is_held() => {
+            Ok((None, _, QueuePosition::First)) if self.is_held() => {
                 self.unwatch_self();
                 if let Some(reader) = self.node.take() {
                     self.delete(reader.path);
                 }
                 return self.converted(writer, LockMode::Exclusive);
             }
-            Ok((None, QueuePosition::First | QueuePosition::Behind { .. }, _)) => {
+            Ok((None, _, QueuePosition::First | QueuePosition::Behind { .. })) => {
                 LockError::NotAlone
             }
-            Ok((None, QueuePosition::Absent, _)) => LockError::NodeVanished,
-            Ok((None, QueuePosition::Exhausted, _)) => LockError::SequenceExhausted,
+            Ok((None, _, QueuePosition::Absent)) => LockError::NodeVanished,
+            Ok((None, _, QueuePosition::Exhausted)) => LockError::SequenceExhausted,
             Err(error) => error.into(),
         };
         self.delete(writer.path);

@@ -93,10 +93,26 @@ impl Contender {
         }
         let AttemptConfig { scheme, unknown_nodes, .. } = self.config;
         let Name { mode, sequence: number, .. } = scheme.parse(node.name())?;
-        let own = FastPathHint { unknown_nodes, mode, number, czxid: node.czxid, followed: 0 };
+        let (czxid, followed, is_deleted) = (node.czxid, 0, false);
+        let own = FastPathHint { unknown_nodes, mode, number, czxid, followed, is_deleted };
         let before = before.filter(|before| self.follows(&own, before));
         let followed = before.map_or(0, |before| before.followed.saturating_add(1));
         Some(FastPathHint { followed, ..own })
+    }
+
+    /// Takes note that the contender that left our hint is gone, if our creation is still undecided.
+    #[cfg(feature = "hints")]
+    pub(super) fn hint_completed(&mut self, later: FastPathHint) {
+        if self.wants_hint() {
+            self.config.hint = self.config.hint.map(|hint| hint.completed_by(later));
+        }
+    }
+
+    /// Returns whether [`Input::Hint`](super::super::Input::Hint) could change anything.
+    #[cfg(feature = "hints")]
+    pub(crate) fn wants_hint(&self) -> bool {
+        let is_open = |hint: FastPathHint| !hint.is_deleted;
+        matches!(self.phase, Phase::Creating { .. }) && self.config.hint.is_some_and(is_open)
     }
 
     fn follows(&self, own: &FastPathHint, before: &FastPathHint) -> bool {
@@ -107,7 +123,7 @@ impl Contender {
         match self.injected_bug {
             Some(InjectedBug::HintForAnyNumber) => return true,
             Some(InjectedBug::HintForEver) => return own.number.0 == before.number.0 + 1,
-            Some(InjectedBug::ShortcutAmongReaders) | None => {}
+            Some(InjectedBug::ShortcutAmongReaders | InjectedBug::LostPiecesKept) | None => {}
         }
         // An unknown node that counts may stand anywhere, however late it was created.
         before.unknown_nodes == own.unknown_nodes

@@ -81,6 +81,7 @@ pub(super) enum InjectedBug {
     ShortcutAmongReaders,
     HintForAnyNumber,
     HintForEver,
+    LostPiecesKept,
 }
 
 impl Machine for Contender {
@@ -104,6 +105,8 @@ impl Machine for Contender {
             Input::Convert(mode) => self.convert(mode),
             Input::Settled => self.settled(),
             Input::BehindAbandoned => self.behind_abandoned(),
+            #[cfg(feature = "hints")]
+            Input::Hint(hint) => self.hint_completed(hint),
             Input::Leave | Input::Release => self.release(),
         }
     }
@@ -122,7 +125,9 @@ impl Machine for Contender {
     }
 
     fn hint(&self) -> Option<FastPathHint> {
-        self.config.hint.filter(|_| self.is_done() && self.leaves_hint && self.node.is_some())
+        let is_over = matches!(self.phase, Phase::Leaving | Phase::Done);
+        let hint = self.config.hint.filter(|_| is_over && self.leaves_hint && self.node.is_some());
+        hint.map(|hint| FastPathHint { is_deleted: self.is_done(), ..hint })
     }
 }
 

@@ -19,6 +19,13 @@ impl Contender {
     pub(super) fn decide(&mut self) {
         self.unwatch_predecessor();
         let list = self.list();
+        #[cfg(test)]
+        if let Phase::Deciding { list: before, .. } = &mut self.phase
+            && self.injected_bug == Some(InjectedBug::LostPiecesKept)
+        {
+            *before = list;
+            return;
+        }
         self.phase = Phase::Deciding { list, listing: None };
     }
 

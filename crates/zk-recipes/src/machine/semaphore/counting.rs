@@ -6,6 +6,7 @@ use zk_session::Error;
 use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse, path};
 use zk_session::session::Reply;
 
+use super::super::queue::other_lock;
 use super::super::retry_policy::RetryPolicy;
 use super::super::{Event, Operation};
 use super::requests::Step;
@@ -100,17 +101,20 @@ impl SemaphoreMachine {
     fn not_looked(&mut self, error: Error) {
         let look = self.own.maximum.take();
         self.unwatch(look);
-        match self.request.maximum {
+        match self.step {
             _ if error != Error::Server(ErrorCode::NO_NODE) => self.look_again(error),
-            None => self.fail(LockError::NoMaximum),
             // No semaphore means no permits taken.
-            Some(_) if matches!(self.step, Step::Looking) => self.enter(),
-            Some(maximum) => {
-                let acl = self.request.config.parent_acl.clone();
-                let create = Operation::create_maximum(self.maximum_path(), maximum, acl);
-                self.own.create_maximum = Some(self.outputs.submit(create));
-            }
+            Step::Looking if self.request.maximum.is_some() => self.enter(),
+            _ if !self.has_path_alone() => self.list_others(),
+            _ => self.create_maximum(),
         }
+    }
+
+    fn create_maximum(&mut self) {
+        let Some(maximum) = self.request.maximum else { return self.fail(LockError::NoMaximum) };
+        let acl = self.request.config.parent_acl.clone();
+        let create = Operation::create_maximum(self.maximum_path(), maximum, acl);
+        self.own.create_maximum = Some(self.outputs.submit(create));
     }
 
     pub(super) fn maximum_created(&mut self, result: Result<Reply, Error>) {
@@ -128,6 +132,42 @@ impl SemaphoreMachine {
         }
     }
 
+    // ---- Other locks at the path ---------------------------------------------------------------
+
+    pub(super) const fn has_path_alone(&self) -> bool {
+        !self.request.refuses_other_locks || self.own.others.seen.is_some()
+    }
+
+    fn list_others(&mut self) {
+        if self.own.others.op.is_none() {
+            let list = Operation::list(self.request.config.lock_path.clone());
+            self.own.others.op = Some(self.outputs.submit(list));
+        }
+    }
+
+    pub(super) fn others_listed(&mut self, result: Result<Reply, Error>) {
+        let refusal = result.and_then(|reply| {
+            let GetChildrenResponse { children } = reply.decode()?;
+            Ok(children.iter().find_map(other_lock))
+        });
+        match refusal {
+            Ok(None) | Err(Error::Server(ErrorCode::NO_NODE)) => self.own.others.seen = Some(()),
+            Ok(Some(error)) => return self.fail(error),
+            Err(error) => {
+                self.own.others.take();
+                return match RetryPolicy::of(&error) {
+                    RetryPolicy::Now => self.list_others(),
+                    RetryPolicy::Later => self.set_timer(),
+                    RetryPolicy::Never => self.fail(error.into()),
+                };
+            }
+        }
+        match self.own.has_no_maximum() {
+            true => self.create_maximum(),
+            false => self.go_on_if_there_is_room(),
+        }
+    }
+
     // ---- Comparing the two ---------------------------------------------------------------------
 
     /// Proceeds if both counts are known and leave room. Both watches are set, so both counts were
@@ -142,16 +182,21 @@ impl SemaphoreMachine {
             // While no server answers, our permit nodes may be gone.
             Step::Waiting if taken <= maximum && self.is_suspended() => {}
             // Our own permit nodes are included in `taken`.
+            Step::Waiting if taken <= maximum && !self.has_path_alone() => self.list_others(),
             Step::Waiting if taken <= maximum => self.granted(),
-            Step::Looking | Step::Waiting => match self.request.config.wait_policy.refusal() {
-                Some(error) => self.fail(error),
-                None if core::mem::replace(&mut self.own.has_waited, true) => {}
-                None => {
-                    let behind = path::name(&self.permits_path()).to_string();
-                    let ahead = taken.saturating_sub(maximum);
-                    self.outputs.report(Event::Waiting { behind, ahead });
+            Step::Looking | Step::Waiting => {
+                // Another lock may come meanwhile.
+                self.own.others.take();
+                match self.request.config.wait_policy.refusal() {
+                    Some(error) => self.fail(error),
+                    None if core::mem::replace(&mut self.own.has_waited, true) => {}
+                    None => {
+                        let behind = path::name(&self.permits_path()).to_string();
+                        let ahead = taken.saturating_sub(maximum);
+                        self.outputs.report(Event::Waiting { behind, ahead });
+                    }
                 }
-            },
+            }
             _ => {}
         }
     }

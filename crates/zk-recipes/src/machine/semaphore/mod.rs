@@ -60,12 +60,16 @@ pub struct PermitRequest {
     /// If the semaphore does not exist, it is created with this number. If it exists, the number
     /// must match. `None` accepts any existing semaphore, and fails if there is none.
     pub maximum: Option<u32>,
+    /// Whether to list the lock path itself: before the semaphore is created, or else before its
+    /// permits are granted. A contender of another kind of lock there fails the attempt with
+    /// [`LockError::OtherLock`].
+    pub refuses_other_locks: bool,
 }
 
 impl PermitRequest {
     /// Makes a request for this number of permits, of a semaphore with `maximum`.
     pub const fn new(config: AttemptConfig, permits: u32, maximum: Option<u32>) -> Self {
-        Self { config, permits, maximum }
+        Self { config, permits, maximum, refuses_other_locks: false }
     }
 
     /// The most permits that one attempt can acquire.
@@ -101,10 +105,11 @@ impl PermitRequest {
     /// Returns whether to read the maximum before creating the permit nodes.
     ///
     /// For a large request, the transaction may exceed the size limit of requests. Its failure
-    /// would not say that the semaphore has too few permits.
+    /// would not say that the semaphore has too few permits. A request that refuses other locks
+    /// must not create anything that stays before it has looked for them.
     const fn asks_first(&self) -> bool {
         const FEW: u32 = 100;
-        self.permits > FEW
+        self.permits > FEW || self.refuses_other_locks
     }
 }
 
@@ -162,6 +167,8 @@ impl Machine for SemaphoreMachine {
             Input::Session(state) => self.session_changed(state),
             Input::Settled => self.notify_parts(|| Input::Settled),
             Input::BehindAbandoned => self.notify_parts(|| Input::BehindAbandoned),
+            #[cfg(feature = "hints")]
+            Input::Hint(_) => {}
             Input::LeaseEnded => {
                 self.notify_parts(|| Input::LeaseEnded);
                 if self.is_releasing {

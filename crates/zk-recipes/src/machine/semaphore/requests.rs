@@ -59,6 +59,8 @@ pub(super) struct RequestState {
     /// The number of permits that the semaphore has.
     pub(super) maximum: Watched<u32>,
     pub(super) create_maximum: Option<OpId>,
+    /// The list of the lock path. Seen if it had no contender of another lock. It sets no watch.
+    pub(super) others: Watched<()>,
     /// Whether the semaphore had the expected number of permits. It may be changed later.
     pub(super) agreed: bool,
     /// Whether the caller knows that permits are missing.
@@ -73,10 +75,18 @@ impl Default for RequestState {
             taken: Watched::NOTHING,
             maximum: Watched::NOTHING,
             create_maximum: None,
+            others: Watched::NOTHING,
             agreed: false,
             has_waited: false,
             token: Zxid::ZERO,
         }
+    }
+}
+
+impl RequestState {
+    /// Returns whether the maximum is neither known nor asked for.
+    pub(super) const fn has_no_maximum(&self) -> bool {
+        self.maximum.op.is_none() && self.create_maximum.is_none()
     }
 }
 
@@ -105,6 +115,9 @@ impl SemaphoreMachine {
         if self.own.maximum.is(op) {
             return self.looked(result);
         }
+        if self.own.others.is(op) {
+            return self.others_listed(result);
+        }
         if self.own.create_maximum == Some(op) {
             self.own.create_maximum = None;
             return self.maximum_created(result);
@@ -125,15 +138,19 @@ impl SemaphoreMachine {
             _ => {}
         }
         self.look_at_maximum_if_unknown();
+        if !self.has_path_alone() {
+            self.go_on_if_there_is_room();
+        }
     }
 
     pub(super) fn look_at_maximum_if_unknown(&mut self) {
-        if self.own.maximum.op.is_none() && self.own.create_maximum.is_none() {
+        if self.own.has_no_maximum() {
             self.look_at_maximum();
         }
     }
 
     pub(super) fn unwatch_own(&mut self) {
+        self.own.others.take();
         let watches = [self.own.taken.take(), self.own.maximum.take()];
         watches.into_iter().for_each(|watch| self.unwatch(watch));
     }

@@ -5,4 +5,5 @@
 mod borrowing;
 mod failing;
 mod harness;
+mod other_locks;
 mod table;

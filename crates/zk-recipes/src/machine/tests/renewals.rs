@@ -1,7 +1,9 @@
-//! Renewals of a watch on a real session, whose server answers every request.
+//! Machines on a real session, whose server answers every request: renewals of a watch, and a reply
+//! that takes longer than the lease.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -119,6 +121,53 @@ impl Connected {
         self.now = self.dispatcher.poll_timeout().expect("a ping is due some time");
         self.dispatcher.handle_timeout(self.now);
         while self.dispatcher.poll_event(self.now).is_some() {}
+    }
+}
+
+/// A machine that is granted its lock by the reply to its only request.
+#[derive(Debug)]
+struct Granted {
+    outputs: Vec<Output>,
+    lost: Arc<AtomicUsize>,
+}
+
+impl Machine for Granted {
+    fn handle(&mut self, input: Input) {
+        match input {
+            Input::Reply { .. } => {
+                let node = String::from("lock-0000000001");
+                self.outputs.push(Output::Event(Event::Acquired { node, token: Zxid(1) }));
+            }
+            Input::LeaseEnded => {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop()
+    }
+
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_lock_granted_by_a_reply_that_took_longer_than_the_lease_is_lost_at_once() {
+    for (latency, losses) in [(5_000, 0), (5_900, 1)] {
+        let mut connected = Connected::new();
+        let lost = Arc::new(AtomicUsize::new(0));
+        let outputs = vec![Output::Submit { op: OpId(1), operation: Operation::stat(NODE) }];
+        let machine = Granted { outputs, lost: lost.clone() };
+        connected.dispatcher.attach(connected.now, Box::new(OnSession::new(machine, Nobody, 1)));
+        let session = connected.dispatcher.session_mut();
+        connected.sent.extend_from_slice(session.output());
+        session.handle_sent(connected.now, session.output().len());
+        connected.now = connected.now + Duration::from_millis(latency);
+        connected.answer();
+        assert_eq!(lost.load(Ordering::Relaxed), losses, "{latency} ms");
     }
 }
 

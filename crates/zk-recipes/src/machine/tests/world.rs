@@ -13,6 +13,8 @@
 //!   order.
 //! * Requests sent on a lost connection fail, in order, before the loss is reported. Requests that
 //!   were not sent are sent on the next connection.
+//! * A session that expires ends, or is renewed. What was asked until the machine knows of a renewal
+//!   fails without a reply, and its watches are gone.
 //! * A machine that asks to settle may receive more inputs first. It settles when the session has
 //!   no more to deliver.
 
@@ -66,11 +68,15 @@ pub(super) struct Bounds {
     /// The number of commands that owners give early.
     pub(super) early_commands: usize,
     pub(super) timers: Timers,
+    /// Whether an expired session is renewed.
+    pub(super) renews: bool,
     /// Whether servers apply transactions, and sessions receive messages, with a delay.
     ///
     /// Without delay, an input affects no other client before the machine's next request is served.
     /// A reply lost with its connection then equals one that was never sent.
     pub(super) late: bool,
+    /// Whether lists that may come in pieces do: three, cut within the first name and the last.
+    pub(super) in_pieces: bool,
     pub(super) bug: Option<Bug>,
 }
 
@@ -84,7 +90,9 @@ impl Bounds {
         refusals: 0,
         early_commands: 0,
         timers: Timers::AmongFaults,
+        renews: false,
         late: false,
+        in_pieces: false,
         bug: None,
     };
 }
@@ -317,7 +325,7 @@ impl<P: Workload> World<P> {
                 faults.extend(refusals.iter().map(|it| Action::Refuse(index, *it)));
             }
         }
-        if client.server.is_none() && !client.line.ended {
+        if client.server.is_none() && !client.line.ended && !client.line.is_renewing {
             for server in self.tree.that_know(client.line.seen) {
                 let orders = if client.line.has_several_watches() { 2 } else { 1 };
                 let resume = |reversed| Action::Resume { client: index, server, reversed };
@@ -426,11 +434,15 @@ impl<P: Workload> World<P> {
 
     fn resume(&mut self, index: usize, server: usize, reversed: bool) {
         let client = Rc::make_mut(&mut self.clients[index]);
-        if client.line.expired {
-            return client.line.end();
+        match client.line.expired {
+            true if self.bounds.renews => client.line.renew(),
+            true => client.line.end(),
+            false => {
+                client.server = Some(server);
+                let connected = self.tree.session(index);
+                client.line.resume(&self.tree, self.tree.now(server), connected, reversed);
+            }
         }
-        client.server = Some(server);
-        client.line.resume(&self.tree, self.tree.now(server), reversed);
     }
 
     // ---- The server ----------------------------------------------------------------------------
@@ -440,7 +452,8 @@ impl<P: Workload> World<P> {
         let asked = self.clients[index].line.next().clone();
         let answer =
             asked.operation.with_request(|request| self.answer(index, server, &asked, request));
-        self.client(index).line.reply(answer);
+        let is_cut = self.bounds.in_pieces && asked.operation.comes_in_pieces();
+        self.client(index).line.reply(answer, is_cut);
     }
 
     fn refuse(&mut self, index: usize, refusal: Refusal) {
@@ -461,7 +474,7 @@ impl<P: Workload> World<P> {
             asked.with_request(|request| self.tree.read(index, request, now).1)
         });
         let answer = Answer::new(result, watch, self.tree.now(server));
-        self.client(index).line.reply(answer);
+        self.client(index).line.reply(answer, false);
     }
 
     /// A server replies to a write, or a sync, after it has applied everything before it.
@@ -506,6 +519,13 @@ impl<P: Workload> World<P> {
                 Some(Bug::NamesWithoutGuid) if asked.is_behind_sync => {
                     let own = guid(index, 0).as_hyphenated().to_string();
                     result = self.tree.list(list.path, index, now, |it| !it.path.contains(&own));
+                }
+                Some(Bug::SplitNameDropped) if asked.operation.comes_in_pieces() => {
+                    let mut names = self.tree.at(now).filter(|(_, it)| it.is_in(list.path));
+                    let first = names.next().filter(|(_, it)| it.owner != Some(index));
+                    let first = first.map(|(_, node)| node.path.clone());
+                    let rest = |it: &Node| first.as_ref() != Some(&it.path);
+                    result = self.tree.list(list.path, index, now, rest);
                 }
                 Some(Bug::CountedBeforeCreated) if list.path.ends_with("/leases") => {
                     let counts = |it: &Node| it.owner == Some(index) || it.exists_at(noted);
@@ -557,21 +577,28 @@ impl<P: Workload> World<P> {
             SessionEvent::Fired(op, event, now) => {
                 (Input::Watch { op, event_type: EventType(event) }, Cause::Other, now)
             }
-            SessionEvent::Suspended | SessionEvent::Connected
+            SessionEvent::Suspended | SessionEvent::Connected(_)
                 if self.bounds.bug == Some(Bug::ReconnectUnnoticed)
                     && self.owners[index].progress == Progress::Nothing =>
             {
                 return Ok(());
             }
             SessionEvent::Suspended => (Input::Session(State::Suspended), Cause::Other, 0),
-            SessionEvent::Connected => {
-                let connected = State::Connected { server: 0, session: session(index) };
-                (Input::Session(connected), Cause::Other, 0)
+            SessionEvent::Connected(session) => {
+                (Input::Session(State::Connected { server: 0, session }), Cause::Other, 0)
             }
+            SessionEvent::Renewing => (Input::Session(State::Renewing), Cause::Other, 0),
             SessionEvent::Expired => (Input::Session(State::Ended(End::Expired)), Cause::Other, 0),
         };
         let is_end = matches!(input, Input::Session(State::Ended(_)));
+        let is_renewed = matches!(input, Input::Session(State::Renewing));
         self.perform(index, Some(input), cause, now)?;
+        if is_renewed {
+            self.client(index).line.is_renewing = false;
+            if self.owners[index].progress.is_held() {
+                return Err(format!("{index} holds a lock across sessions"));
+            }
+        }
         match is_end && !self.clients[index].machine.is_done() {
             true => Err(format!("{index} outlives its session")),
             false => Ok(()),

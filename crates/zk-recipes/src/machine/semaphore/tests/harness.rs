@@ -48,10 +48,7 @@ fn label(name: &str) -> String {
 }
 
 fn line(_: &str, operation: &Operation) -> String {
-    let short = |path: &str| {
-        let last = path::parent(path).map_or(path, |parent| &path[parent.len() + 1..]);
-        label(last)
-    };
+    let short = |path: &str| label(path::name(path));
     operation.with_request(|request| match request {
         Request::Create2(create) => {
             assert_eq!(short(&format!("{}0000000000", create.path)), "locks/own-0");
@@ -134,7 +131,7 @@ impl Harness {
     pub(super) fn of(differ: impl FnOnce(&mut PermitRequest)) -> Self {
         let guid = Uuid::from_u128(OWN);
         let config = AttemptConfig::new("/sem".into(), Scheme::CURATOR_MUTEX, guid, SESSION);
-        let mut request = PermitRequest { config, permits: 2, maximum: Some(3) };
+        let mut request = PermitRequest::new(config, 2, Some(3));
         differ(&mut request);
         Self::with_format(
             OutputFormat { line, event: event_line },

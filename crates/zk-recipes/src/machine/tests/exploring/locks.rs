@@ -4,6 +4,7 @@
 
 mod controls;
 mod queueing;
+mod requeuing;
 mod returning;
 mod sharing;
 mod trying;
@@ -96,20 +97,39 @@ impl Scenario {
         Self { bounds: Bounds { faults, ..self.bounds }, ..self }
     }
 
+    /// Servers apply transactions, and sessions receive messages, with a delay.
+    const fn late(self) -> Self {
+        Self { bounds: Bounds { late: true, timers: Timers::Always, ..self.bounds }, ..self }
+    }
+
     /// Two servers, one of which lags.
     const fn lagging(self) -> Self {
         Self { bounds: Bounds { servers: 2, ..self.bounds }, ..self }
+    }
+
+    /// Servers and sessions do all at once, and expired sessions are renewed.
+    const fn renewing(self, faults: usize) -> Self {
+        Self { bounds: Bounds { renews: true, faults, ..Bounds::CALM }, ..self }
     }
 
     const fn with_early_release(self) -> Self {
         Self { bounds: Bounds { early_commands: 1, ..self.bounds }, ..self }
     }
 
+    const fn in_pieces(self) -> Self {
+        Self { bounds: Bounds { in_pieces: true, ..self.bounds }, ..self }
+    }
+
     const fn numbers(self, numbers: Numbers) -> Self {
         Self { bounds: Bounds { numbers, ..self.bounds }, ..self }
     }
 
-    fn world(self) -> World<Lock> {
+    fn world(self) -> World<Lock<Contender>> {
+        self.world_of()
+    }
+
+    /// Returns the world with another machine around each contender.
+    fn world_of<M: Machine + Clone + From<Contender>>(self) -> World<Lock<M>> {
         let mut world = World::new(self.bounds, Lock::new(self));
         world.tree.created_before(LOCK_PATH, self.created_before);
         world

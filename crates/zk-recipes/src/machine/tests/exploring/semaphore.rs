@@ -129,8 +129,7 @@ impl Workload for PermitWorkload {
             let config = AttemptConfig::new(LOCK_PATH.into(), SCHEME, guid, session);
             let config = AttemptConfig { wait_policy, ..config };
             let maximum = Some(self.semaphore.maximum);
-            let mut machine =
-                SemaphoreMachine::new(PermitRequest { config, permits: *permits, maximum });
+            let mut machine = SemaphoreMachine::new(PermitRequest::new(config, *permits, maximum));
             if tries {
                 machine.handle(Input::Session(State::Connected { server: 0, session }));
             }

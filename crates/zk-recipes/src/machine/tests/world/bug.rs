@@ -25,6 +25,8 @@ pub(in super::super) enum Bug {
     DowngradeToTheEnd,
     /// All waiters watch the holder.
     Herd,
+    /// The reader of a list in pieces drops another contender's name where the first cut splits it.
+    SplitNameDropped,
     /// The permits of others are counted before the contender creates its own.
     CountedBeforeCreated,
     /// Only one permit node is watched: the one this many before ours.

@@ -3,6 +3,9 @@
 use super::tree::{Index, Watched};
 use super::*;
 
+/// The distance of a cut from the start of a list, and of another one from its end: within a name.
+const CUT: usize = 20;
+
 /// A request without a reply.
 #[derive(Clone)]
 pub(in super::super) struct PendingRequest {
@@ -50,12 +53,32 @@ impl Answer {
         let digest = match &result {
             Ok(reply) => {
                 let mut hasher = DefaultHasher::new();
-                (reply.opcode.0, reply.zxid.0, &reply.body[..]).hash(&mut hasher);
+                (reply.opcode.0, reply.zxid.0, reply.has_more, &reply.body[..]).hash(&mut hasher);
                 hasher.finish()
             }
             Err(error) => digest(error),
         };
         Self { result: Rc::new(result), now, watch, digest }
+    }
+
+    fn has_more(&self) -> bool {
+        self.result.as_ref().as_ref().is_ok_and(|reply| reply.has_more)
+    }
+
+    /// Cuts a list within the first name and within the last.
+    fn in_pieces(&self) -> Vec<Self> {
+        let whole = match &*self.result {
+            Ok(whole) if whole.body.len() > 2 * CUT => whole,
+            _ => return [self.clone()].into(),
+        };
+        let mut body = whole.body.clone();
+        let tail = body.split_off(body.len() - CUT);
+        let middle = body.split_off(CUT);
+        let pieces = [(body, true), (middle, true), (tail, false)];
+        let answer = |(body, has_more)| {
+            Self::new(Ok(harness::piece(whole, body, has_more)), self.watch, self.now)
+        };
+        pieces.map(answer).into()
     }
 
     fn lost(error: Error) -> Self {
@@ -82,7 +105,8 @@ pub(in super::super) enum SessionEvent {
     Reply(PendingRequest, Answer),
     Fired(OpId, i32, Index),
     Suspended,
-    Connected,
+    Connected(SessionId),
+    Renewing,
     Expired,
 }
 
@@ -101,6 +125,8 @@ pub(in super::super) struct Line {
     pub(in super::super) expired: bool,
     /// Whether the session knows that it has expired.
     pub(super) ended: bool,
+    /// Whether the session is renewed, and the machine does not know it yet.
+    pub(super) is_renewing: bool,
     pub(super) seen: Index,
     /// Requests without a reply, oldest first.
     pub(super) asked: VecDeque<PendingRequest>,
@@ -134,7 +160,7 @@ impl Line {
     }
 
     pub(in super::super) fn submit(&mut self, op: OpId, operation: Operation) {
-        if self.ended {
+        if self.ended || self.is_renewing {
             return;
         }
         let is_sync = |request: &Request<'_>| matches!(request, Request::Sync(_));
@@ -166,7 +192,8 @@ impl Line {
 
     // ---- The server ----------------------------------------------------------------------------
 
-    pub(super) fn reply(&mut self, answer: Answer) {
+    /// Sends a reply: whole, or a list in pieces.
+    pub(super) fn reply(&mut self, answer: Answer, is_cut: bool) {
         let PendingRequest { op, operation, .. } = self.next();
         if let Some(set) = answer.watch {
             // Also if the watch is no longer wanted.
@@ -175,7 +202,8 @@ impl Line {
             self.watched.insert((path, set));
         }
         self.served += 1;
-        self.wire.push_back(Message::Reply(answer));
+        let pieces = if is_cut { answer.in_pieces() } else { [answer].into() };
+        self.wire.extend(pieces.into_iter().map(Message::Reply));
     }
 
     pub(super) fn fire(&mut self, path: &Rc<str>, event: EventType, now: Index) {
@@ -191,6 +219,10 @@ impl Line {
     /// Reads the next message and queues the events that follow from it.
     pub(super) fn receive(&mut self) {
         match self.wire.pop_front().expect("a message") {
+            Message::Reply(answer) if answer.has_more() => {
+                let asked = self.asked.front().expect("a request").clone();
+                self.inbox.push_back(SessionEvent::Reply(asked, answer));
+            }
             Message::Reply(answer) => {
                 let asked = self.asked.pop_front().expect("a request");
                 self.served -= 1;
@@ -240,8 +272,8 @@ impl Line {
     }
 
     /// Connects again and sets the watches again: by class and path, or in reverse order.
-    pub(super) fn resume(&mut self, tree: &Tree, now: Index, reversed: bool) {
-        self.inbox.push_back(SessionEvent::Connected);
+    pub(super) fn resume(&mut self, tree: &Tree, now: Index, session: SessionId, reversed: bool) {
+        self.inbox.push_back(SessionEvent::Connected(session));
         let armed = self.watches.iter().filter_map(|it| Some((it.path.clone(), it.set?)));
         let mut armed: Vec<_> = armed.collect::<BTreeSet<_>>().into_iter().collect();
         if reversed {
@@ -270,6 +302,14 @@ impl Line {
         let lost = self.asked.drain(..);
         self.inbox.extend(lost.map(|asked| SessionEvent::Reply(asked, Answer::lost(ended()))));
         self.inbox.push_back(SessionEvent::Expired);
+    }
+
+    /// Puts a new session in the place of the expired one. It need not know the same transactions.
+    pub(super) fn renew(&mut self) {
+        self.watches.clear();
+        self.asked.clear();
+        (self.expired, self.is_renewing, self.seen) = (false, true, 0);
+        self.inbox.push_back(SessionEvent::Renewing);
     }
 
     /// Drops everything, since the machine is done.

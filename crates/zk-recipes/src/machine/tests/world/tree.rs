@@ -64,6 +64,8 @@ pub(in super::super) struct Node {
     /// The path that an injected bug shows to some clients instead.
     alias: Option<Rc<str>>,
     pub(in super::super) owner: Option<usize>,
+    /// That of its owner.
+    session: SessionId,
     /// The transaction that decides its position in the queue: its creation, or that of the node
     /// that it replaced.
     pub(in super::super) place: Index,
@@ -102,11 +104,13 @@ pub(in super::super) struct Tree {
     pub(in super::super) log: Index,
     /// The last transaction that each server has applied.
     servers: Vec<Index>,
+    /// How many sessions of each client have expired. Of the last clients, none has.
+    expiries: Vec<u8>,
 }
 
 impl Hash for Tree {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.nodes, self.log, &self.servers).hash(state);
+        (&self.nodes, self.log, &self.servers, &self.expiries).hash(state);
     }
 }
 
@@ -119,7 +123,8 @@ impl Tree {
         nodes: &[(&str, &[u8])],
     ) -> Self {
         let servers = alloc::vec![0; servers];
-        let mut tree = Self { numbers, bug, nodes: Vec::new(), log: 0, servers };
+        let mut tree =
+            Self { numbers, bug, nodes: Vec::new(), log: 0, servers, expiries: Vec::new() };
         for (path, data) in core::iter::once(&("/", &b""[..])).chain(nodes) {
             let data = alloc::vec![(0, (*data).into())];
             let path = (*path).into();
@@ -127,6 +132,7 @@ impl Tree {
                 path,
                 alias: None,
                 owner: None,
+                session: SessionId::NONE,
                 place: 0,
                 created: 0,
                 deleted: None,
@@ -186,6 +192,12 @@ impl Tree {
         let is_own = node.owner == Some(client);
         let by_alias = is_own == (self.bug == Some(Bug::ReadersWatchHigherWriters));
         node.alias.clone().filter(|_| by_alias).unwrap_or_else(|| node.path.clone())
+    }
+
+    /// Returns the session of a client, which differs after each expiry.
+    pub(super) fn session(&self, client: usize) -> SessionId {
+        let expiries = self.expiries.get(client).copied().unwrap_or_default();
+        SessionId(session(client).0 + (i64::from(expiries) << 8))
     }
 
     // ---- Servers -------------------------------------------------------------------------------
@@ -320,14 +332,14 @@ impl Tree {
     }
 
     fn stat(&self, node: &Node, client: usize, now: Index) -> Stat {
-        let owner = match self.bug {
-            Some(Bug::OwnerUnchecked) if node.owner.is_some() => Some(client),
-            _ => node.owner,
+        let ephemeral_owner = match self.bug {
+            Some(Bug::OwnerUnchecked) if node.owner.is_some() => self.session(client),
+            _ => node.session,
         };
         Stat {
             czxid: Zxid(node.created.into()),
             mzxid: Zxid(node.data_at(now).0.into()),
-            ephemeral_owner: owner.map_or(SessionId(0), session),
+            ephemeral_owner,
             ..Stat::default()
         }
     }
@@ -402,6 +414,7 @@ impl Tree {
             path: path.into(),
             alias: alias.map(Into::into),
             owner,
+            session: owner.map_or(SessionId::NONE, |owner| self.session(owner)),
             place: self.log,
             created: self.log,
             deleted: None,
@@ -478,6 +491,8 @@ impl Tree {
 
     /// Deletes all nodes of a session in one transaction.
     pub(super) fn expire(&mut self, client: usize) {
+        self.expiries.resize(self.expiries.len().max(client + 1), 0);
+        self.expiries[client] += 1;
         let now = self.log + 1;
         for node in &mut self.nodes {
             if node.owner == Some(client) && node.deleted.is_none() {

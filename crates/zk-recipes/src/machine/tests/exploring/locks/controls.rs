@@ -104,6 +104,22 @@ fn exhausted_numbers_are_unsafe() {
 }
 
 #[test]
+fn a_name_dropped_where_a_list_is_cut_is_unsafe() {
+    let scenario = Scenario::of(&[WRITER; 2]).in_pieces();
+    scenario.refutes(Bug::SplitNameDropped, "1 is granted the lock before its turn", 8);
+}
+
+#[test]
+fn pieces_of_a_lost_list_must_not_be_kept() {
+    // The connection breaks between two pieces. The next list begins with a count again.
+    let injected_bug = Some(InjectedBug::LostPiecesKept);
+    let scenario = Scenario { injected_bug, ..Scenario::of(&[WRITER]) }.in_pieces().faults(1);
+    let garbled = r#""_c_00000000-\0\0\0\u{1}\0\0\07_c_00000000-0000-0000-0000-00000000""#;
+    let wrong = format!("0 reports UnknownNode({garbled}) out of turn");
+    search::refute(scenario.world(), &wrong, 13);
+}
+
+#[test]
 fn a_herd_wakes_too_many() {
     Scenario::of(&[WRITER; 3]).refutes(Bug::Herd, "too many wait for one node", 10);
 }

@@ -8,6 +8,17 @@ fn three_take_turns() {
 }
 
 #[test]
+fn two_read_their_lists_in_pieces() {
+    Scenario::of(&[WRITER; 2]).in_pieces().proves(910, &[ONE, TWO, "takes over"]);
+}
+
+#[test]
+fn one_survives_a_fault_between_pieces() {
+    let milestones = [&FAULT[..], &[ONE]].concat();
+    Scenario::of(&[WRITER]).in_pieces().faults(1).lagging().proves(1_045, &milestones);
+}
+
+#[test]
 #[ignore = "half a minute; in a release build a few seconds"]
 fn two_survive_one_fault_and_one_release() {
     let milestones = [&FAULT[..], &[ONE, TWO, "takes over", "gives up"]].concat();

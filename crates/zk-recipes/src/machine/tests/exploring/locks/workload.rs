@@ -1,19 +1,22 @@
 //! A lock and its contenders: what they do, and what must hold.
 
+use core::marker::PhantomData;
+
 use super::world::{
     Cause, Index, Line, Milestones, Node, OTHER_PROGRAM, OutsideChange, Owner, OwnerAction,
     Progress, ReportContext, Timing, Tree, Workload, guid, session,
 };
 use super::*;
 
-/// A lock and its contenders.
+/// A lock and its contenders, which are machines of the type `M`.
 #[derive(Clone)]
-pub(super) struct Lock {
+pub(super) struct Lock<M> {
     scenario: Scenario,
     contenders: Vec<ContenderState>,
+    machine: PhantomData<M>,
 }
 
-impl Hash for Lock {
+impl<M> Hash for Lock<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.contenders.hash(state);
     }
@@ -67,14 +70,14 @@ impl ContenderState {
     }
 }
 
-impl Workload for Lock {
-    type Machine = Contender;
+impl<M: Machine + Clone + From<Contender>> Workload for Lock<M> {
+    type Machine = M;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
         alloc::vec![(LOCK_PATH, b"")]
     }
 
-    fn machines(&self) -> Vec<Contender> {
+    fn machines(&self) -> Vec<M> {
         (0..self.contenders.len()).map(|contender| self.machine(contender, None)).collect()
     }
 
@@ -133,7 +136,16 @@ impl Workload for Lock {
         let after = owner.after(contender, event)?;
         let has_held = owner.progress != Progress::Nothing;
         match event {
-            Event::Enqueued { .. } if context.cause == Cause::Looked => context.reach("adopts"),
+            Event::Enqueued { node, .. } => {
+                if context.cause == Cause::Looked {
+                    context.reach("adopts");
+                }
+                let ContenderState { role, attempt, .. } = self.contenders[contender];
+                let (guid, session) = (guid(contender, attempt), session(contender));
+                if !node.starts_with(&self.scenario.scheme.prefix(role.mode, guid, session)) {
+                    context.reach("queues again");
+                }
+            }
             Event::Acquired { token, .. } => {
                 self.check_grant(contender, *token, &context)?;
                 context.reach(ACQUIRES[contender]);
@@ -201,7 +213,7 @@ impl Workload for Lock {
     }
 
     /// The hint of the first attempt must be valid at once.
-    fn next(&mut self, contender: usize, done: &Contender, connected: bool) -> Option<Contender> {
+    fn next(&mut self, contender: usize, done: &M, connected: bool) -> Option<M> {
         let ContenderState { role, attempt, .. } = self.contenders[contender];
         let mode = role.returns.filter(|_| connected)?;
         let mut hint = FastPathHint { followed: u32::MAX, ..done.hint()? };
@@ -251,13 +263,13 @@ fn is_reader(node: &Node) -> bool {
     node.path.contains("__READ__")
 }
 
-impl Lock {
+impl<M: From<Contender>> Lock<M> {
     pub(super) fn new(scenario: Scenario) -> Self {
         let contenders = scenario.roles.iter().map(|role| ContenderState::new(*role, 0));
-        Self { scenario, contenders: contenders.collect() }
+        Self { scenario, contenders: contenders.collect(), machine: PhantomData }
     }
 
-    fn machine(&self, contender: usize, hint: Option<FastPathHint>) -> Contender {
+    fn machine(&self, contender: usize, hint: Option<FastPathHint>) -> M {
         let ContenderState { role, attempt, .. } = self.contenders[contender];
         let (guid, session) = (guid(contender, attempt), session(contender));
         let mut machine = Contender::new(AttemptConfig {
@@ -270,7 +282,7 @@ impl Lock {
             machine.handle(Input::Session(State::Connected { server: 0, session }));
         }
         machine.injected_bug = self.scenario.injected_bug;
-        machine
+        machine.into()
     }
 
     fn name<'n>(&self, path: &'n str) -> Name<'n> {

@@ -1,0 +1,101 @@
+//! Queueing again, after a deletion of the node or a renewal of the session.
+
+use super::*;
+
+impl From<Contender> for Requeuing<Contender> {
+    fn from(contender: Contender) -> Self {
+        Self::new(contender, true)
+    }
+}
+
+const AGAIN: [&str; 8] = [
+    ONE,
+    "queues again",
+    "resumes",
+    "loses its node",
+    "loses its session",
+    "adopts",
+    "creates again",
+    "gives up",
+];
+
+#[track_caller]
+fn proves(scenario: Scenario, states: usize, milestones: &[&'static str]) {
+    search::prove(scenario.world_of::<Requeuing<Contender>>(), states, milestones);
+}
+
+#[test]
+fn one_queues_again() {
+    proves(Scenario::of(&[WRITER]).renewing(3).with_early_release(), 5_258, &AGAIN);
+}
+
+#[test]
+fn one_queues_again_on_servers_that_lag() {
+    let scenario = Scenario::of(&[WRITER]).renewing(2).late().lagging().with_early_release();
+    proves(scenario, 15_117, &AGAIN);
+}
+
+#[test]
+#[ignore = "two minutes; in a release build some seconds"]
+fn one_queues_again_twice_on_servers_that_lag() {
+    let scenario = Scenario::of(&[WRITER]).renewing(3).late().lagging().with_early_release();
+    proves(scenario, 89_167, &AGAIN);
+}
+
+#[test]
+#[ignore = "two minutes; in a release build some seconds"]
+fn two_queue_again() {
+    let scenario = Scenario::of(&[WRITER; 2]).renewing(2).with_early_release();
+    proves(scenario, 522_607, &[&AGAIN[..], &[TWO, "takes over"]].concat());
+}
+
+/// An injected bug: it takes a renewal of its session for a lost connection, either while it holds
+/// the lock or while it does not.
+#[derive(Clone, Debug)]
+struct Unaware<const AS_HOLDER: bool> {
+    contender: Contender,
+    is_holder: bool,
+}
+
+impl<const AS_HOLDER: bool> From<Contender> for Unaware<AS_HOLDER> {
+    fn from(contender: Contender) -> Self {
+        Self { contender, is_holder: false }
+    }
+}
+
+impl<const AS_HOLDER: bool> Machine for Unaware<AS_HOLDER> {
+    fn handle(&mut self, input: Input) {
+        let is_unaware = self.is_holder == AS_HOLDER;
+        self.contender.handle(match input {
+            Input::Session(State::Renewing) if is_unaware => Input::Session(State::Suspended),
+            Input::Session(State::Renewing) => Input::Session(State::Ended(End::Expired)),
+            input => input,
+        });
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        let output = self.contender.poll_output();
+        self.is_holder |= matches!(output, Some(Output::Event(Event::Acquired { .. })));
+        output
+    }
+
+    fn is_done(&self) -> bool {
+        self.contender.is_done()
+    }
+
+    fn hint(&self) -> Option<FastPathHint> {
+        self.contender.hint()
+    }
+}
+
+#[test]
+fn a_holder_that_does_not_notice_a_renewal_holds_across_sessions() {
+    let world = Scenario::of(&[WRITER]).renewing(2).world_of::<Unaware<true>>();
+    search::refute(world, "0 holds a lock across sessions", 5);
+}
+
+#[test]
+fn a_waiter_that_does_not_notice_a_renewal_waits_for_ever() {
+    let world = Scenario::of(&[WRITER; 2]).renewing(2).world_of::<Unaware<false>>();
+    search::refute(world, "1 waits for ever", 8);
+}
