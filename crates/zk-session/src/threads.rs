@@ -23,10 +23,22 @@ pub(crate) use tokio::time::{Sleep, sleep};
 #[cfg(all(feature = "tokio", shuttle))]
 pub(crate) use self::sleeping::{Sleep, sleep};
 
+#[cfg(feature = "blocking")]
+use alloc::boxed::Box;
+#[cfg(feature = "blocking")]
+use alloc::string::ToString as _;
 #[cfg(any(feature = "blocking", shuttle))]
 use core::time::Duration;
 #[cfg(feature = "blocking")]
+use std::io;
+#[cfg(feature = "blocking")]
 use std::time::Instant;
+
+/// Starts a thread. Boxed, since each type of closure would bring the code of threads once more.
+#[cfg(feature = "blocking")]
+pub(crate) fn spawn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    thread::Builder::new().name(name.to_string()).spawn(run).map(drop)
+}
 
 /// Returns whether less time than this has passed since then.
 #[cfg(all(feature = "blocking", not(shuttle)))]

@@ -22,6 +22,9 @@ mod observed {
     #[cfg(feature = "tracing")]
     use alloc::vec::Vec;
 
+    #[cfg(feature = "tracing")]
+    use zk_proto::SessionId;
+
     use crate::client::Failure;
     use crate::connect_string::ServerAddress;
     use crate::dispatch::{Deferred, Dispatcher};
@@ -32,14 +35,22 @@ mod observed {
     pub(crate) struct Reports {
         #[cfg(feature = "tracing")]
         lines: Vec<super::log::Line>,
+        /// The session that a server has served last, or the one to resume.
+        #[cfg(feature = "tracing")]
+        session: Option<SessionId>,
         #[cfg(feature = "metrics")]
         meter: super::meter::Meter,
     }
 
     impl Reports {
         pub(crate) fn new<T>(dispatcher: &mut Dispatcher<T>) -> Self {
-            dispatcher.session_mut().record_exchanges();
-            Self::default()
+            let session = dispatcher.session_mut();
+            session.record_exchanges();
+            Self {
+                #[cfg(feature = "tracing")]
+                session: Some(session.id()).filter(|id| *id != SessionId::NONE),
+                ..Self::default()
+            }
         }
 
         /// Reports a new state.
@@ -54,7 +65,11 @@ mod observed {
             #[cfg(feature = "metrics")]
             self.meter.state(state, &server);
             #[cfg(feature = "tracing")]
-            self.lines.push(super::log::Line::State(state, server));
+            self.lines.push(super::log::Line::State { state, server, last: self.session });
+            #[cfg(feature = "tracing")]
+            if let State::Connected { session, .. } | State::ReadOnly { session, .. } = state {
+                self.session = Some(session);
+            }
         }
 
         /// Reports a server that failed.

@@ -1,6 +1,6 @@
 //! The routing of replies and events to waiting callers.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -36,7 +36,7 @@ pub(crate) struct Router {
     pub(crate) last_failure: Option<Failure>,
     /// The servers at which the last attempt failed so that no retry helps, before the session has
     /// begun.
-    lasting_failures: BTreeSet<usize>,
+    lasting_failures: Vec<usize>,
     /// Why the session was given up before it has begun.
     given_up: Option<ConnectError>,
     authenticator: Option<Authenticator>,
@@ -65,7 +65,7 @@ impl Router {
             servers: servers.into(),
             error: None,
             last_failure: None,
-            lasting_failures: BTreeSet::new(),
+            lasting_failures: Vec::new(),
             given_up: None,
             authenticator,
             watches: HashMap::new(),
@@ -247,11 +247,11 @@ impl Router {
     /// Gives up a session that has not begun if TLS or SASL fails at every server.
     fn note_failure(&mut self, server: usize, error: Option<io::Error>) {
         let Some(address) = self.servers.get(server).map(ToString::to_string) else { return };
+        self.lasting_failures.retain(|failed| *failed != server);
         let Some(lasting) = error.and_then(|error| self.lasting_failure(address, error)) else {
-            self.lasting_failures.remove(&server);
             return;
         };
-        self.lasting_failures.insert(server);
+        self.lasting_failures.push(server);
         if self.lasting_failures.len() == self.servers.len() {
             self.given_up = Some(lasting);
             self.session_mut().close();

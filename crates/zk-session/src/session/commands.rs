@@ -218,8 +218,9 @@ impl<T> Session<T> {
     ///
     /// If another watch of the path is needed, it leaves the watch there and ignores its events.
     pub(super) fn remove_all_watches(&mut self, path: &str) {
-        if !self.watches.is_watched(path) {
-            self.send_removal(path, WatcherType::ANY, Owner::Session);
+        match self.watches.is_watched(path) {
+            true => self.watches.stays(path),
+            false => self.send_removal(path, WatcherType::ANY, Owner::Session),
         }
     }
 

@@ -274,6 +274,17 @@ impl Watches {
         Class::all().any(|class| self.table.find(*class, path).is_some())
     }
 
+    /// Records that the server keeps a persistent watch of a path that has others. The last of the
+    /// persistent ones removes it, even if its own request fails.
+    pub(super) fn stays(&mut self, path: &str) {
+        for class in Class::PERSISTENT {
+            let place = self.table.find(*class, path);
+            if let Some(slot) = place.and_then(|place| self.table.get_mut(place)) {
+                slot.stays();
+            }
+        }
+    }
+
     /// Returns the requests whose watches an event fires, and drops the one-shot ones.
     pub(super) fn fire(&mut self, event: EventType, path: &str) -> Fired {
         let classes: &[Class] = match event {

@@ -294,7 +294,7 @@ impl Client {
         };
         let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
         keep(&mut inner, id);
-        inner.send(alone);
+        inner.send(alone, None);
         drop(inner);
         Ok((id, receiver))
     }

@@ -78,7 +78,7 @@ impl Drop for Watch {
         let alone = inner.router.session().pending() == 0;
         let watcher = inner.router.stop_watching(self.request);
         if watcher.is_some() {
-            inner.send(alone);
+            inner.send(alone, None);
         }
         drop(inner);
         drop(watcher);

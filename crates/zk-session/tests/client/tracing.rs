@@ -113,12 +113,49 @@ async fn connections_slow_requests_and_the_end_are_logged() {
     assert_eq!(
         reported.take(),
         " WARN connection failed server=one:2181 reason=the connection was closed\n \
-         WARN session without a connection state=Suspended\n"
+         WARN session without a connection session=0x77 state=Suspended\n"
     );
 
     let mut server = listener.accept().await;
     server.handshake().await;
     server.answer_handshake(0, SessionId::NONE).await;
     assert_eq!(client.ended().await, End::Expired);
-    assert_eq!(reported.take(), " INFO session ended end=the session has expired\n");
+    assert_eq!(reported.take(), " INFO session ended session=0x77 end=the session has expired\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_names_the_session_that_has_expired_and_the_next_one() {
+    let reported = Told::default();
+    let lines =
+        tracing_subscriber::fmt().with_writer(reported.clone()).without_time().with_ansi(false);
+    let _guard = tracing::subscriber::set_default(lines.with_target(false).finish());
+
+    let (client, server, mut listener) = connected_with(builder().renew(true), 1 << 16).await;
+    drop(server);
+    settle().await;
+    reported.take();
+    let mut server = listener.accept().await;
+    server.handshake().await;
+    server.answer_handshake(0, SessionId::NONE).await;
+    let mut server = listener.accept().await;
+    assert_eq!(server.handshake().await, SessionId::NONE);
+    server.answer_handshake(6_000, SessionId(0x78)).await;
+    settle().await;
+    assert_eq!(client.session_id(), SessionId(0x78));
+    assert_eq!(
+        reported.take(),
+        " WARN session expired; opening a new one session=0x77\n \
+         INFO session renewed server=one:2181 session=0x78 expired=0x77\n"
+    );
+
+    // A new connection of the same session is no renewal.
+    drop(server);
+    settle().await;
+    reported.take();
+    let mut server = listener.accept().await;
+    server.handshake().await;
+    server.answer_handshake(6_000, SessionId(0x78)).await;
+    settle().await;
+    assert_eq!(reported.take(), " INFO session connected server=one:2181 session=0x78\n");
+    drop(client);
 }

@@ -14,7 +14,7 @@ mod shared;
 #[cfg(feature = "blocking-tls")]
 mod tls;
 
-use alloc::string::ToString as _;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use std::io;
 
@@ -25,13 +25,12 @@ pub(super) use self::shared::MOST_ATTEMPTS;
 pub(super) use self::shared::{Inner, Shared};
 #[cfg(feature = "blocking-tls")]
 pub(super) use self::tls::TlsConnect;
-use crate::threads::thread;
+use crate::threads::spawn;
 
 /// Starts the thread of a session. It ends when the session does.
 pub(in crate::blocking) fn start(shared: Arc<Shared>) -> io::Result<()> {
     let driver = Driver { shared };
-    let run = move || driver.run();
-    thread::Builder::new().name("zookeeper".to_string()).spawn(run).map(drop)
+    spawn("zookeeper", Box::new(move || driver.run()))
 }
 
 struct Driver {

@@ -3,7 +3,7 @@
 //! The thread that reads also delivers, under the lock, which keeps the order.
 //! [`Readers`](super::readers) decides which thread reads.
 
-use alloc::string::ToString as _;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::cell::OnceCell;
@@ -19,7 +19,7 @@ use super::readers::Keeper;
 use super::shared::{Inner, Shared};
 use crate::client::{Guard, HasEffects as _, Inbox};
 use crate::threads::thread::{self, Thread};
-use crate::threads::{is_within, thread_local};
+use crate::threads::{is_within, spawn, thread_local};
 use crate::time::Instant;
 
 /// How long the keeper leaves the reading to others before it checks on them.
@@ -43,6 +43,21 @@ impl Shared {
         end: Option<StdInstant>,
         mut poll: impl FnMut(&mut Inner, &Waker) -> Poll<R>,
     ) -> Option<R> {
+        let mut output = None;
+        self.wait_for_ready(how, end, &mut |inner, waker| {
+            let polled = poll(inner, waker);
+            polled.map(|ready| output = Some(ready))
+        });
+        output
+    }
+
+    /// Compiled here, with the session, and not once for each result that a thread waits for.
+    fn wait_for_ready(
+        self: &Arc<Self>,
+        how: Wait,
+        end: Option<StdInstant>,
+        poll: &mut dyn FnMut(&mut Inner, &Waker) -> Poll<()>,
+    ) {
         let mut inner = self.lock();
         let mut waits = false;
         loop {
@@ -60,14 +75,11 @@ impl Shared {
             let reads = how == Wait::Reading && inner.can_read();
             // A reading thread is not woken.
             let waker = if reads { Waker::noop().clone() } else { current_waker() };
-            if let Poll::Ready(ready) = poll(&mut inner, &waker) {
-                inner.ensure_reader();
-                return Some(ready);
-            }
-            let left = end.map(|end| end.saturating_duration_since(StdInstant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                inner.ensure_reader();
-                return None;
+            let is_ready = poll(&mut inner, &waker).is_ready();
+            let left = end.filter(|_| !is_ready);
+            let left = left.map(|end| end.saturating_duration_since(StdInstant::now()));
+            if is_ready || left.is_some_and(|left| left.is_zero()) {
+                return inner.ensure_reader();
             }
             if !waits && how == Wait::Reading {
                 inner.readers.expect_wait();
@@ -253,7 +265,7 @@ impl Inner {
             }
         };
         // Without it, the timer is late.
-        let started = thread::Builder::new().name("zookeeper-timer".to_string()).spawn(run);
+        let started = spawn("zookeeper-timer", Box::new(run));
         self.timer_thread_due = self.timer_thread_due.filter(|_| started.is_ok());
     }
 

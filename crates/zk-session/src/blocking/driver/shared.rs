@@ -1,7 +1,6 @@
 //! The state that all threads of a session share.
 
 use alloc::boxed::Box;
-use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -19,7 +18,7 @@ use crate::connect_string::ServerAddress;
 use crate::dispatch::{Commands, Effects, Key, Token};
 use crate::sasl::BegunExchange;
 use crate::session::{Action, Session};
-use crate::threads::thread;
+use crate::threads::{spawn, thread};
 use crate::time::Instant;
 
 /// The pause before writing the rest of what a connection had no room for.
@@ -147,7 +146,7 @@ impl Shared {
         let theirs = self.clone();
         let run = move || theirs.inner.run_deferred();
         // If that fails, the keeper runs them.
-        let started = thread::Builder::new().name("zookeeper-callbacks".to_string()).spawn(run);
+        let started = spawn("zookeeper-callbacks", Box::new(run));
         inner.effects().is_running = started.is_ok();
     }
 
@@ -320,7 +319,7 @@ impl Inner {
         let (server, theirs) = (Arc::new(server), shared.clone());
         self.connecting.push(server.clone());
         let attempt = move || then(&theirs, &server, (theirs.connect)(&server, connect_timeout));
-        thread::Builder::new().name("zookeeper-connect".to_string()).spawn(attempt).map(drop)
+        spawn("zookeeper-connect", Box::new(attempt))
     }
 
     /// Cuts the connection, if any, which wakes the thread that reads from it.
@@ -379,7 +378,7 @@ impl Inner {
             }
         };
         // If that fails, the rest is sent with the next write.
-        let started = thread::Builder::new().name("zookeeper-push".to_string()).spawn(push);
+        let started = spawn("zookeeper-push", Box::new(push));
         self.is_pushing = started.is_ok();
     }
 

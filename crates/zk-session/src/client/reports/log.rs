@@ -3,7 +3,8 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use zk_proto::OpCode;
+use tracing::field::display;
+use zk_proto::{OpCode, SessionId};
 
 use crate::client::Failure;
 use crate::error::Error;
@@ -16,8 +17,13 @@ const SLOW: Duration = Duration::from_secs(1);
 /// A line of the log that is not emitted yet.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// The server is that of the state, if it has one.
-    State(State, String),
+    State {
+        state: State,
+        /// That of the state, or empty.
+        server: String,
+        /// The session before this state.
+        last: Option<SessionId>,
+    },
     Failure(Failure),
     Slow(Duration, OpCode, Option<Error>),
 }
@@ -31,21 +37,7 @@ impl Line {
 
     pub(super) fn emit(self) {
         match self {
-            Self::State(State::Connected { session, .. }, server) => {
-                tracing::info!(target: "zk_session", %server, %session, "session connected");
-            }
-            Self::State(State::ReadOnly { session, .. }, server) => tracing::warn!(
-                target: "zk_session", %server, %session, "session connected to a read-only server"
-            ),
-            Self::State(State::Renewing, _) => {
-                tracing::warn!(target: "zk_session", "session expired; opening a new one");
-            }
-            Self::State(State::Ended(end), _) => {
-                tracing::info!(target: "zk_session", %end, "session ended");
-            }
-            Self::State(state, _) => {
-                tracing::warn!(target: "zk_session", ?state, "session without a connection");
-            }
+            Self::State { state, server, last } => log_state(state, &server, last),
             Self::Failure((server, reason)) => {
                 tracing::warn!(target: "zk_session", %server, %reason, "connection failed");
             }
@@ -56,5 +48,29 @@ impl Line {
                 target: "zk_session", ?elapsed, %operation, %error, "slow request failed"
             ),
         }
+    }
+}
+
+fn log_state(state: State, server: &str, last: Option<SessionId>) {
+    let of_last = last.map(display);
+    match state {
+        State::Connected { session, .. } => match last.filter(|last| *last != session) {
+            None => tracing::info!(target: "zk_session", %server, %session, "session connected"),
+            Some(expired) => tracing::info!(
+                target: "zk_session", %server, %session, %expired, "session renewed"
+            ),
+        },
+        State::ReadOnly { session, .. } => tracing::warn!(
+            target: "zk_session", %server, %session, "session connected to a read-only server"
+        ),
+        State::Renewing => tracing::warn!(
+            target: "zk_session", session = of_last, "session expired; opening a new one"
+        ),
+        State::Ended(end) => {
+            tracing::info!(target: "zk_session", session = of_last, %end, "session ended");
+        }
+        state => tracing::warn!(
+            target: "zk_session", session = of_last, ?state, "session without a connection"
+        ),
     }
 }

@@ -159,6 +159,27 @@ fn an_old_server_keeps_an_unneeded_watch_beside_a_needed_one() {
     }
 }
 
+#[test]
+fn an_old_server_removes_an_unneeded_watch_once_the_request_beside_it_has_failed() {
+    for (other, watcher_type) in [
+        (persistent("/a"), WatcherType::PERSISTENT),
+        (recursive("/a"), WatcherType::PERSISTENT_RECURSIVE),
+    ] {
+        let mut h = Harness::connected();
+        let id = h.watch(&persistent("/a"), OK);
+        h.session.unwatch(id);
+        assert_eq!(removals(&mut h).len(), 1);
+        h.session.submit_until(&other, 7, h.now + ms(5)).expect("the session takes requests");
+        h.reply(2, 1, ErrorCode::MARSHALLING_ERROR);
+        // Its deadline passes before it is sent.
+        h.advance(ms(5));
+        assert_eq!(removals(&mut h), [(4, "/a".to_string(), watcher_type)]);
+        h.reply(4, 1, ErrorCode::MARSHALLING_ERROR);
+        assert_eq!(removals(&mut h), [(5, "/a".to_string(), WatcherType::ANY)]);
+        assert!(h.session.watches.is_empty());
+    }
+}
+
 /// Servers before 3.9 would remove the persistent one, too.
 #[test]
 fn a_dropped_one_shot_watch_beside_a_persistent_one_is_not_removed() {

@@ -180,6 +180,11 @@ impl Slot {
         is_due
     }
 
+    /// Records that the server has the watch, whatever becomes of the pending requests.
+    pub(super) fn stays(&mut self) {
+        self.armed = true;
+    }
+
     /// Records that the watch has fired. Takes the requests that waited, and keeps the pending
     /// ones.
     pub(super) fn fire(&mut self, callers: &mut Callers, fired: &mut Vec<RequestId>) {

@@ -2,15 +2,15 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::future::Future;
+use core::future::{Future, poll_fn};
 use core::net::SocketAddr;
 use core::pin::Pin;
+use core::task::{Context, Poll};
 use core::time::Duration;
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::task::JoinSet;
 
 use crate::connect_string::ServerAddress;
 
@@ -63,33 +63,42 @@ impl Connect for TcpConnect {
 }
 
 /// Returns the first connection made to one of the addresses.
-async fn first_of<S, F>(
+async fn first_of<S, F: Future<Output = io::Result<S>>>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,
-) -> io::Result<S>
-where
-    S: Send + 'static,
-    F: Future<Output = io::Result<S>> + Send + 'static,
-{
+) -> io::Result<S> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     if let [address] = addresses[..] {
         return connect(address).await;
     }
-    let mut attempts = JoinSet::new();
+    let mut attempts = Vec::new();
     let mut addresses = addresses.into_iter();
     loop {
-        if let Some(address) = addresses.next() {
-            attempts.spawn(connect(address));
-        }
+        attempts.extend(addresses.next().map(|address| Box::pin(connect(address))));
         let next_after = if addresses.len() > 0 { HEAD_START } else { Duration::MAX };
-        match tokio::time::timeout(next_after, attempts.join_next()).await {
-            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
-            Ok(Some(Ok(Err(error)))) => last = error,
-            Ok(Some(Err(panicked))) => last = io::Error::other(panicked),
+        let next = poll_fn(|cx| poll_next(&mut attempts, cx));
+        match tokio::time::timeout(next_after, next).await {
+            Ok(Some(Ok(stream))) => return Ok(stream),
+            Ok(Some(Err(error))) => last = error,
             Ok(None) => return Err(last),
             Err(_) => {}
         }
     }
+}
+
+/// Polls the next result of one of the futures, and drops that. In tasks of their own, they would
+/// take more code. There are few, and each wakes all.
+fn poll_next<F: Future>(
+    futures: &mut Vec<Pin<Box<F>>>,
+    cx: &mut Context<'_>,
+) -> Poll<Option<F::Output>> {
+    for place in 0..futures.len() {
+        if let Poll::Ready(output) = futures[place].as_mut().poll(cx) {
+            drop(futures.swap_remove(place));
+            return Poll::Ready(Some(output));
+        }
+    }
+    if futures.is_empty() { Poll::Ready(None) } else { Poll::Pending }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::Transport;
 use crate::client::{Clock, Inbox, ReplySender};
 use crate::dispatch::Token;
 use crate::session::Session;
+use crate::time::Instant;
 
 pub(super) struct Connection {
     transport: Box<dyn Transport>,
@@ -24,7 +25,7 @@ impl Connection {
         Self { transport, inbox: Inbox::new(max_reply), unflushed: false, failure: None }
     }
 
-    /// Reads once, and passes the frames to the session.
+    /// Reads once, and passes the frames to the session. Returns the time behind the read.
     ///
     /// # Errors
     ///
@@ -34,7 +35,7 @@ impl Connection {
         session: &mut Session<Token<ReplySender>>,
         clock: &Clock,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Option<io::Error>>> {
+    ) -> Poll<Result<Instant, Option<io::Error>>> {
         let transport = Pin::new(&mut *self.transport);
         match tokio_util::io::poll_read_buf(transport, cx, self.inbox.buffer()) {
             Poll::Pending => return Poll::Pending,
@@ -42,8 +43,9 @@ impl Connection {
             Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(error))),
             Poll::Ready(Ok(_)) => {}
         }
-        self.inbox.hand_on(session, clock.now());
-        Poll::Ready(Ok(()))
+        let now = clock.now();
+        self.inbox.hand_on(session, now);
+        Poll::Ready(Ok(now))
     }
 
     /// Returns whether there is something to write.
@@ -56,18 +58,18 @@ impl Connection {
     pub(super) fn write(
         &mut self,
         session: &mut Session<Token<ReplySender>>,
-        clock: &Clock,
+        now: Instant,
         cx: &mut Context<'_>,
     ) {
         if self.failure.is_none() {
-            self.failure = self.try_write(session, clock, cx).err();
+            self.failure = self.try_write(session, now, cx).err();
         }
     }
 
     fn try_write(
         &mut self,
         session: &mut Session<Token<ReplySender>>,
-        clock: &Clock,
+        now: Instant,
         cx: &mut Context<'_>,
     ) -> io::Result<()> {
         loop {
@@ -75,7 +77,6 @@ impl Connection {
             if output.is_empty() {
                 break;
             }
-            let now = clock.now();
             match Pin::new(&mut *self.transport).poll_write(cx, output) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),

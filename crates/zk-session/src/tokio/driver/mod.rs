@@ -24,6 +24,7 @@ pub(crate) use self::tls::TlsConnect;
 use crate::connect_string::ServerAddress;
 use crate::session::{Action, State};
 use crate::threads::{Sleep, sleep};
+use crate::time::Instant;
 
 /// The task behind a client. It ends when the session does.
 pub(crate) struct Driver<C: Connect> {
@@ -72,11 +73,12 @@ impl<C: Connect> Driver<C> {
         self.connector.probe(None);
     }
 
-    fn connection_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) {
+    fn connection_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) -> Instant {
         self.replace_connection(inner, None);
         inner.router.error = error;
         let now = inner.clock.now();
         inner.router.session_mut().handle_disconnected(now);
+        now
     }
 
     fn finish_connecting(&mut self, inner: &mut Inner) -> bool {
@@ -87,7 +89,9 @@ impl<C: Connect> Driver<C> {
                 let now = inner.clock.now();
                 inner.router.handle_connected(now, begun);
             }
-            Some(Err(error)) => self.connection_failed(inner, Some(error)),
+            Some(Err(error)) => {
+                self.connection_failed(inner, Some(error));
+            }
         }
         true
     }
@@ -104,32 +108,31 @@ impl<C: Connect> Driver<C> {
         true
     }
 
-    fn read_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
-        let Some(connection) = &mut inner.connection else {
-            return false;
-        };
+    /// Reads once. Returns the time behind the read, if there was anything to read.
+    fn read_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> Option<Instant> {
+        let connection = inner.connection.as_mut()?;
         match connection.read(inner.router.session_mut(), &inner.clock, cx) {
-            Poll::Pending => return false,
-            Poll::Ready(Ok(())) => {}
-            Poll::Ready(Err(error)) => self.connection_failed(inner, error),
+            Poll::Pending => None,
+            Poll::Ready(Ok(now)) => Some(now),
+            Poll::Ready(Err(error)) => Some(self.connection_failed(inner, error)),
         }
-        true
     }
 
-    /// Writes the pending output. Returns whether this or an earlier write of a caller has failed.
-    fn write_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
-        let Some(connection) = &mut inner.connection else {
-            return false;
-        };
+    /// Writes the pending output. Returns the time if this or an earlier write of a caller has
+    /// failed.
+    fn write_frames(
+        &mut self,
+        inner: &mut Inner,
+        now: Option<Instant>,
+        cx: &mut Context<'_>,
+    ) -> Option<Instant> {
+        let connection = inner.connection.as_mut()?;
         if connection.has_to_write(inner.router.session()) {
-            connection.write(inner.router.session_mut(), &inner.clock, cx);
+            let now = now.unwrap_or_else(|| inner.clock.now());
+            connection.write(inner.router.session_mut(), now, cx);
         }
-        let failure = connection.take_failure();
-        let failed = failure.is_some();
-        if failed {
-            self.connection_failed(inner, failure);
-        }
-        failed
+        let failure = connection.take_failure()?;
+        Some(self.connection_failed(inner, Some(failure)))
     }
 
     fn fire_timers(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
@@ -151,11 +154,11 @@ impl<C: Connect> Driver<C> {
     }
 
     /// Stops at a new state, which must be published before the next events.
-    fn deliver_events(&mut self, inner: &mut Inner) -> bool {
+    fn deliver_events(&mut self, inner: &mut Inner, now: Option<Instant>) -> bool {
         let mut progress = false;
         let unsent = inner.router.session().output().len();
         if inner.router.has_events() {
-            let now = inner.clock.now();
+            let now = now.unwrap_or_else(|| inner.clock.now());
             while self.pending_state.is_none()
                 && let Some(news) = inner.router.deliver_next(now)
             {
@@ -177,11 +180,13 @@ impl<C: Connect> Driver<C> {
             self.run_actions(inner);
             progress = self.finish_connecting(inner);
             progress |= self.finish_probing(inner);
-            progress |= self.read_frames(inner, cx);
-            progress |= self.write_frames(inner, cx);
+            // One reading of the clock is enough for what follows a read.
+            let mut now = self.read_frames(inner, cx);
+            now = self.write_frames(inner, now, cx).or(now);
+            progress |= now.is_some();
             // After everything that may have moved the deadlines.
             progress = progress || self.fire_timers(inner, cx);
-            progress |= self.deliver_events(inner);
+            progress |= self.deliver_events(inner, now);
         }
     }
 
@@ -241,7 +246,7 @@ impl<C: Connect> Drop for Driver<C> {
         let connection = inner.connection.take();
         drop(inner);
         drop(connection);
-        while self.deliver_events(&mut shared.lock()) {
+        while self.deliver_events(&mut shared.lock(), None) {
             self.publish();
         }
     }

@@ -100,7 +100,7 @@ impl Shared {
             inner.wake_driver();
         }
         if !inner.router.session().output().is_empty() {
-            inner.send(alone);
+            inner.send(alone, Some(now));
         } else if inner.due_before_alarm().is_some() {
             inner.wake_driver();
         }
@@ -199,7 +199,7 @@ impl Drop for Cork<'_> {
         let mut inner = self.0.lock();
         inner.cork = None;
         if let Some(alone) = inner.corked.take() {
-            inner.send(alone);
+            inner.send(alone, None);
         }
     }
 }
@@ -221,28 +221,30 @@ impl Inner {
     }
 
     /// Sends the request that was just submitted. `alone` means that no other request is pending.
+    /// `now` spares a look at the clock.
     ///
     /// The driver writes together all requests that arrive before its turn. A request that is
     /// alone, like the one before it, probably stays alone: it is written here, without a turn of
     /// the driver.
-    pub(crate) fn send(&mut self, alone: bool) {
+    pub(crate) fn send(&mut self, alone: bool, now: Option<Instant>) {
         if self.cork.is_some_and(|holds| holds == thread::current().id()) {
             self.corked.get_or_insert(alone);
             return;
         }
         let was_alone = core::mem::replace(&mut self.is_alone, alone);
-        if !(alone && was_alone) || self.is_driver_awake || !self.write_all() {
+        if !(alone && was_alone) || self.is_driver_awake || !self.write_all(now) {
             self.wake_driver();
         }
     }
 
     /// Writes in place of the driver. Returns whether the driver then has nothing to do.
-    fn write_all(&mut self) -> bool {
+    fn write_all(&mut self, now: Option<Instant>) -> bool {
         let Some(connection) = &mut self.connection else {
             return false;
         };
+        let now = now.unwrap_or_else(|| self.clock.now());
         let mut cx = Context::from_waker(&self.driver);
-        connection.write(self.router.session_mut(), &self.clock, &mut cx);
+        connection.write(self.router.session_mut(), now, &mut cx);
         self.router.session().output().is_empty()
             && !connection.has_failed()
             && self.due_before_alarm().is_none()
