@@ -5,10 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A expected=(
-    [get]=256358
-    [mutex]=414022
-    [blocking-get]=286823
-    [blocking-mutex]=494711
+    [get]=244352
+    [mutex]=392800
+    [blocking-get]=251865
+    [blocking-mutex]=397721
 )
 
 build() {

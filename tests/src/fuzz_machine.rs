@@ -100,7 +100,9 @@ impl World {
             2 => {
                 let permits = input.int_in_range(1..=3)?;
                 let maximum = *input.choose(&[None, Some(3), Some(7)])?;
-                Box::new(SemaphoreMachine::new(PermitRequest::new(config, permits, maximum)))
+                let mut request = PermitRequest::new(config, permits, maximum);
+                request.refuses_other_locks = input.arbitrary()?;
+                Box::new(SemaphoreMachine::new(request))
             }
             3 => Box::new(ElectionMachine::new(config)),
             4 | 5 => Box::new(Participant::new(config, input.int_in_range(1..=3)?)),

@@ -19,6 +19,7 @@ use std::{env, thread};
 use tempfile::TempDir;
 
 use crate::server::Version;
+use crate::transaction_log::{self, Logged};
 
 /// The version of the Debian package.
 const PACKAGED: &str = "3.8.0";
@@ -158,8 +159,8 @@ pub struct RealEnsemble {
     settings: Settings,
     class_path: String,
     servers: Vec<Server>,
-    /// Removed when dropped.
-    _directory: TempDir,
+    /// Removed when dropped, unless it is kept.
+    directory: TempDir,
 }
 
 #[derive(Debug)]
@@ -209,7 +210,7 @@ impl RealEnsemble {
             fs::write(directory.join("zoo.cfg"), configure(&settings, &directory, port, &quorum))?;
             servers.push(Server { port, directory, child: None });
         }
-        let mut ensemble = Self { settings, class_path, servers, _directory: directory };
+        let mut ensemble = Self { settings, class_path, servers, directory };
         for server in &mut ensemble.servers {
             server.spawn(&ensemble.settings, &ensemble.class_path)?;
         }
@@ -342,6 +343,25 @@ impl RealEnsemble {
     /// If there is no such server.
     pub fn four_letter(&self, server: usize, word: &str) -> io::Result<String> {
         self.servers[server].four_letter(word)
+    }
+
+    /// Returns the transactions in the log of a server, in the order in which it wrote them.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such server.
+    pub fn transactions(&self, server: usize) -> io::Result<Vec<Logged>> {
+        transaction_log::read(&self.servers[server].directory.join("data/version-2"))
+    }
+
+    /// Keeps the data and the logs of all servers. Returns where.
+    pub fn keep(&mut self) -> &Path {
+        self.directory.disable_cleanup(true);
+        self.directory.path()
     }
 }
 

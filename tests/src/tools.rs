@@ -22,6 +22,7 @@ pub mod scripted;
 pub mod sim;
 pub mod suite;
 pub mod tls;
+pub mod transaction_log;
 pub mod turns;
 pub mod watchdog;
 pub mod watchers;

@@ -3,6 +3,8 @@
 #![no_std]
 
 pub mod board;
+#[cfg(target_arch = "arm")]
+mod division;
 #[cfg(feature = "embassy")]
 pub mod embassy;
 #[cfg(feature = "defmt")]

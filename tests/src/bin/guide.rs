@@ -4,11 +4,12 @@
 //! |---|---|
 //! | none | writes what is out of date |
 //! | the name of a script or of a recorded connection | prints it, with the bytes of each frame |
+//! | the name of a run with several recorded connections, such as `turns` | prints it |
 //! | `try`, then commands | plays the commands against the in-memory server, and prints them |
 
 use std::{env, fs, io};
 
-use zk_testkit::guide::{dump, folder, generate, recorded, scripts, trying};
+use zk_testkit::guide::{RUNS, dump, folder, generate, recorded, scripts, trying};
 
 fn main() -> io::Result<()> {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -31,10 +32,17 @@ fn write() -> io::Result<()> {
 }
 
 fn show(name: &str) -> io::Result<()> {
+    if let Some((_, run)) = RUNS.iter().find(|(it, _)| *it == name) {
+        print!("{}", recorded::lanes(run, "lanes")?);
+        return Ok(());
+    }
     let script = scripts::SCRIPTS.iter().find(|(it, _)| *it == name);
     let (diagram, frames) = match script {
         Some((_, script)) => script(),
-        None => (recorded::diagram(name, name)?, recorded::frames(name)?),
+        None => {
+            let frames = recorded::frames(name)?.into_iter().map(|(_, frame)| frame);
+            (recorded::diagram(name, name)?, frames.collect())
+        }
     };
     println!("{diagram}");
     for (number, frame) in frames.iter().enumerate() {
@@ -43,7 +51,7 @@ fn show(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Plays commands, and prints the frames behind the handshakes below the picture.
+/// Plays commands, and prints the picture and every frame below it.
 fn try_out(commands: &[String]) -> io::Result<()> {
     let played = trying::play(commands);
     let stage = played.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;

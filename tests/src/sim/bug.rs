@@ -37,11 +37,27 @@ pub enum Bug {
     KeepsLocksAcrossSessions,
     /// Waiters do not learn of the session that follows theirs, so they never queue again.
     ForgetsWaiters,
+    /// Gives a connection up if it answers nothing within half a second.
+    GivesUpSlowConnections,
+    /// Locks wait for a request that an access control list has refused.
+    IgnoresRefusals,
+    /// Locks ignore the deletion of their own node.
+    IgnoresOwnDeletion,
+    /// Locks ignore contenders whose names have the form of other implementations.
+    IgnoresForeigners,
+    /// Locks consider only the first hundred names of a list.
+    ReadsShortLists,
+    /// Has a clock that is slower than those of the servers by a fifth.
+    RunsSlow,
+    /// Claims that the authentication exchange has ended before it begins.
+    SkipsAuthentication,
+    /// Locks stay held when the lease has ended.
+    IgnoresLeases,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 24] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -58,5 +74,13 @@ impl Bug {
         Self::SleepsThroughOutages,
         Self::KeepsLocksAcrossSessions,
         Self::ForgetsWaiters,
+        Self::GivesUpSlowConnections,
+        Self::IgnoresRefusals,
+        Self::IgnoresOwnDeletion,
+        Self::IgnoresForeigners,
+        Self::ReadsShortLists,
+        Self::RunsSlow,
+        Self::SkipsAuthentication,
+        Self::IgnoresLeases,
     ];
 }

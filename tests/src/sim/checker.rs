@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use rustc_hash::FxHashMap;
 use zk_proto::{Create2Response, CreateMode, ErrorCode, ExistsResponse, GetDataResponse};
-use zk_proto::{SessionId, SetDataResponse, Zxid};
+use zk_proto::{OpCode, SessionId, SetDataResponse, Zxid};
 use zk_recipes::LockError;
 use zk_recipes::machine::Event as LockEvent;
 use zk_session::session::Reply;
@@ -51,6 +51,8 @@ pub struct Checker {
     pub(super) locks: LockChecker,
     histories: Histories,
     views: BTreeMap<u64, View>,
+    /// The requests of authentication exchanges of each session, by its last connection.
+    exchanged: BTreeMap<(u64, SessionId), u64>,
     /// Clients that must lose neither session nor lock before they are connected again.
     keepers: BTreeSet<u64>,
     /// The data of each node and version.
@@ -181,10 +183,25 @@ impl Checker {
         if matches!(client.state(), State::ReadOnly { .. }) && !client.accepts_read_only() {
             self.violated(format!("{who}: served by a read-only server without having asked"));
         }
+        if let Some(unaware) = self.locks.check_client(who, last) {
+            self.violated(format!("{who}: {unaware}"));
+        }
+        if client.lease().is_some_and(|lease| lease < now) && self.locks.is_holder(who) {
+            self.violated(format!("{who}: holds a lock at {now:?}, after the end of its lease"));
+        }
         if client.has_ended() && (client.waiting() > 0 || client.attempts() > 0) {
             self.violated(format!(
                 "{who}: the session has ended with requests or attempts pending"
             ));
+        }
+    }
+
+    /// Checks that a connection has begun with an authentication exchange of two requests.
+    pub(super) fn check_exchange(&mut self, who: (u64, SessionId), ensemble: &Ensemble) {
+        let counters = ensemble.session_counters(who.1);
+        let count = counters.map_or(0, |counters| counters.requests(OpCode::SASL));
+        if count < self.exchanged.insert(who, count).unwrap_or(0) + 2 {
+            self.violated(format!("{}: served without an authentication exchange", who.0));
         }
     }
 

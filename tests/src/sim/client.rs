@@ -36,18 +36,25 @@ const LAST_ZXID_SEEN: core::ops::Range<usize> = 8..16;
 
 /// The unit of the drift of clocks.
 const MILLION: i64 = 1_000_000;
+/// The drift of [`Bug::RunsSlow`].
+const SLOW_CLOCK: i64 = -200_000;
+/// The time of a reply that [`Bug::GivesUpSlowConnections`] waits for.
+const SHORT_TIME: Duration = Duration::from_millis(500);
 
 /// A simulated client. See the module `sim`.
 #[derive(Debug)]
 pub struct SimClient {
     dispatcher: Dispatcher<CallId>,
     accepts_read_only: bool,
+    authenticates: bool,
     bug: Option<Bug>,
     /// Bytes of an incomplete frame.
     inbox: BytesMut,
     /// Splits the stream into frames up to the longest reply.
     frames: Splitter,
     max_reply: usize,
+    /// When it sent bytes that are not answered.
+    asked_at: Option<Duration>,
     /// The number of bytes sent on this connection.
     transmitted: usize,
     servers: u32,
@@ -97,6 +104,11 @@ impl SimClient {
         self.accepts_read_only
     }
 
+    /// Returns whether each connection begins with an authentication exchange.
+    pub(super) fn authenticates(&self) -> bool {
+        self.authenticates
+    }
+
     /// Returns the time until which the ensemble must keep the session.
     pub fn lease(&self) -> Option<Duration> {
         self.dispatcher.session().lease().map(|at| self.on_servers(at))
@@ -128,12 +140,16 @@ impl SimClient {
     /// Creates a client that starts now. Its clock is faster by `drift` millionths.
     pub fn new(now: Duration, mut config: Config, bug: Option<Bug>, drift: i64) -> Self {
         let accepts_read_only = config.read_only;
+        let authenticates = config.authenticate;
+        let drift = if bug == Some(Bug::RunsSlow) { SLOW_CLOCK } else { drift };
         let servers = u32::try_from(config.servers).unwrap_or(u32::MAX);
         config.read_only |= bug == Some(Bug::AlwaysAcceptsReadOnly);
         let max_reply = config.max_reply;
         Self {
             dispatcher: Dispatcher::new(Session::new(instant(now, drift), config)),
             accepts_read_only,
+            authenticates,
+            asked_at: None,
             bug,
             inbox: BytesMut::new(),
             frames: Splitter::new(max_reply),
@@ -157,7 +173,7 @@ impl SimClient {
     pub fn handle_connected(&mut self, now: Duration) {
         self.inbox.clear();
         self.frames = Splitter::new(self.max_reply);
-        self.transmitted = 0;
+        (self.transmitted, self.asked_at) = (0, None);
         let at = self.instant(now);
         self.session().handle_connected(at);
         self.drain(now);
@@ -182,6 +198,7 @@ impl SimClient {
     /// Handles any piece of the byte stream.
     pub fn handle_bytes(&mut self, now: Duration, bytes: &[u8]) {
         let at = self.instant(now);
+        self.asked_at = None;
         self.inbox.extend_from_slice(bytes);
         loop {
             match self.frames.split(&mut self.inbox) {
@@ -204,6 +221,10 @@ impl SimClient {
 
     /// Handles the passing of time, after all input of this instant.
     pub fn handle_timeout(&mut self, now: Duration) {
+        if self.gives_up_at().is_some_and(|at| at <= now) {
+            self.asked_at = None;
+            self.handle_disconnected(now);
+        }
         if self.dispatcher.is_unsettled() {
             self.dispatcher.settle(self.instant(now));
             self.drain(now);
@@ -407,6 +428,10 @@ impl SimClient {
                     self.log.record(ClientEvent::Fired(id, event.clone()));
                 }
             }
+            Event::Authenticate { .. } if self.bug == Some(Bug::SkipsAuthentication) => {
+                let at = self.instant(now);
+                self.session().authenticated(at);
+            }
             Event::Authenticate { .. } => self.authenticate(1),
             Event::AuthenticationReply { result, .. } => {
                 // Servers without SASL answer each token with none. The exchange takes two rounds.
@@ -479,6 +504,9 @@ impl SimClient {
             }
         }
         self.transmitted += bytes.len();
+        if !bytes.is_empty() {
+            self.asked_at.get_or_insert(now);
+        }
         bytes.into()
     }
 
@@ -490,7 +518,14 @@ impl SimClient {
             return Some(Duration::ZERO);
         }
         let timeout = self.dispatcher.poll_timeout()?;
-        Some(self.on_servers(timeout.max(self.sleeps_until.unwrap_or(timeout))))
+        let timeout = self.on_servers(timeout.max(self.sleeps_until.unwrap_or(timeout)));
+        Some(self.gives_up_at().map_or(timeout, |at| at.min(timeout)))
+    }
+
+    /// Returns when the bug gives up the connection.
+    fn gives_up_at(&self) -> Option<Duration> {
+        let asked_at = self.asked_at.filter(|_| self.bug == Some(Bug::GivesUpSlowConnections))?;
+        Some(asked_at + SHORT_TIME)
     }
 
     fn instant(&self, now: Duration) -> Instant {

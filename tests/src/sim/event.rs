@@ -55,6 +55,8 @@ pub enum ClientEvent {
     AcquiredWithoutList(AttemptId),
     /// An attempt has received a watch event about this node.
     Woken(AttemptId, String),
+    /// The server has answered the watch of a holder on its own node, which has this path.
+    Guarded(AttemptId, String),
     /// The lock was released, or the attempt cancelled.
     Released(AttemptId),
     /// A [rare event](super::rare) of the session or of a machine.

@@ -344,6 +344,7 @@ impl Sim {
     pub fn swallow(&mut self, client: usize) {
         if let Some(machine) = &self.slots[client].machine {
             self.ensemble.swallow_events(machine.id(), "/lock", 1);
+            self.checker.locks.event_is_lost(self.slots[client].incarnation);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use zk_proto::{SessionId, Zxid};
+use zk_proto::{Perms, SessionId, Zxid};
 use zk_recipes::machine::{Event, LockMode, Scheme};
 
 use super::{AttemptId, ClientEvent, LockKind};
@@ -19,6 +19,12 @@ struct Attempt {
     /// The path of its node, once known.
     node: Option<String>,
     holds: bool,
+    /// Whether it must learn of the deletion of its node before anything newer.
+    is_guarded: bool,
+    /// Whether servers withheld events about its node.
+    is_unseen: bool,
+    /// A transaction after the deletion of its node.
+    gone_at: Option<Zxid>,
 }
 
 /// Records every violation of mutual exclusion, of order and of cleanup.
@@ -29,6 +35,8 @@ pub(super) struct LockChecker {
     holders: BTreeMap<String, BTreeMap<Who, LockKind>>,
     /// The last fencing token of an exclusive holder.
     tokens: BTreeMap<String, Zxid>,
+    /// Clients for which servers lose events.
+    misses: BTreeSet<u64>,
     /// The attempt woken by the deletion of each node.
     woken: BTreeMap<String, Who>,
     /// The `pzxid` of each parent at the last check of its children.
@@ -70,12 +78,31 @@ impl LockChecker {
                     self.checked.entry(lock_path).or_insert((scheme, Zxid::ZERO));
                 }
                 let (lock_path, demand) = (lock_path.clone(), *demand);
-                let attempt = Attempt { lock_path, demand, session, node: None, holds: false };
+                let attempt = Attempt {
+                    lock_path,
+                    demand,
+                    session,
+                    node: None,
+                    holds: false,
+                    is_guarded: false,
+                    is_unseen: false,
+                    gone_at: None,
+                };
                 self.attempts.insert((client, *id), attempt);
             }
             ClientEvent::Lock(id, event) => {
                 self.event((client, *id), session, event, ensemble, found);
             }
+            ClientEvent::Guarded(id, path) => {
+                let who = (client, *id);
+                if let Some(attempt) = self.attempts.get_mut(&who)
+                    && attempt.node.as_ref() == Some(path)
+                {
+                    let holders = self.holders.get(&attempt.lock_path);
+                    attempt.is_guarded = holders.is_some_and(|holders| holders.contains_key(&who));
+                }
+            }
+            ClientEvent::State(_) => self.of_client(client).for_each(|it| it.is_guarded = false),
             ClientEvent::Woken(id, path) => {
                 let who = (client, *id);
                 let attempt = self.attempts.get(&who);
@@ -150,7 +177,41 @@ impl LockChecker {
         }
     }
 
+    fn of_client(&mut self, client: u64) -> impl Iterator<Item = &mut Attempt> {
+        let all = (client, AttemptId::MIN)..=(client, AttemptId::MAX);
+        self.attempts.range_mut(all).map(|(_, attempt)| attempt)
+    }
+
+    /// Records that a server loses an event for a client, now or later.
+    pub(super) fn event_is_lost(&mut self, client: u64) {
+        self.misses.insert(client);
+    }
+
+    /// Checks that a client which has seen this transaction knows whether it holds its locks.
+    pub(super) fn check_client(&mut self, client: u64, seen: Zxid) -> Option<String> {
+        let is_wrong = |attempt: &&mut Attempt| {
+            attempt.is_guarded
+                && !attempt.is_unseen
+                && attempt.gone_at.is_some_and(|gone| gone <= seen)
+        };
+        if self.misses.contains(&client) {
+            return None;
+        }
+        let attempt = self.of_client(client).find(is_wrong)?;
+        attempt.is_unseen = true;
+        let (lock, gone) = (&attempt.lock_path, attempt.gone_at);
+        Some(format!("holds {lock} at {seen}, although its node is gone since {gone:?}"))
+    }
+
+    /// Returns whether a client believes to hold a lock.
+    pub(super) fn is_holder(&self, client: u64) -> bool {
+        self.holders.values().flat_map(BTreeMap::keys).any(|(of, _)| *of == client)
+    }
+
     fn release(&mut self, who: Who) {
+        if let Some(attempt) = self.attempts.get_mut(&who) {
+            attempt.is_guarded = false;
+        }
         for holders in self.holders.values_mut() {
             holders.remove(&who);
         }
@@ -199,6 +260,7 @@ impl LockChecker {
             self.check_holders(ensemble, found);
         }
         if has_changed {
+            self.check_nodes(ensemble);
             self.check_parents(ensemble, found);
         }
     }
@@ -215,6 +277,21 @@ impl LockChecker {
             let owners: BTreeMap<_, _> = holders.iter().filter(is_owner).collect();
             if !may_hold_together(owners.values().copied()) {
                 found.push(format!("{lock_path}: held by {owners:?}"));
+            }
+        }
+    }
+
+    /// Records which holders have lost their nodes.
+    fn check_nodes(&mut self, ensemble: &Ensemble) {
+        for who in self.holders.values().flat_map(BTreeMap::keys) {
+            let Some(attempt) = self.attempts.get_mut(who) else { continue };
+            let Some(path) = &attempt.node else { continue };
+            match ensemble.node(path) {
+                Some(node) => {
+                    let may_read = |perms: Perms| perms.0 & Perms::READ.0 != 0;
+                    attempt.is_unseen |= !node.acl().iter().any(|grant| may_read(grant.perms));
+                }
+                None => attempt.gone_at = attempt.gone_at.or(Some(ensemble.zxid())),
             }
         }
     }

@@ -40,6 +40,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 use rustc_hash::FxHashMap;
+use zk_session::State;
 use zk_session::session::{Action, Config};
 
 pub use behaviour::Behaviour;
@@ -330,7 +331,7 @@ impl Sim {
             }
             Next::Ensemble => {
                 self.trace.bytes(self.now, "tick of the ensemble", 0, &[]);
-                self.ensemble.handle_timeout(self.now);
+                self.expire_overdue();
                 self.drain_ensemble();
             }
             Next::Client(client) => self.wake(client),
@@ -346,6 +347,25 @@ impl Sim {
             self.trace.moment(self.now, || What::Violation(violation.clone()));
         }
         self.recorded = self.checker.violations().len();
+    }
+
+    /// Expires sessions, and checks that no lease of theirs is open.
+    fn expire_overdue(&mut self) {
+        let has_expired = |ensemble: &Ensemble, client: &SimClient| {
+            ensemble.session_timeout(client.id()).is_none()
+        };
+        let clients =
+            self.slots.iter().filter_map(|it| Some((it.incarnation, it.machine.as_ref()?)));
+        let alive: Vec<_> = clients.filter(|(_, it)| !has_expired(&self.ensemble, it)).collect();
+        self.ensemble.handle_timeout(self.now);
+        for (who, client) in alive {
+            if has_expired(&self.ensemble, client)
+                && let Some(lease) = client.lease().filter(|lease| *lease > self.now)
+            {
+                let what = format!("{who}: its session expires before its lease ends at {lease:?}");
+                self.checker.violated(what);
+            }
+        }
     }
 
     fn next(&self) -> (Duration, Next) {

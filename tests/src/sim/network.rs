@@ -267,6 +267,11 @@ impl Sim {
             slot.behaviour.handle_event(self.now, &event);
             let who = (slot.incarnation, machine.id());
             self.checker.handle_event(self.now, who, &event, &self.ensemble);
+            if let ClientEvent::State(State::Connected { .. } | State::ReadOnly { .. }) = event
+                && machine.authenticates()
+            {
+                self.checker.check_exchange(who, &self.ensemble);
+            }
         }
         // A client whose pause ends now handles its timeouts only now.
         let due = if slot.paused_until < self.now { self.now } else { Duration::ZERO };

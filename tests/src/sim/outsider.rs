@@ -59,7 +59,8 @@ impl Sim {
     pub fn contend_outside(&mut self, queue: usize, contenders: usize) {
         let (parent, marker) = QUEUES[queue % QUEUES.len()];
         let guids: Vec<_> = (0..contenders).map(|_| self.rng.u128(..)).collect();
-        let path = |guid: &u128| format!("{parent}/_c_{}{marker}", uuid::Uuid::from_u128(*guid));
+        // As go-zk, without dashes in the GUID.
+        let path = |guid: &u128| format!("{parent}/_c_{guid:032x}{marker}");
         let paths: Vec<_> = guids.iter().map(path).collect();
         const OPEN: &[Acl<'static>] = &[Acl::OPEN];
         let create = |path| CreateRequest {

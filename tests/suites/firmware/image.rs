@@ -19,6 +19,13 @@ pub(super) struct Program {
 pub(super) const LOCK: Program =
     Program { name: "lock", target: "thumbv7m-none-eabi", features: "lock" };
 
+/// The read/write lock on a Cortex-M3.
+pub(super) const READ_WRITE_LOCK: Program = Program { features: "read-write", ..LOCK };
+
+/// The same, with upgrades and downgrades.
+pub(super) const CONVERTED_LOCK: Program =
+    Program { features: "read-write,zk-recipes/conversions", ..LOCK };
+
 /// The lock on a Cortex-M0.
 pub(super) const LOCK_WITHOUT_ATOMICS: Program = Program { target: CODEC.target, ..LOCK };
 

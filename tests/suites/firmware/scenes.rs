@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use uuid::Uuid;
 use zk_proto::{NodeKind, SessionId};
-use zk_recipes::Mutex;
 use zk_recipes::machine::{LockMode, Scheme};
+use zk_recipes::{Mutex, Options};
 use zk_session::Client;
 use zk_testkit::peers::{Peer, Process};
 use zk_testkit::real;
@@ -17,7 +17,7 @@ use zk_testkit::turns::{Kind, Turn, overtaken, together};
 use super::board::Board;
 use super::image::{
     CODEC, LOCK, LOCK_IN_NODE, LOCK_ON_RISC_V, LOCK_ON_RISC_V_WITHOUT_ATOMICS,
-    LOCK_WITHOUT_ATOMICS, Program,
+    LOCK_WITHOUT_ATOMICS, Program, READ_WRITE_LOCK,
 };
 
 /// The lock and the node that the program names.
@@ -28,9 +28,10 @@ fn servers(connect_string: &str) -> Vec<SocketAddr> {
     connect_string.split(',').map(|server| server.parse().expect("an address")).collect()
 }
 
-/// Adds turns with the lock to `turns`, as long as that has a receiver.
-async fn contend(client: Client, turns: UnboundedSender<Turn>) {
-    let mutex = Mutex::new(&client, LOCK_PATH).expect("a valid path");
+/// Adds exclusive turns with the lock to `turns`, as long as that has a receiver.
+async fn contend(client: Client, scheme: Scheme, turns: UnboundedSender<Turn>) {
+    let options = Options::new().scheme(scheme);
+    let mutex = Mutex::with(&client, LOCK_PATH, options).expect("a valid path");
     let stamp = async || client.set_data("/ours", b"", None).await.expect("written").mzxid.0;
     loop {
         let guard = mutex.acquire().await.expect("acquired");
@@ -79,7 +80,7 @@ async fn a_board_takes_turns_with_a_client() {
     }
     let mut board = Board::start(LOCK, &image, servers(&embedded.connect_string())).await;
     let (sender, turns) = unbounded_channel();
-    let contender = tokio::spawn(contend(client.clone(), sender));
+    let contender = tokio::spawn(contend(client.clone(), Scheme::CURATOR_MUTEX, sender));
     let mut server = board.wait_for("connected to server ").await;
     loop {
         board.wait_for("acquired").await;
@@ -180,9 +181,9 @@ async fn a_board_takes_turns_with_curator() {
     take_turns(&mut board, turns).await;
 }
 
-/// Lets a board with another processor take turns with a client.
-async fn takes_turns(program: Program) {
-    let Some(image) = program.build_or_skip() else { return };
+/// Lets a board take turns with a client that never shares the lock.
+async fn takes_turns(program: Program, scheme: Scheme) -> Vec<Turn> {
+    let Some(image) = program.build_or_skip() else { return Vec::new() };
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     for path in [NODE, "/ours"] {
@@ -190,29 +191,37 @@ async fn takes_turns(program: Program) {
     }
     let mut board = Board::start(program, &image, servers(&embedded.connect_string())).await;
     let (sender, turns) = unbounded_channel();
-    let contender = tokio::spawn(contend(client, sender));
+    let contender = tokio::spawn(contend(client, scheme, sender));
     take_turns(&mut board, turns).await;
     contender.abort();
+    board.turns()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_board_reads_and_writes_in_turns() {
+    let turns = takes_turns(READ_WRITE_LOCK, Scheme::CURATOR_READ_WRITE).await;
+    let is_shared = |turn: &Turn| turn.kind == Kind::Shared;
+    assert_eq!(turns.iter().any(is_shared), turns.iter().any(|turn| !is_shared(turn)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_board_without_atomic_operations_takes_turns() {
-    takes_turns(LOCK_WITHOUT_ATOMICS).await;
+    takes_turns(LOCK_WITHOUT_ATOMICS, Scheme::CURATOR_MUTEX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_risc_v_board_takes_turns() {
-    takes_turns(LOCK_ON_RISC_V).await;
+    takes_turns(LOCK_ON_RISC_V, Scheme::CURATOR_MUTEX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_risc_v_board_without_atomic_operations_takes_turns() {
-    takes_turns(LOCK_ON_RISC_V_WITHOUT_ATOMICS).await;
+    takes_turns(LOCK_ON_RISC_V_WITHOUT_ATOMICS, Scheme::CURATOR_MUTEX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn web_assembly_takes_turns() {
-    takes_turns(LOCK_IN_NODE).await;
+    takes_turns(LOCK_IN_NODE, Scheme::CURATOR_MUTEX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

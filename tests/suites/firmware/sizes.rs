@@ -3,18 +3,23 @@
 use std::path::Path;
 
 use super::image::{
-    CODEC, LOCK, LOCK_ON_RISC_V, LOCK_ON_RISC_V_WITHOUT_ATOMICS, LOCK_WITHOUT_ATOMICS, Program,
-    Size,
+    CODEC, CONVERTED_LOCK, LOCK, LOCK_ON_RISC_V, LOCK_ON_RISC_V_WITHOUT_ATOMICS,
+    LOCK_WITHOUT_ATOMICS, Program, READ_WRITE_LOCK, Size,
 };
 
 /// The limits leave no room to grow unnoticed.
 #[test]
 fn the_programs_fit() {
-    for (program, flash, ram) in [(LOCK, 60 << 10, 6_400), (CODEC, 5_632, 16)] {
+    for (program, flash, ram) in [
+        (LOCK, 60 << 10, 6_400),
+        (READ_WRITE_LOCK, 64 << 10, 6_400),
+        (CONVERTED_LOCK, 64 << 10, 6_400),
+        (CODEC, 4_608, 16),
+    ] {
         let Some(image) = program.build_or_skip() else { return };
         let size = Size::of(&image);
-        println!("{}: {size:?}", program.name);
-        assert!(size.flash <= flash && size.ram <= ram, "{}: {size:?}", program.name);
+        println!("{program:?}: {size:?}");
+        assert!(size.flash <= flash && size.ram <= ram, "{program:?}: {size:?}");
     }
 }
 
@@ -59,6 +64,14 @@ fn the_tables_of_sizes_are_right() {
     for feature in FEATURES {
         let features: &'static str = format!("lock,zk-recipes/{feature}").leak();
         check(&format!("`{feature}`"), flash(features).expect("nothing was missing before"));
+    }
+    let locks = [
+        ("a mutex", LOCK),
+        ("`read-write`", READ_WRITE_LOCK),
+        ("`read-write`, `conversions`", CONVERTED_LOCK),
+    ];
+    for (name, program) in locks {
+        check(name, flash(program.features).expect("nothing was missing before"));
     }
     let others = [LOCK_WITHOUT_ATOMICS, LOCK_ON_RISC_V, LOCK_ON_RISC_V_WITHOUT_ATOMICS];
     for program in [LOCK].into_iter().chain(others) {

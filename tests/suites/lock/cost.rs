@@ -13,15 +13,19 @@ use zk_testkit::wire::CountedConnect;
 use super::frozen::Frozen;
 use super::{LOCK, SESSION_TIMEOUT, client, watches};
 
+/// Returns a client, and the counts of what it sends and receives.
+pub(super) async fn counted_client(embedded: &Embedded) -> (CountedConnect, Client) {
+    let counted = CountedConnect::default();
+    let builder = Client::builder(&embedded.connect_string());
+    let client = builder.connect_with(counted.clone()).await.expect("connected");
+    (counted, client)
+}
+
 #[tokio::test]
 async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
-    let counted = CountedConnect::default();
-    let client = Client::builder(&embedded.connect_string())
-        .connect_with(counted.clone())
-        .await
-        .expect("connected");
+    let (counted, client) = counted_client(&embedded).await;
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
     // The first acquisition creates the lock path and its parent.
     let before = (counted.tally(), client.statistics().requests);
@@ -56,12 +60,30 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
 }
 
 #[tokio::test]
+async fn a_dropped_lock_is_acquired_again_by_two_requests_in_one_round_trip() {
+    let _frozen = Frozen::start();
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (counted, client) = counted_client(&embedded).await;
+    let mutex = Mutex::new(&client, LOCK).expect("a valid path");
+    let take_turns = async |turns: u32| {
+        for _ in 0..turns {
+            drop(mutex.acquire().await.expect("acquired"));
+        }
+    };
+    // By then no other contender is expected.
+    take_turns(10).await;
+    let before = (counted.tally(), client.statistics().requests);
+    take_turns(10).await;
+    assert_eq!(client.statistics().requests - before.1, 20, "delete and create");
+    assert_eq!(counted.tally().round_trips - before.0.round_trips, 10);
+    assert_eq!(counted.tally().writes - before.0.writes, 10, "one write for both");
+}
+
+#[tokio::test]
 async fn the_list_is_skipped_without_contention_and_a_wrong_hint_costs_once() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
-    let counted = CountedConnect::default();
-    let builder = Client::builder(&embedded.connect_string());
-    let client = builder.connect_with(counted.clone()).await.expect("a server");
+    let (counted, client) = counted_client(&embedded).await;
     let other = super::client(&embedded).await;
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
     let others = Mutex::new(&other, LOCK).expect("a valid path");
@@ -368,9 +390,7 @@ struct Bill {
 
 impl Bill {
     async fn of(embedded: &Embedded) -> Self {
-        let counted = CountedConnect::default();
-        let builder = Client::builder(&embedded.connect_string());
-        let client = builder.connect_with(counted.clone()).await.expect("connected");
+        let (counted, client) = counted_client(embedded).await;
         Self { counted, client, before: (0, 0, 0) }
     }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use zk_recipes::{LockError, Loss, RwLock};
-use zk_session::Client;
+use zk_session::{Client, End};
 use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, client, eventually, lock_nodes, start, waits_until, watches};
+use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, start, waits_until, watches};
 
 /// How long to wait before concluding that something does not happen.
 const A_WHILE: Duration = Duration::from_millis(50);
@@ -103,5 +103,22 @@ async fn a_deleted_writer_loses_the_lock_when_it_downgrades() {
         lost.into_guard().release().await.map_err(LockError::from),
         Err(LockError::Lost(Loss::NodeDeleted))
     );
+    nothing_is_left(&embedded, &[&here]).await;
+}
+
+#[tokio::test]
+async fn a_conversion_fails_with_the_session_and_the_next_one_acquires_anew() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
+    let service = builder.renew(true).connect().await.expect("connected");
+    let here = lock(&service);
+    let reader = here.read().await.expect("free");
+    let converting = tokio::spawn(reader.try_upgrade());
+    assert!(embedded.expire_session(service.session_id()));
+    let failed = converting.await.expect("no panic").expect_err("its session has expired");
+    let loss = [Loss::Ended(End::Expired), Loss::NodeDeleted].map(LockError::Lost);
+    assert!(loss.contains(&failed.error.reason), "{failed:?}");
+    drop(failed);
+    here.write().await.expect("free").release().await.expect("released");
     nothing_is_left(&embedded, &[&here]).await;
 }

@@ -214,10 +214,10 @@ async fn a_transaction_fails_if_one_of_several_permits_is_lost() {
     permits.validate().await.expect("held");
     let leases = semaphore(&other, 2).leases().await.expect("listed");
     let second = leases.iter().find(|lease| lease.node != permits.node()).expect("two");
-    // The holder is not notified before it writes: `validate` checks.
-    let deleted = other.delete(&format!("{PATH}/leases/{}", second.node), None);
-    deleted.await.expect("deleted");
+    // Both are sent before the holder can learn of the deletion, and return the other permit.
+    let deleted = holder.delete(&format!("{PATH}/leases/{}", second.node), None);
     let written = permits.transaction().create("/written", b"", NodeKind::Persistent).commit();
+    deleted.await.expect("deleted");
     let refused = Error::Transaction { index: 1, code: ErrorCode::NO_NODE };
     assert_eq!(written.await.expect_err("one permit is lost").reason, refused);
     assert!(permits.validate().await.is_err());

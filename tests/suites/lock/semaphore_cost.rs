@@ -6,8 +6,8 @@ use zk_recipes::Semaphore;
 use zk_session::Client;
 use zk_testkit::contention::clients;
 use zk_testkit::serve::Embedded;
-use zk_testkit::wire::CountedConnect;
 
+use super::cost::counted_client;
 use super::frozen::Frozen;
 use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, watches};
 
@@ -31,9 +31,7 @@ async fn nothing_is_under_way(embedded: &Embedded, leases: usize) {
 async fn free_permits_cost_two_round_trips_and_each_release_one_request() {
     let _frozen = Frozen::start();
     let embedded = Embedded::start(1).await.expect("loopback");
-    let counted = CountedConnect::default();
-    let builder = Client::builder(&embedded.connect_string());
-    let client = builder.connect_with(counted.clone()).await.expect("connected");
+    let (counted, client) = counted_client(&embedded).await;
     let semaphore = semaphore(&client, 3);
     // The first request creates the parents and the maximum.
     semaphore.acquire().await.expect("free").release().await.expect("held");

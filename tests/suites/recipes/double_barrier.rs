@@ -2,11 +2,12 @@
 
 use tokio::time::timeout;
 use zk_recipes::{DoubleBarrier, LockError, Loss};
-use zk_session::Client;
 use zk_session::proto::{ErrorCode, NodeKind};
+use zk_session::{Client, End};
 
 use super::{
-    MOMENT, client, delete_node, ephemerals, eventually, nothing_is_left, scenarios, start, watches,
+    HANG_TIMEOUT, MOMENT, SESSION_TIMEOUT, client, delete_node, ephemerals, eventually,
+    nothing_is_left, scenarios, start, watches,
 };
 
 const PATH: &str = "/barriers/double";
@@ -60,6 +61,42 @@ async fn a_participant_that_dies_inside_does_not_block_the_others() {
         assert!(matches!(dead.leave().await.map_err(LockError::from), Err(LockError::Lost(_))));
         nothing_is_left(&embedded).await;
     }
+}
+
+#[tokio::test]
+async fn entering_fails_with_the_session_and_can_be_repeated_on_the_next_one() {
+    let embedded = start().await;
+    let other = client(&embedded).await;
+    let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
+    let service = builder.renew(true).connect().await.expect("connected");
+    let entering = tokio::spawn(barrier(&service, 2).enter());
+    eventually(&embedded, "it waits", |embedded| watches(embedded) == 2).await;
+    assert!(embedded.expire_session(service.session_id()));
+    let failed = entering.await.expect("no panic").expect_err("its session has expired");
+    // The server may report the deletion of the node first.
+    let reasons = [LockError::Ended(End::Expired), LockError::Lost(Loss::NodeDeleted)];
+    assert!(reasons.contains(&failed.reason), "{failed}");
+    nothing_is_left(&embedded).await;
+
+    // As long as only the deletion was reported, it enters on the old session, and fails again.
+    let enter_again = async || loop {
+        match barrier(&service, 2).enter().await {
+            Ok(inside) => break inside,
+            Err(error) => assert!(reasons.contains(&error.reason), "{error}"),
+        }
+    };
+    let both = async {
+        let (one, two) = tokio::join!(enter_again(), barrier(&other, 2).enter());
+        assert!(embedded.expire_session(service.session_id()));
+        one.lost().await;
+        // The other one is still inside.
+        let (one, two) = (enter_again().await, two.expect("entered"));
+        let (one, two) = tokio::join!(one.leave(), two.leave());
+        one.expect("left");
+        two.expect("left");
+    };
+    timeout(HANG_TIMEOUT, both).await.expect("nobody waits for ever");
+    nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use zk_testkit::sim::{Bug, Scale, run};
 
-use super::outages::outages;
+use super::outages::{outages, reconnections};
 
 /// Asserts that some run finds the bug by a violation that contains `symptom`.
 fn assert_found(bug: Bug, symptom: &str) {
@@ -86,6 +86,48 @@ fn a_lock_held_across_sessions_is_found() {
 #[test]
 fn a_waiter_that_does_not_queue_again_is_found() {
     assert_found(Bug::ForgetsWaiters, "1 attempts unanswered");
+}
+
+#[test]
+fn a_client_that_gives_up_slow_connections_is_found() {
+    // A round trip takes 0.5 s, a little more or less.
+    assert!(reconnections(3, Some(Bug::GivesUpSlowConnections)) > 0);
+}
+
+#[test]
+fn an_ignored_refusal_is_found() {
+    assert_found(Bug::IgnoresRefusals, "1 attempts unanswered");
+}
+
+#[test]
+fn an_ignored_deletion_of_an_own_node_is_found() {
+    assert_found(Bug::IgnoresOwnDeletion, "although its node is gone");
+}
+
+#[test]
+fn an_ignored_contender_of_another_implementation_is_found() {
+    assert_found(Bug::IgnoresForeigners, "acquired the lock before _c_");
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "minutes; in a release build ten seconds")]
+fn a_list_of_contenders_without_its_end_is_found() {
+    assert_found(Bug::ReadsShortLists, "acquired the lock before _c_");
+}
+
+#[test]
+fn a_slow_clock_is_found() {
+    assert_found(Bug::RunsSlow, "its session expires before its lease ends");
+}
+
+#[test]
+fn a_skipped_authentication_exchange_is_found() {
+    assert_found(Bug::SkipsAuthentication, "served without an authentication exchange");
+}
+
+#[test]
+fn a_lock_held_beyond_the_lease_is_found() {
+    assert_found(Bug::IgnoresLeases, "after the end of its lease");
 }
 
 #[test]

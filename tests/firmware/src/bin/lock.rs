@@ -1,8 +1,9 @@
 //! A distributed lock on a microcontroller: takes the lock, holds it, releases it, for ever.
 //!
 //! In each turn it writes to its node twice, and prints the zxids of those transactions. So the
-//! ensemble can tell whether two turns overlap: `exclusive <token> <first> <second>`. It also prints
-//! the bytes of the heap in use before the attempt and with the lock held, and the most ever.
+//! ensemble can tell whether two turns overlap: `exclusive <token> <first> <second>`. With the
+//! feature `read-write`, it shares the lock in every other turn: `shared ...`. It also prints the
+//! bytes of the heap in use before the attempt and with the lock held, and the most ever.
 
 #![no_std]
 #![no_main]
@@ -19,13 +20,17 @@ use uuid::Uuid;
 use zk_firmware::board::{self, print, print_number};
 use zk_firmware::heap;
 use zk_firmware::line::{self, Line};
-use zk_recipes::machine::{AttemptConfig, Command, Contender, Event, Observer, OnSession, Scheme};
+use zk_recipes::machine::{
+    AttemptConfig, Command, Contender, Event, LockMode, Observer, OnSession, Scheme,
+};
 use zk_recipes::session::dispatch::{Dispatcher, Key, Port, Token};
 use zk_recipes::session::proto::frame::{Piece, Splitter};
 use zk_recipes::session::proto::{Request, SessionId, SetDataRequest, SetDataResponse, Zxid};
 use zk_recipes::session::session::{Action, Config, Event as SessionEvent, Session, State};
 use zk_recipes::session::time::Instant;
 
+/// Whether the lock is a read/write lock, or a mutex.
+const IS_READ_WRITE: bool = cfg!(feature = "read-write");
 const LOCK: &str = "/locks/shared with firmware";
 /// The node that every turn writes to.
 const NODE: &str = "/turns-of-firmware";
@@ -277,9 +282,22 @@ impl Board {
         self.attempts += 1;
         // No other attempt may ever have had the same id.
         let guid = Uuid::from_u64_pair(board::seed(), self.attempts);
-        let config = AttemptConfig::new(LOCK.into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
+        let scheme = match IS_READ_WRITE {
+            true => Scheme::CURATOR_READ_WRITE,
+            false => Scheme::CURATOR_MUTEX,
+        };
+        let mut config = AttemptConfig::new(LOCK.into(), scheme, guid, SessionId::NONE);
+        config.mode = self.mode();
         let machine = OnSession::new(Contender::new(config), Report, self.attempts);
         self.lock = Some(self.dispatcher.attach(now, Box::new(machine)));
+    }
+
+    /// Returns the mode of this attempt.
+    fn mode(&self) -> LockMode {
+        match IS_READ_WRITE && self.attempts.is_multiple_of(2) {
+            true => LockMode::Shared,
+            false => LockMode::Exclusive,
+        }
     }
 
     /// Writes to the node. If the session has no room, it is tried again.
@@ -297,7 +315,11 @@ impl Board {
         {
             let heap = [self.heap_before, heap::used(), heap::peak()].map(|bytes| bytes as u64);
             print_all("heap", heap);
-            print_all("exclusive", [token, enter, leave].map(|zxid| zxid.0 as u64));
+            let name = match self.mode() {
+                LockMode::Shared => "shared",
+                LockMode::Exclusive => "exclusive",
+            };
+            print_all(name, [token, enter, leave].map(|zxid| zxid.0 as u64));
         }
         if let Some(key) = self.lock {
             self.dispatcher.command(now(), key, &mut Command::Release);

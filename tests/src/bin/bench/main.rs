@@ -55,6 +55,10 @@ struct Arguments {
     /// Measures only this kind of work.
     #[arg(long)]
     work: Option<Kind>,
+    /// With `--measure`: installs a recorder of metrics and a subscriber of the log.
+    #[cfg(feature = "observed")]
+    #[arg(long)]
+    observe: bool,
     /// Internal: runs the null server.
     #[arg(long, hide = true)]
     be_null_server: bool,
@@ -100,6 +104,10 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
     let at = arguments.connect.as_deref().ok_or_else(missing)?;
     let client = arguments.client.as_deref().ok_or_else(missing)?;
     let work = Work::new(arguments.work.ok_or_else(missing)?, arguments.scale);
+    #[cfg(feature = "observed")]
+    if arguments.observe {
+        let _observed = zk_testkit::observed::Observed::start();
+    }
     let figures = match client {
         raw::NAME => raw::measure(at, work)?,
         raw_tokio::NAME => raw_tokio::measure(at, work)?,

@@ -6,13 +6,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
-use zk_proto::{Encode, EventType, GetChildrenResponse, OpCode, Request, Zxid};
+use zk_proto::{Encode, ErrorCode, EventType, GetChildrenResponse, OpCode, Request, Zxid};
 use zk_recipes::machine::{Event, FastPathHint, Input, Machine, Observer, OpId, Operation, Output};
-use zk_session::State;
 use zk_session::dispatch::Port;
 use zk_session::session::Reply;
+use zk_session::{Error, State};
 
 use super::super::{AttemptId, Bug, ClientEvent, rare};
+
+/// The number of names that [`Bug::ReadsShortLists`] considers.
+const SHORT: usize = 100;
 
 /// The event queue that a client shares with its attempts.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +82,7 @@ pub(super) struct Attempt<M> {
     is_created: bool,
     /// Whether its session was renewed.
     is_renewed: bool,
+    is_held: bool,
     rare: rare::Watcher,
 }
 
@@ -101,6 +105,7 @@ impl<M> Attempt<M> {
             watches: Vec::new(),
             is_created: false,
             is_renewed: false,
+            is_held: false,
             rare: rare::Watcher::default(),
         }
     }
@@ -112,6 +117,26 @@ impl<M> Attempt<M> {
     fn reached(&self, what: Option<&'static str>) {
         if let Some(what) = what {
             self.log.record(ClientEvent::Reached(what));
+        }
+    }
+
+    /// Returns whether a path is that of its own node.
+    fn is_own(&self, path: &str) -> bool {
+        path.contains(&*self.guid.as_hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+    }
+
+    /// Returns whether the bug ignores this input.
+    fn ignores(&self, input: &Input) -> bool {
+        match (self.bug, input) {
+            (Some(Bug::ForgetsWaiters), Input::Session(State::Connected { .. })) => self.is_renewed,
+            (Some(Bug::KeepsLocksAcrossSessions | Bug::IgnoresLeases), Input::LeaseEnded) => true,
+            (Some(Bug::IgnoresRefusals), Input::Reply { result: Err(error), .. }) => {
+                *error == Error::Server(ErrorCode::NO_AUTH)
+            }
+            (Some(Bug::IgnoresOwnDeletion), Input::Watch { op, .. }) => {
+                self.watches.iter().any(|(watch, path)| watch == op && self.is_own(path))
+            }
+            _ => false,
         }
     }
 
@@ -127,14 +152,8 @@ impl<M: Machine> Machine for Attempt<M> {
         self.reached(reached);
         let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
         self.is_renewed |= matches!(input, Input::Session(State::Renewing));
-        match (self.bug, &input) {
-            (Some(Bug::ForgetsWaiters), Input::Session(State::Connected { .. }))
-                if self.is_renewed =>
-            {
-                return;
-            }
-            (Some(Bug::KeepsLocksAcrossSessions), Input::LeaseEnded) => return,
-            _ => {}
+        if self.ignores(&input) {
+            return;
         }
         self.is_created =
             matches!(&input, Input::Reply { result: Ok(reply), .. } if is_creation(reply));
@@ -147,8 +166,17 @@ impl<M: Machine> Machine for Attempt<M> {
                 Input::Watch { op, event_type }
             }
             (Some(Bug::IgnoresContenders), Input::Reply { op, result }) => {
-                let guid = self.guid.to_string();
-                Input::Reply { op, result: result.map(|reply| without_others(reply, &guid)) }
+                let result = result.map(|reply| with_names(reply, |_, name| self.is_own(name)));
+                Input::Reply { op, result }
+            }
+            (Some(Bug::IgnoresForeigners), Input::Reply { op, result }) => {
+                let is_ours = |name: &str| name.bytes().filter(|byte| *byte == b'-').count() > 4;
+                let result = result.map(|reply| with_names(reply, |_, name| is_ours(name)));
+                Input::Reply { op, result }
+            }
+            (Some(Bug::ReadsShortLists), Input::Reply { op, result }) => {
+                let result = result.map(|reply| with_names(reply, |place, _| place < SHORT));
+                Input::Reply { op, result }
             }
             (Some(Bug::TakesDisconnectForEvent), Input::Session(State::Suspended)) => {
                 // The last watch of a lock is on its predecessor.
@@ -162,7 +190,23 @@ impl<M: Machine> Machine for Attempt<M> {
             }
             (_, input) => input,
         };
+        if let Input::Reply { .. } = input
+            && let Some(hint) = self.log.hint(&self.lock_path)
+        {
+            self.machine.handle(Input::Hint(hint));
+        }
+        let guarded = match &input {
+            Input::Reply { op, result: Ok(_) } if self.is_held => {
+                let own =
+                    self.watches.iter().find(|(watch, path)| watch == op && self.is_own(path));
+                own.map(|(_, path)| path.clone())
+            }
+            _ => None,
+        };
         self.machine.handle(input);
+        if let Some(path) = guarded {
+            self.log.record(ClientEvent::Guarded(self.id, path));
+        }
     }
 
     fn poll_output(&mut self) -> Option<Output> {
@@ -179,10 +223,18 @@ impl<M: Machine> Machine for Attempt<M> {
                 self.watches.push((*op, operation.path().to_owned()));
             }
             Some(Output::Unwatch(op)) => self.watches.retain(|(watch, _)| watch != op),
-            Some(Output::Event(Event::Acquired { .. })) if self.is_created => {
-                self.log.record(ClientEvent::AcquiredWithoutList(self.id));
+            Some(Output::Event(Event::Acquired { .. })) => {
+                self.is_held = true;
+                if self.is_created {
+                    self.log.record(ClientEvent::AcquiredWithoutList(self.id));
+                }
             }
-            None if self.is_done() => self.log.leave(&self.lock_path, self.machine.hint()),
+            None => {
+                let hint = self.machine.hint();
+                if hint.is_some() || self.is_done() {
+                    self.log.leave(&self.lock_path, hint);
+                }
+            }
             _ => {}
         }
         output
@@ -197,14 +249,15 @@ impl<M: Machine> Machine for Attempt<M> {
     }
 }
 
-/// Removes all other contenders from a list of children.
-fn without_others(reply: Reply, guid: &str) -> Reply {
+/// Removes all but some names from a list of children.
+fn with_names(reply: Reply, is_left: impl Fn(usize, &str) -> bool) -> Reply {
     if reply.opcode != OpCode::GET_CHILDREN {
         return reply;
     }
     let Ok(response) = reply.decode::<GetChildrenResponse<'_>>() else { return reply };
-    let own: Vec<_> = response.children.iter().filter(|child| child.contains(guid)).collect();
+    let names = response.children.iter().enumerate();
+    let left: Vec<_> = names.filter(|(at, name)| is_left(*at, name)).map(|(_, it)| it).collect();
     let mut body = BytesMut::new();
-    GetChildrenResponse { children: own[..].into() }.encode(&mut body);
+    GetChildrenResponse { children: left[..].into() }.encode(&mut body);
     Reply::new(reply.opcode, reply.zxid, body.freeze())
 }

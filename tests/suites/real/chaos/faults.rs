@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::{io, thread};
+use std::{env, io, thread};
 
 use zk_testkit::real::RealEnsemble;
 
@@ -29,23 +29,37 @@ impl Fault {
 /// Faults in a random order, each as often as the others.
 pub(super) struct Faults {
     rng: fastrand::Rng,
+    kinds: Vec<Fault>,
     struck: Vec<Fault>,
     deck: Vec<Fault>,
 }
 
 impl Faults {
+    /// Takes the kinds that `ZK_CHAOS_FAULTS` names, or all.
     pub(super) fn new(rng: fastrand::Rng) -> Self {
-        Self { rng, struck: Vec::new(), deck: Vec::new() }
+        let named = env::var("ZK_CHAOS_FAULTS").ok();
+        let is_named = |fault: &Fault| {
+            let name = format!("{fault:?}");
+            named.as_ref().is_none_or(|named| named.split(',').any(|kind| kind == name))
+        };
+        let kinds: Vec<_> = Fault::ALL.into_iter().filter(is_named).collect();
+        assert!(!kinds.is_empty(), "ZK_CHAOS_FAULTS has none of {:?}", Fault::ALL);
+        Self { rng, kinds, struck: Vec::new(), deck: Vec::new() }
     }
 
     pub(super) fn count(&self) -> usize {
         self.struck.len()
     }
 
+    /// Returns the name of the last fault.
+    pub(super) fn last(&self) -> String {
+        self.struck.last().map_or_else(|| "no fault".into(), |fault| format!("{fault:?}"))
+    }
+
     /// Injects the next fault, and heals it. All servers serve before and after.
     pub(super) fn strike(&mut self, ensemble: &mut RealEnsemble) -> io::Result<()> {
         if self.deck.is_empty() {
-            self.deck = Fault::ALL.to_vec();
+            self.deck.clone_from(&self.kinds);
             self.rng.shuffle(&mut self.deck);
         }
         let Some(fault) = self.deck.pop() else { return Ok(()) };

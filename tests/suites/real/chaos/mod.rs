@@ -3,8 +3,9 @@
 //! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_CHAOS_HOLDERS` the number of contenders
 //! for the lock besides the services (8 by default), and `ZK_SEED` the seed. The seed determines
 //! the faults and the actions of the sessions, but not the behaviour of the servers. With
-//! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With the feature `observed`,
-//! the metrics and the log of the run are printed at its end.
+//! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. `ZK_CHAOS_FAULTS` selects
+//! kinds of faults, such as `KillLeader,PauseLeader`. With the feature `observed`, the metrics and
+//! the log of the run are printed at its end.
 
 mod access;
 mod faults;
@@ -13,6 +14,7 @@ mod holders;
 mod ledger;
 mod operator;
 mod seat;
+mod servers;
 mod services;
 
 use core::time::Duration;
@@ -35,6 +37,7 @@ use self::holders::{Contest, Holders};
 use self::ledger::Ledger;
 use self::operator::Operator;
 use self::seat::{Found, Seat};
+use self::servers::{assert_same, ephemerals};
 use self::services::Services;
 
 const SEATS: usize = 32;
@@ -91,16 +94,22 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         block_in_place(|| faults.strike(&mut ensemble)).expect("the ensemble comes back");
         let rung = ringing.await.expect("no panic");
         wait_until_all_received(&mut receivers, rung).await;
-        services.wait_until_settled(&access, &ensemble).await;
+        let fault = faults.last();
+        assert_same(&access, &mut ensemble, &fault).await;
+        services.wait_until_settled(&access, &mut ensemble, &fault).await;
         operator.pause();
         let (count, renewals) = (faults.count(), services.renewals());
-        println!("{} s: {count} faults, {renewals} renewals", began.elapsed().as_secs());
+        println!(
+            "{} s: {count} faults, now {fault}; {renewals} renewals",
+            began.elapsed().as_secs()
+        );
     }
     stop.send_replace(true);
     let mut found = Vec::new();
     for seat in seats {
         found.push(seat.await.expect("no panic"));
     }
+    assert_same(&access, &mut ensemble, "the last pause").await;
 
     let held = holders.finish().await;
     let served = services.finish().await;
@@ -126,7 +135,7 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
     for found in found {
         found.client.close().await;
     }
-    wait_until_nothing_is_left(&ensemble).await;
+    wait_until_nothing_is_left(&access, &mut ensemble).await;
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -185,26 +194,29 @@ async fn judge(client: &Client, ledger: &Ledger, found: &[Found]) {
     assert_eq!(living, expected, "the live sessions of the ensemble and of the clients");
 }
 
-/// Waits until no lock node, no other ephemeral node and no watch is left.
-async fn wait_until_nothing_is_left(ensemble: &RealEnsemble) {
-    let left = || {
-        let dump = ensemble.four_letter(ensemble.leader()?, "dump").ok()?;
-        let nodes = dump.lines().filter(|line| line.starts_with("\t/")).map(str::to_owned);
-        let mut left: Vec<_> = nodes.collect();
+/// Waits until no server has a lock node, another ephemeral node, or a watch.
+async fn wait_until_nothing_is_left(access: &Access, ensemble: &mut RealEnsemble) {
+    let left = |ensemble: &RealEnsemble| {
+        let mut left = ephemerals(ensemble)?;
         for server in 0..3 {
             let monitor = ensemble.four_letter(server, "mntr").ok()?;
             let watches = monitor.lines().filter(|line| line.starts_with("zk_watch_count"));
-            left.extend(watches.filter(|line| !line.ends_with("\t0")).map(str::to_owned));
+            let left_here = watches.filter(|line| !line.ends_with("\t0"));
+            left.extend(left_here.map(|line| format!("server {server}: {line}")));
         }
         Some(left)
     };
     let end = Instant::now() + HANG_TIMEOUT;
     loop {
-        let found = block_in_place(left);
+        let found = block_in_place(|| left(&*ensemble));
         if found.as_ref().is_some_and(Vec::is_empty) {
-            return;
+            break;
         }
-        assert!(Instant::now() < end, "{found:?} is left");
+        if Instant::now() > end {
+            assert_same(access, ensemble, "the end of all sessions").await;
+            panic!("{found:#?} is left");
+        }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    assert_same(access, ensemble, "the end of all sessions").await;
 }

@@ -38,8 +38,10 @@ mod observed {
         pub(in super::super) fn print(&self) {
             if let Some(ended_at) = *self.ended_at.lock().expect("no panic") {
                 let lines = self.observed.lines_since(ended_at);
-                let is_shown = |line: &&String| line.contains("service{number=0}");
-                println!("\nThe log of service 0, from when its session was ended last:");
+                // Only the lines about sessions belong to no service.
+                let shown = ["service{number=0}", "session expired", "session renewed"];
+                let is_shown = |line: &&String| shown.iter().any(|part| line.contains(part));
+                println!("\nThe log of service 0, and all renewals, from when they began last:");
                 lines.iter().filter(is_shown).take(EXCERPT).for_each(|line| println!("{line}"));
             }
             println!("\nThe metrics:\n{}", self.observed.page());

@@ -22,6 +22,7 @@ use zk_testkit::turns::{Kind, Turn};
 use super::access::Access;
 use super::holders::{Account, Contest, overlaps, stamp};
 use super::operator::{self, Operator};
+use super::servers::assert_same;
 use super::{HANG_TIMEOUT, SESSION_TIMEOUT};
 
 pub(super) const ELECTION: &str = "/chaos-election";
@@ -118,7 +119,12 @@ impl Services {
 
     /// Waits until every cache equals the tree, which does not change meanwhile, all services stand
     /// for election, one of them leads, and each has its node.
-    pub(super) async fn wait_until_settled(&mut self, access: &Access, ensemble: &RealEnsemble) {
+    pub(super) async fn wait_until_settled(
+        &mut self,
+        access: &Access,
+        ensemble: &mut RealEnsemble,
+        after: &str,
+    ) {
         let _quiet = self.changing.lock().await;
         let client = access.connect().await;
         let mut last = Ok(Vec::new());
@@ -133,13 +139,8 @@ impl Services {
         };
         let settled = timeout(HANG_TIMEOUT, settled).await;
         if settled.is_err() {
-            let mut views = Vec::new();
-            for server in 0..3 {
-                views.push(view(access, ensemble, server).await);
-            }
-            let same = views.iter().all(|view| *view == views[0]);
-            assert!(same, "the servers differ, as by ZOOKEEPER-4785: {views:#?}; {last:?}");
-            panic!("{last:?}; all servers have {:#?}", views[0]);
+            assert_same(access, ensemble, after).await;
+            panic!("{last:?}");
         }
         client.close().await;
         self.pauses += 1;
@@ -256,7 +257,9 @@ impl Service {
             let Ok(Some(node)) = self.client.exists(&term.node).await else { continue };
             let mut turn: Option<Turn> = None;
             while !contest.is_over() && self.leads(term.token) {
-                if let Some(leave) = stamp(&self.client, node.ephemeral_owner, &marker).await {
+                let leads = || self.leads(term.token);
+                let stamp = stamp(&self.client, node.ephemeral_owner, &marker, leads);
+                if let Some(leave) = stamp.await {
                     let enter = turn.map_or(leave, |turn| turn.enter);
                     turn = Some(Turn { kind: Kind::Exclusive, place: term.token.0, enter, leave });
                 }
@@ -295,19 +298,6 @@ impl Service {
         self.client.close().await;
         self.runtime.shutdown_background();
     }
-}
-
-/// Returns the ephemeral nodes and the tree that one server has.
-async fn view(access: &Access, ensemble: &RealEnsemble, server: usize) -> Vec<String> {
-    let dump = ensemble.four_letter(server, "dump").unwrap_or_else(|error| error.to_string());
-    let nodes = dump.lines().filter(|line| line.starts_with("\t/")).map(str::to_owned);
-    let client = access.at(&ensemble.address(server)).connect().await;
-    let tree = tree(&client, TREE).await;
-    let tree = tree.iter().flatten().map(|(path, (_, mzxid, _))| format!("{path} of {mzxid}"));
-    let mut view: Vec<_> = nodes.chain(tree).collect();
-    client.close().await;
-    view.sort();
-    view
 }
 
 fn leader_marker(number: usize) -> String {
