@@ -6,9 +6,11 @@ use core::fmt;
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldName {
-    /// The name of the record, as in `zookeeper.jute`.
+    /// The name of the record in this crate, such as `GetAclRequest`, which `zookeeper.jute` spells
+    /// `GetACLRequest`.
     pub record: &'static str,
-    /// The name of the field.
+    /// The name of the field in this crate, such as `ephemeral_owner`, which `zookeeper.jute` spells
+    /// `ephemeralOwner`.
     pub field: &'static str,
 }
 

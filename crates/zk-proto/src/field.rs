@@ -24,7 +24,7 @@ use crate::wire::{Decode, Reader};
 /// # Ok::<(), zk_proto::DecodeError>(())
 /// ```
 pub trait Explain<'a>: Decode<'a> {
-    /// The name of the type in `zookeeper.jute`.
+    /// The name of the type in `zookeeper.jute`, or that of a record in this crate.
     const TYPE: &'static str;
 
     /// The layout of the type, from which tools in other languages can be generated.
@@ -73,7 +73,7 @@ pub enum Layout {
     Optional(&'static Self),
     /// The fields of a record, in order. The empty body is a record without fields.
     Record {
-        /// The name of the record, as in `zookeeper.jute`.
+        /// The name of the record in this crate, as in [`FieldName::record`].
         name: &'static str,
         /// The fields.
         fields: &'static [FieldLayout],

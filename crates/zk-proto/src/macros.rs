@@ -309,7 +309,7 @@ macro_rules! newtype_on_the_wire {
         }
 
         impl<'a> $crate::wire::Decode<'a> for $name {
-            #[inline]
+            #[cfg_attr(not(target_os = "none"), inline)]
             fn decode(
                 reader: &mut $crate::wire::Reader<'a>,
             ) -> Result<Self, $crate::error::DecodeError> {

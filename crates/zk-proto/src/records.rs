@@ -1,4 +1,8 @@
-//! The records of the protocol, with the names of `zookeeper.jute`.
+//! The records of the protocol, with the names of `zookeeper.jute` as Rust spells them.
+//!
+//! `GetACLRequest` there is `GetAclRequest` here, and `ephemeralOwner` is `ephemeral_owner`. Three
+//! fields have other names: `flags` of a create is `mode`, `passwd` is `password`, and `type` is
+//! `opcode`, `event_type`, `watcher_type` or `auth_type`. `tests/java_records` compares all names.
 //!
 //! "Since" names the first release whose `zookeeper.jute` and `ZooDefs.OpCode` have the record.
 //! `docs/protocol.md` has the sources of other facts about servers, where no source is given here.

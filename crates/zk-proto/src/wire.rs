@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// Fails if the length is below -1 or exceeds the remaining bytes.
-    #[inline]
+    #[cfg_attr(not(target_os = "none"), inline)]
     pub fn buffer(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
         match self.length()? {
             Some(length) => self.take(length).map(Some),
@@ -276,7 +276,7 @@ macro_rules! integer {
         }
 
         impl<'a> Decode<'a> for $type {
-            #[inline]
+            #[cfg_attr(not(target_os = "none"), inline)]
             fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
                 reader.array().map(Self::from_be_bytes)
             }
@@ -300,7 +300,7 @@ impl Encode for bool {
 
 impl<'a> Decode<'a> for bool {
     /// Any byte except 0 is true, as in Java.
-    #[inline]
+    #[cfg_attr(not(target_os = "none"), inline)]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         u8::decode(reader).map(|byte| byte != 0)
     }
@@ -322,7 +322,7 @@ impl Encode for Option<bool> {
 }
 
 impl<'a> Decode<'a> for Option<bool> {
-    #[inline]
+    #[cfg_attr(not(target_os = "none"), inline)]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         match reader.rest() {
             [] => Ok(None),
@@ -378,7 +378,7 @@ impl Encode for Option<&[u8]> {
 }
 
 impl<'a> Decode<'a> for Option<&'a [u8]> {
-    #[inline]
+    #[cfg_attr(not(target_os = "none"), inline)]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         reader.buffer()
     }
@@ -398,7 +398,7 @@ impl Encode for Option<&str> {
 }
 
 impl<'a> Decode<'a> for Option<&'a str> {
-    #[inline]
+    #[cfg_attr(not(target_os = "none"), inline)]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let Some(bytes) = reader.buffer()? else {
             return Ok(None);
@@ -424,7 +424,7 @@ impl Encode for &str {
 }
 
 impl<'a> Decode<'a> for &'a str {
-    #[inline]
+    #[cfg_attr(not(target_os = "none"), inline)]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let start = reader.clone();
         Option::decode(reader)?.ok_or_else(|| start.error(DecodeErrorKind::UnexpectedNull))
@@ -469,7 +469,7 @@ impl Encode for () {
 }
 
 impl<'a> Decode<'a> for () {
-    #[inline]
+    #[cfg_attr(not(target_os = "none"), inline)]
     fn decode(_reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok(())
     }
@@ -490,7 +490,7 @@ impl<A: Encode, B: Encode> Encode for (A, B) {
 }
 
 impl<'a, A: Decode<'a>, B: Decode<'a>> Decode<'a> for (A, B) {
-    #[inline]
+    #[cfg_attr(not(target_os = "none"), inline)]
     fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         Ok((A::decode(reader)?, B::decode(reader)?))
     }
