@@ -1,10 +1,11 @@
 //! Builds the programs, and measures them.
 
+use std::env;
+use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, fs};
 
 /// A program for a board.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +108,11 @@ impl Program {
     fn build(self) -> PathBuf {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let folder = root.join("../target/firmware");
+        fs::create_dir_all(&folder).expect("a folder that can be written");
+        // Cargo gives a program one file, whatever its features are: another test, in this process
+        // or another one, would replace it before it is copied.
+        let building = File::create(folder.join("building")).expect("a file that can be written");
+        building.lock().expect("a file that can be locked");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--quiet", "--locked", "--profile", "firmware"]);
         cargo.args(["--bin", self.name, "--target", self.target, "--features", self.features]);
@@ -116,7 +122,14 @@ impl Program {
         cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         assert!(cargo.status().expect("cargo runs").success(), "{self:?} does not build");
         let extension = if self.target.starts_with("wasm32") { "wasm" } else { "" };
-        folder.join(self.target).join("firmware").join(self.name).with_extension(extension)
+        let built = folder.join(self.target).join("firmware").join(self.name);
+        let features = self.features.replace('/', ".");
+        let image = folder.join(format!("{}-{}-{features}", self.name, self.target));
+        // Whoever runs an earlier copy keeps it.
+        let copy = folder.join("copy");
+        fs::copy(built.with_extension(extension), &copy).expect("a built program");
+        fs::rename(&copy, &image).expect("a folder that can be written");
+        image
     }
 }
 

@@ -23,6 +23,8 @@ use super::image::{
 /// The lock and the node that the program names.
 const LOCK_PATH: &str = "/locks/shared with firmware";
 const NODE: &str = "/turns-of-firmware";
+/// A board's turn takes 100 ms, and nearly every turn waits.
+const MAX_TURNS: usize = 200;
 
 fn servers(connect_string: &str) -> Vec<SocketAddr> {
     connect_string.split(',').map(|server| server.parse().expect("an address")).collect()
@@ -45,6 +47,10 @@ async fn contend(client: Client, scheme: Scheme, turns: UnboundedSender<Turn>) {
 }
 
 /// Lets the board and the others take turns until each has waited for the other three times.
+///
+/// # Panics
+///
+/// If the others have ended, or if that takes far too many turns: they may not see each other.
 async fn take_turns(board: &mut Board, mut others: UnboundedReceiver<Turn>) {
     let mut theirs: Vec<Turn> = Vec::new();
     let boards = loop {
@@ -54,6 +60,8 @@ async fn take_turns(board: &mut Board, mut others: UnboundedReceiver<Turn>) {
         if waits(&boards, &theirs) >= 3 && waits(&theirs, &boards) >= 3 {
             break boards;
         }
+        assert!(!others.is_closed(), "the others ended after {theirs:?}");
+        assert!(boards.len() < MAX_TURNS, "no waiting in {boards:?} and {theirs:?}");
     };
     println!("{}\n{} turns of the others", board.log.join("\n"), theirs.len());
     let all = [boards, theirs].concat();
