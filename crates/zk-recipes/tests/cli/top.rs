@@ -20,7 +20,7 @@ fn locks_below_a_path_are_shown_as_often_as_asked() {
     let done = world.run(&["top", "--interval", "0.01", "--count", "2"]);
     assert_eq!((done.status.code(), error_message(&done)), (Some(0), String::new()));
     let text = out(&done);
-    let headline = "zk-lock top /: 2 locks, 3 holders, 1 waiters, ";
+    let headline = "zk-lock top / - locks: 2, holders: 3, waiters: 1, ";
     assert_eq!(text.matches(headline).count(), 2, "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
     let row = |path: &str| {
@@ -30,7 +30,9 @@ fn locks_below_a_path_are_shown_as_often_as_asked() {
     assert_eq!((&*row(PATH)[1], &*row(PATH)[2], &*row(PATH)[4]), ("1", "1", r"host-7\u{1b}[2J"));
     assert_eq!((&*row("/other")[1], &*row("/other")[2]), ("2", "0"));
     let below = out(&world.run(&["top", "/locks", "--count", "1"]));
-    assert!(below.contains("/locks: 1 locks, 1 holders, 1 waiters") && !below.contains("/other"));
+    assert!(
+        below.contains("/locks - locks: 1, holders: 1, waiters: 1") && !below.contains("/other")
+    );
 
     // The first waiter has a permit node, but no permit.
     let _third = permits.acquire();
@@ -40,7 +42,7 @@ fn locks_below_a_path_are_shown_as_often_as_asked() {
     };
     world.eventually("the permit node of a waiter", |world| permit_nodes(world) == 3);
     let text = out(&world.run(&["top", "/other", "--count", "1"]));
-    assert!(text.contains("/other: 1 locks, 2 holders, 1 waiters"), "{text}");
+    assert!(text.contains("/other - locks: 1, holders: 2, waiters: 1"), "{text}");
 }
 
 /// A terminal of tmux.
@@ -87,7 +89,7 @@ fn a_terminal_shows_the_locks_live() {
     let line = format!("exec '{program}' --connect {at} top /locks --interval 0.05");
     let Some(tmux) = Tmux::start(&line) else { return };
     let shows = |text: &str| world.eventually(text, |_| tmux.screen().contains(text));
-    shows("zk-lock top /locks: 0 locks, 0 holders, 0 waiters");
+    shows("zk-lock top /locks - locks: 0, holders: 0, waiters: 0");
     // More locks than lines.
     let mutexes: Vec<_> = (0..20)
         .map(|number| {
@@ -101,16 +103,16 @@ fn a_terminal_shows_the_locks_live() {
         .iter()
         .map(|mutex| world.runtime.block_on(mutex.acquire()).expect("free"))
         .collect();
-    shows("20 locks, 20 holders, 0 waiters");
+    shows("locks: 20, holders: 20, waiters: 0");
     let waiting = mutexes[13].acquire();
-    shows("20 locks, 20 holders, 1 waiters");
+    shows("locks: 20, holders: 20, waiters: 1");
     let screen = tmux.screen();
     let lines: Vec<_> = screen.lines().collect();
     // The longest queue comes first, and every row takes one line.
     assert!(lines[2].starts_with("PATH ") && lines[3].starts_with("/locks/13 "), "{screen}");
     assert!(lines[4].starts_with("/locks/00 ") && lines[5].starts_with("/locks/01 "), "{screen}");
     drop((guards, waiting));
-    shows(" 0 locks, 0 holders, 0 waiters");
+    shows("locks: 0, holders: 0, waiters: 0");
     assert!(!tmux.screen().contains("/locks/13"), "{}", tmux.screen());
     tmux.call(&["send-keys", "C-c"]);
     let is_dead = || tmux.call(&["display-message", "-p", "#{pane_dead}"]).trim() == "1";

@@ -95,7 +95,7 @@ async fn draw(
         _ => "-".to_owned(),
     };
     let mut text = format!(
-        "zk-lock top {}: {} locks, {} holders, {} waiters, {} hand-overs/s\n\n",
+        "zk-lock top {} - locks: {}, holders: {}, waiters: {}, hand-overs/s: {}\n\n",
         line(path),
         locks.len(),
         sum(|lock| lock.holders),
