@@ -1,15 +1,18 @@
 //! Facts of `docs/servers.md` that the in-memory server does not share, so that no comparison with
 //! it shows them.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, ErrorCode, ExistsRequest, ExistsResponse, OpCode,
-    Password, Reader, ReplyHeader, RequestHeader, SessionId, Xid, Zxid, frame,
+    Acl, AuthPacket, ConnectRequest, ConnectResponse, CreateMode, CreateRequest, Decode, ErrorCode,
+    EventType, ExistsRequest, ExistsResponse, List, OpCode, Password, Reader, ReplyHeader,
+    RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
+use zk_testkit::peers::{Peer, Runnable};
 use zk_testkit::real::{self, Settings, ensemble_or_skip};
 use zk_testkit::server::Version;
 use zk_testkit::suite::HANG_TIMEOUT;
@@ -134,4 +137,84 @@ fn a_read_only_server_without_local_sessions_sends_a_bare_reply_header() {
         let header = ReplyHeader::decode_all(&answer).expect("a bare header");
         assert_eq!((header.xid, header.err), (Xid(0), ErrorCode::NOT_READ_ONLY));
     }
+}
+
+/// Its own watch may fire for its own node before the server closes the connection.
+#[test]
+fn a_session_that_expires_gets_the_event_of_its_own_node_or_none() {
+    const SESSIONS: usize = 40;
+    let Some(ensemble) = ensemble_or_skip(1) else { return };
+    let timeout = Duration::from_secs(1);
+    let mut lines = Vec::new();
+    for number in 0..SESSIONS {
+        let mut line = Line::with_timeouts(&ensemble, timeout, HANG_TIMEOUT).expect("connected");
+        let path = format!("/{number}");
+        let acl = List::new(&[Acl::OPEN]);
+        let mode = CreateMode::EPHEMERAL;
+        let create = CreateRequest { path: &path, data: None, acl, mode };
+        let header = RequestHeader { xid: Xid(1), opcode: OpCode::CREATE };
+        line.write(&(header, create)).expect("the peer reads");
+        let exists = ExistsRequest { path: &path, watch: true };
+        let header = RequestHeader { xid: Xid(2), opcode: OpCode::EXISTS };
+        line.write(&(header, exists)).expect("the peer reads");
+        for _ in 0..2 {
+            assert_eq!(line.reply().expect("a reply").0.err, ErrorCode::OK);
+        }
+        lines.push((path, line));
+    }
+    let mut events = 0;
+    for (path, mut line) in lines {
+        let end = match line.read() {
+            Ok(payload) => {
+                let event = <(ReplyHeader, WatcherEvent<'_>)>::decode_all(&payload);
+                let (_, event) = event.expect("an event");
+                assert_eq!((event.event_type, event.path), (EventType::NODE_DELETED, &*path));
+                events += 1;
+                line.read()
+            }
+            end => end,
+        };
+        let end = end.expect_err("the connection ends").kind();
+        assert!(matches!(end, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset), "{end}");
+    }
+    println!("{events} of {SESSIONS} sessions got an event");
+}
+
+#[test]
+fn a_watch_on_a_null_path_keeps_the_socket_of_3_8_open() {
+    let Some(ensemble) = ensemble_or_skip(1) else { return };
+    if ensemble.version() != Version::V3_8 {
+        return;
+    }
+    let mut odd = Line::new(&ensemble).expect("connected");
+    assert_eq!(odd.ask_raw(OpCode::ADD_WATCH, &[NULL, ZERO]).0, ErrorCode::OK);
+    odd.end().expect("a socket");
+    let mut plain = Line::with_timeouts(&ensemble, HANG_TIMEOUT, HANG_TIMEOUT).expect("connected");
+    assert_eq!(plain.ask_raw(OpCode::ADD_WATCH, &[ROOT, ZERO]).0, ErrorCode::OK);
+    plain.end().expect("a socket");
+    assert_eq!(plain.read().expect_err("the end").kind(), ErrorKind::UnexpectedEof);
+    assert_eq!(odd.read().expect_err("no frame").kind(), ErrorKind::WouldBlock);
+}
+
+/// The bytes of kazoo 2.11.0, which a server accepts.
+#[test]
+fn kazoo_sends_null_ids() {
+    let Some(kazoo) = Peer::Kazoo.find_or_skip() else { return };
+    let Runnable::Python { interpreter } = kazoo else { panic!("{kazoo:?} is not Python") };
+    let Some(ensemble) = ensemble_or_skip(1) else { return };
+    let script = "import sys\n\
+        from kazoo.protocol.serialization import Create\n\
+        from kazoo.security import CREATOR_ALL_ACL\n\
+        sys.stdout.buffer.write(Create('/a', b'', CREATOR_ALL_ACL, 0).serialize())";
+    let output = Command::new(interpreter).args(["-c", script]).output().expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    let create = CreateRequest::decode_all(&output.stdout).expect("a record");
+    let ids: Vec<_> = create.acl.iter().map(|acl| (acl.id.scheme, acl.id.id)).collect();
+    assert_eq!(ids, [("auth", None)]);
+
+    let mut line = Line::new(&ensemble).expect("connected");
+    let auth = AuthPacket { auth_type: 0, scheme: "digest", auth: Some(b"ann:secret") };
+    line.write(&(RequestHeader { xid: Xid::AUTH, opcode: OpCode::AUTH }, auth)).expect("it reads");
+    assert_eq!(line.reply().expect("a reply").0.err, ErrorCode::OK);
+    assert_eq!(line.ask_raw(OpCode::CREATE, &[&output.stdout]).0, ErrorCode::OK);
 }

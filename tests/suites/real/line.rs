@@ -1,7 +1,7 @@
 //! A connection for one request at a time, of any bytes.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use zk_proto::{
@@ -13,6 +13,8 @@ use zk_testkit::real::RealEnsemble;
 /// How long to wait for a reply that may never arrive.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// A connection with its own session.
 pub(crate) struct Line {
     stream: TcpStream,
@@ -20,11 +22,26 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(ensemble: &RealEnsemble) -> io::Result<Self> {
+        Self::with_timeouts(ensemble, SESSION_TIMEOUT, READ_TIMEOUT)
+    }
+
+    /// Sends no pings, so that the session expires unless there are requests.
+    pub(crate) fn with_timeouts(
+        ensemble: &RealEnsemble,
+        session: Duration,
+        read: Duration,
+    ) -> io::Result<Self> {
         let mut line = Self { stream: TcpStream::connect(ensemble.address(0))? };
-        line.stream.set_read_timeout(Some(READ_TIMEOUT))?;
-        line.stream.write_all(&RawClient::connect(10_000))?;
+        line.stream.set_read_timeout(Some(read))?;
+        let session = i32::try_from(session.as_millis()).map_err(io::Error::other)?;
+        line.stream.write_all(&RawClient::connect(session))?;
         line.read()?;
         Ok(line)
+    }
+
+    /// Ends the direction to the server.
+    pub(crate) fn end(&mut self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)
     }
 
     pub(crate) fn write(&mut self, message: &impl Encode) -> io::Result<()> {
