@@ -20,6 +20,8 @@
 #![doc = include_str!("../examples/test_server.rs")]
 //! ```
 //!
+//! The example `chaos` tests a service with a lock in the same way.
+//!
 //! # For this workspace
 //!
 //! The feature `tools` adds the rest. Use the cheapest tool that can show the bug:

@@ -22,6 +22,12 @@ fn the_example_shows_what_an_ensemble_in_a_test_can_do() {
 }
 
 #[test]
+fn a_service_under_chaos_gives_no_number_twice() {
+    let lines = printed(&mut example(env!("CARGO_MANIFEST_DIR"), "chaos"));
+    assert_eq!(lines.last().map(String::as_str), Some("180 pages, none twice"), "{lines:#?}");
+}
+
+#[test]
 fn an_ensemble_serves_until_its_standard_input_ends() {
     let mut command = example(env!("CARGO_MANIFEST_DIR"), "ensemble");
     let mut ensemble =
