@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the programs that tests/suites/real and tests/suites/firmware need, on Debian and its
-# derivatives: ZooKeeper, Apache Curator, kazoo, Kerberos, QEMU, LLVM and Node.js; and tshark for the
+# derivatives: ZooKeeper, Apache Curator, kazoo, Kerberos, ip(8), QEMU, LLVM and Node.js; and tshark for the
 # tests of zk-explain. It is idempotent.
 #
 #     tests/setup-real.sh          # ZooKeeper 3.8.0, Curator 5.4.0, kazoo
@@ -36,6 +36,7 @@ want() {
 [ -e "$jars/zookeeper.jar" ] && command -v java >/dev/null || want zookeeper
 [ -e "$jars/curator-recipes.jar" ] || want libcurator-recipes-java
 command -v openssl >/dev/null || want openssl
+command -v ip >/dev/null || want iproute2
 command -v javac >/dev/null || want default-jdk-headless
 command -v krb5kdc >/dev/null || [ -x /usr/sbin/krb5kdc ] || want 'krb5-kdc krb5-admin-server krb5-user'
 [ -e /usr/include/gssapi.h ] || want libkrb5-dev

@@ -6,7 +6,10 @@
 //! says what happens without any: `require` fails, `skip` always skips, and unset skips with a
 //! message.
 
-use core::net::Ipv4Addr;
+mod disk;
+mod network;
+
+use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -18,6 +21,9 @@ use std::{env, thread};
 
 use tempfile::TempDir;
 
+use self::disk::Disk;
+pub use self::network::End;
+use self::network::Network;
 use crate::server::Version;
 use crate::transaction_log::{self, Logged};
 
@@ -49,19 +55,23 @@ pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
             panic!("ZK_REAL=require, but {reason}; run `sh tests/setup-real.sh --all`")
         }
         Err(reason) => {
-            // The test passes, and the harness hides what passing tests print by `eprintln!`.
-            let _ = writeln!(
-                io::stderr(),
-                "\n\
-                 ************************************************************************\n\
-                 * SKIPPED, nothing was tested: {reason}.\n\
-                 * To have what it takes, run `sh tests/setup-real.sh`.\n\
-                 * To make its absence an error, set ZK_REAL=require.\n\
-                 ************************************************************************\n"
-            );
+            skip(&reason);
             None
         }
     }
+}
+
+fn skip(reason: &str) {
+    // The test passes, and the harness hides what passing tests print by `eprintln!`.
+    let _ = writeln!(
+        io::stderr(),
+        "\n\
+         ************************************************************************\n\
+         * SKIPPED, nothing was tested: {reason}.\n\
+         * To have what it takes, run `sh tests/setup-real.sh`.\n\
+         * To make its absence an error, set ZK_REAL=require.\n\
+         ************************************************************************\n"
+    );
 }
 
 /// Returns the folder with the jars of the version in `ZK_VERSIONS`, or `None` for the packaged one.
@@ -115,6 +125,25 @@ pub fn ensemble_or_skip(servers: usize) -> Option<RealEnsemble> {
     ensemble_with_or_skip(Settings { servers, ..Settings::default() })
 }
 
+/// Starts an [isolated](Settings::is_isolated) real ensemble, or prints that the test is skipped:
+/// also if the system does not let this process make networks and disks.
+///
+/// # Panics
+///
+/// If `ZK_REAL=require` and ZooKeeper is missing, or if a server does not start.
+pub fn isolated_or_skip(servers: usize) -> Option<RealEnsemble> {
+    or_skip(find)?;
+    match Network::start(1) {
+        Ok(_) => {
+            ensemble_with_or_skip(Settings { servers, is_isolated: true, ..Settings::default() })
+        }
+        Err(error) => {
+            skip(&format!("servers cannot be isolated, which takes Linux and root: {error}"));
+            None
+        }
+    }
+}
+
 /// Starts a real ensemble with these settings, like [`ensemble_or_skip`].
 ///
 /// # Panics
@@ -139,6 +168,10 @@ pub struct Settings {
     pub extra: String,
     /// Additional system properties for every server, as `name=value`.
     pub properties: Vec<String>,
+    /// Whether each server has a network namespace and a disk of its own, which can
+    /// [lose packets](RealEnsemble::lose) and be [full](RealEnsemble::fill_disk). Needs Linux and
+    /// root.
+    pub is_isolated: bool,
 }
 
 impl Default for Settings {
@@ -148,25 +181,29 @@ impl Default for Settings {
             tick: Duration::from_millis(500),
             extra: String::new(),
             properties: Vec::new(),
+            is_isolated: false,
         }
     }
 }
 
-/// Real servers on free ports of the loopback interface. Dropping the ensemble kills them and
+/// Real servers on free ports of the loopback interface, or of interfaces of their own. Dropping the ensemble kills them and
 /// removes their data.
 #[derive(Debug)]
 pub struct RealEnsemble {
     settings: Settings,
     class_path: String,
     servers: Vec<Server>,
+    /// Declared behind the servers, which end before it is removed.
+    network: Option<Network>,
     /// Removed when dropped, unless it is kept.
     directory: TempDir,
 }
 
 #[derive(Debug)]
 struct Server {
-    port: u16,
+    address: SocketAddr,
     directory: PathBuf,
+    disk: Option<Disk>,
     child: Option<Child>,
 }
 
@@ -192,28 +229,34 @@ impl RealEnsemble {
 
     fn run(settings: Settings, class_path: String) -> io::Result<Self> {
         let directory = TempDir::with_prefix("zookeeper-")?;
-        let servers = settings.servers.max(1);
-        let ports = free_ports(servers * 3)?;
+        let count = settings.servers.max(1);
+        let network = settings.is_isolated.then(|| Network::start(count)).transpose()?;
+        let host = |number| match &network {
+            Some(network) => network.address(End::Server(number)),
+            None => Ipv4Addr::LOCALHOST,
+        };
+        let ports = free_ports(count * 3)?;
         let mut quorum = String::new();
-        if servers > 1 {
-            for (id, ports) in ports.chunks_exact(3).enumerate() {
-                let (peer, election) = (ports[1], ports[2]);
-                quorum += &format!("server.{}=127.0.0.1:{peer}:{election}\n", id + 1);
+        if count > 1 {
+            for (number, ports) in ports.chunks_exact(3).enumerate() {
+                let (id, host, peer, election) = (number + 1, host(number), ports[1], ports[2]);
+                quorum += &format!("server.{id}={host}:{peer}:{election}\n");
             }
         }
         let mut servers = Vec::new();
-        for (id, ports) in ports.chunks_exact(3).enumerate() {
-            let directory = directory.path().join(format!("{}", id + 1));
-            fs::create_dir_all(directory.join("data"))?;
-            fs::write(directory.join("data/myid"), format!("{}\n", id + 1))?;
-            let port = ports[0];
-            fs::write(directory.join("zoo.cfg"), configure(&settings, &directory, port, &quorum))?;
-            servers.push(Server { port, directory, child: None });
+        for (number, ports) in ports.chunks_exact(3).enumerate() {
+            let directory = directory.path().join(format!("{}", number + 1));
+            let data = directory.join("data");
+            fs::create_dir_all(&data)?;
+            let disk = settings.is_isolated.then(|| Disk::mount(&data)).transpose()?;
+            fs::write(data.join("myid"), format!("{}\n", number + 1))?;
+            let address = SocketAddr::new(host(number).into(), ports[0]);
+            let configuration = configure(&settings, &directory, address, &quorum);
+            fs::write(directory.join("zoo.cfg"), configuration)?;
+            servers.push(Server { address, directory, disk, child: None });
         }
-        let mut ensemble = Self { settings, class_path, servers, directory };
-        for server in &mut ensemble.servers {
-            server.spawn(&ensemble.settings, &ensemble.class_path)?;
-        }
+        let mut ensemble = Self { settings, class_path, servers, network, directory };
+        ensemble.restart_all()?;
         ensemble.wait_until_all_serve()?;
         Ok(ensemble)
     }
@@ -231,7 +274,7 @@ impl RealEnsemble {
     ///
     /// If there is no such server.
     pub fn address(&self, server: usize) -> String {
-        format!("127.0.0.1:{}", self.servers[server].port)
+        self.servers[server].address.to_string()
     }
 
     /// Kills a server at once, as a power failure would.
@@ -257,10 +300,9 @@ impl RealEnsemble {
     ///
     /// If there is no such server.
     pub fn restart(&mut self, server: usize) -> io::Result<()> {
-        let server = &mut self.servers[server];
-        server.kill()?;
-        server.spawn(&self.settings, &self.class_path)?;
-        server.wait_until_it_serves()
+        self.servers[server].kill()?;
+        self.spawn(server)?;
+        self.servers[server].wait_until_it_serves()
     }
 
     /// Kills all servers and starts them again with the data they had. Does not wait until they
@@ -271,8 +313,15 @@ impl RealEnsemble {
     /// If a process cannot be killed or started.
     pub fn restart_all(&mut self) -> io::Result<()> {
         self.servers.iter_mut().try_for_each(Server::kill)?;
-        let spawn = |server: &mut Server| server.spawn(&self.settings, &self.class_path);
-        self.servers.iter_mut().try_for_each(spawn)
+        (0..self.servers.len()).try_for_each(|server| self.spawn(server))
+    }
+
+    fn spawn(&mut self, server: usize) -> io::Result<()> {
+        let java = match &self.network {
+            Some(network) => network.command(server, "java"),
+            None => Command::new("java"),
+        };
+        self.servers[server].spawn(java, &self.settings, &self.class_path)
     }
 
     /// Stops the process of a server, with all its connections, until it is
@@ -300,6 +349,55 @@ impl RealEnsemble {
     /// If there is no such server.
     pub fn resume(&self, server: usize) -> io::Result<()> {
         self.servers[server].signal("CONT")
+    }
+
+    /// Loses all packets from one end of the network to another, in this direction only, until
+    /// [`heal_network`](Self::heal_network).
+    ///
+    /// # Errors
+    ///
+    /// If the servers are not [isolated](Settings::is_isolated).
+    pub fn lose(&self, from: End, to: End) -> io::Result<()> {
+        self.network()?.lose(from, to)
+    }
+
+    /// Loses no more packets.
+    ///
+    /// # Errors
+    ///
+    /// If the servers are not [isolated](Settings::is_isolated).
+    pub fn heal_network(&self) -> io::Result<()> {
+        self.network()?.heal()
+    }
+
+    fn network(&self) -> io::Result<&Network> {
+        self.network.as_ref().ok_or_else(|| io::Error::other("a network that loses nothing"))
+    }
+
+    /// Fills the disk of a server, which leaves the others when it logs the next transaction.
+    ///
+    /// # Errors
+    ///
+    /// If the servers are not [isolated](Settings::is_isolated).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such server.
+    pub fn fill_disk(&self, server: usize) -> io::Result<()> {
+        self.servers[server].disk()?.fill()
+    }
+
+    /// Makes room on the disk of a server.
+    ///
+    /// # Errors
+    ///
+    /// If the servers are not [isolated](Settings::is_isolated).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such server.
+    pub fn extend_disk(&self, server: usize) -> io::Result<()> {
+        self.servers[server].disk()?.extend()
     }
 
     /// Waits until every server serves.
@@ -358,8 +456,9 @@ impl RealEnsemble {
         transaction_log::read(&self.servers[server].directory.join("data/version-2"))
     }
 
-    /// Keeps the data and the logs of all servers. Returns where.
+    /// Keeps the data and the logs of all servers, and their disks mounted. Returns where.
     pub fn keep(&mut self) -> &Path {
+        self.servers.iter_mut().filter_map(|server| server.disk.take()).for_each(Disk::keep);
         self.directory.disable_cleanup(true);
         self.directory.path()
     }
@@ -375,9 +474,15 @@ impl Drop for RealEnsemble {
 }
 
 impl Server {
-    fn spawn(&mut self, settings: &Settings, class_path: &str) -> io::Result<()> {
+    /// Runs `java`, in the namespace of this server.
+    fn spawn(
+        &mut self,
+        mut java: Command,
+        settings: &Settings,
+        class_path: &str,
+    ) -> io::Result<()> {
         let log = File::options().create(true).append(true).open(self.log())?;
-        let child = Command::new("java")
+        let child = java
             .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
             .arg("-Djava.awt.headless=true")
             .arg("-Dzookeeper.admin.enableServer=false")
@@ -436,9 +541,13 @@ impl Server {
         let lines: Vec<_> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(30)..].join("\n");
         io::Error::other(format!(
-            "ZooKeeper on port {} {what}; its log ends with:\n{tail}",
-            self.port
+            "ZooKeeper at {} {what}; its log ends with:\n{tail}",
+            self.address
         ))
+    }
+
+    fn disk(&self) -> io::Result<&Disk> {
+        self.disk.as_ref().ok_or_else(|| io::Error::other("a disk that is never full"))
     }
 
     fn log(&self) -> PathBuf {
@@ -446,8 +555,9 @@ impl Server {
     }
 
     fn four_letter(&self, word: &str) -> io::Result<String> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        const PATIENCE: Duration = Duration::from_secs(5);
+        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(word.as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
@@ -455,19 +565,21 @@ impl Server {
     }
 }
 
-fn configure(settings: &Settings, directory: &Path, port: u16, quorum: &str) -> String {
+fn configure(settings: &Settings, directory: &Path, address: SocketAddr, quorum: &str) -> String {
     format!(
         "tickTime={tick}\n\
          initLimit=20\n\
          syncLimit=10\n\
          dataDir={data}\n\
          clientPort={port}\n\
-         clientPortAddress=127.0.0.1\n\
+         clientPortAddress={host}\n\
          maxClientCnxns=0\n\
          4lw.commands.whitelist=*\n\
          {quorum}{extra}\n",
         tick = settings.tick.as_millis(),
         data = directory.join("data").display(),
+        port = address.port(),
+        host = address.ip(),
         extra = settings.extra,
     )
 }

@@ -1,10 +1,12 @@
-//! The launcher of real servers: three servers, one of which is killed and restarted, and their transaction logs.
+//! The launcher of real servers: three servers that are killed, cut off and without room on their
+//! disks, and their transaction logs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zk_session::Client;
 use zk_session::proto::{NodeKind, OpCode, Zxid};
-use zk_testkit::real;
+use zk_testkit::real::{self, End};
+use zk_testkit::suite::HANG_TIMEOUT;
 use zk_testkit::transaction_log::Logged;
 
 #[test]
@@ -43,5 +45,53 @@ async fn the_transaction_logs_of_all_servers_are_read() {
         let (first, last) = logged.split_at(logged.len() - expected.len());
         assert_eq!(first.last().map(|opened| opened.operation), Some(OpCode::CREATE_SESSION));
         assert_eq!(last, expected.map(|(zxid, operation)| Logged { zxid, operation, session }));
+    }
+}
+
+/// A client that reaches the old leader goes to the new one, and finds all there. What is written
+/// meanwhile, the old leader learns when it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_without_its_followers_is_replaced() {
+    let Some(mut ensemble) = real::isolated_or_skip(3) else { return };
+    let client = Client::connect(&ensemble.connect_string()).await.expect("a server answers");
+    let old = ensemble.leader().expect("a leader");
+    for follower in (0..3).filter(|server| *server != old) {
+        ensemble.lose(End::Server(old), End::Server(follower)).expect("no route");
+        ensemble.lose(End::Server(follower), End::Server(old)).expect("no route");
+    }
+    wait_until(|| ensemble.leader().is_some_and(|leader| leader != old)).await;
+    while client.create("/cut", b"", NodeKind::Persistent).await.is_err() {}
+    ensemble.heal_network().expect("all routes");
+    ensemble.wait_until_all_serve().expect("three servers");
+    let there = Client::connect(&ensemble.address(old)).await.expect("it serves again");
+    there.sync("/").await.expect("a leader");
+    assert!(there.exists("/cut").await.expect("a reply").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_room_on_its_disk_leaves_and_comes_back() {
+    let Some(mut ensemble) = real::isolated_or_skip(3) else { return };
+    let client = Client::connect(&ensemble.connect_string()).await.expect("a server answers");
+    client.create("/large", &[0; 10_000], NodeKind::Persistent).await.expect("created");
+    let follower = (ensemble.leader().expect("a leader") + 1) % 3;
+    ensemble.fill_disk(follower).expect("a full disk");
+    for _ in 0..3 {
+        // The client may have been connected to that server.
+        let _ = client.set_data("/large", &[1; 10_000], None).await;
+    }
+    let serves = |answer: String| answer.contains("Mode: ");
+    wait_until(|| !ensemble.four_letter(follower, "srvr").is_ok_and(serves)).await;
+    ensemble.extend_disk(follower).expect("room");
+    ensemble.wait_until_all_serve().expect("it is back");
+    let there = Client::connect(&ensemble.address(follower)).await.expect("it serves again");
+    there.sync("/").await.expect("a leader");
+    assert_eq!(there.get_data("/large").await.expect("a node").0[..], [1; 10_000]);
+}
+
+async fn wait_until(condition: impl Fn() -> bool) {
+    let end = Instant::now() + HANG_TIMEOUT;
+    while !condition() {
+        assert!(Instant::now() < end, "this does not happen");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -18,8 +18,8 @@ pub(super) struct Access {
     tls: Option<TlsConfig>,
 }
 
-/// Starts the servers, with TLS and SASL if `ZK_CHAOS_SECURE` is set, or prints that the test is
-/// skipped.
+/// Starts the servers, with TLS and SASL if `ZK_CHAOS_SECURE` is set, and isolated if
+/// `ZK_CHAOS_ISOLATED` is. Or prints that the test is skipped.
 pub(super) fn start(servers: usize, directory: &Path) -> Option<(RealEnsemble, Access)> {
     let (settings, tls) = match env::var_os("ZK_CHAOS_SECURE") {
         None => (Settings::default(), None),
@@ -30,9 +30,14 @@ pub(super) fn start(servers: usize, directory: &Path) -> Option<(RealEnsemble, A
             (settings, Some(tls::trusting(&authority)))
         }
     };
-    let ensemble = real::ensemble_with_or_skip(Settings { servers, ..settings })?;
+    let ensemble =
+        real::ensemble_with_or_skip(Settings { servers, is_isolated: is_isolated(), ..settings })?;
     let access = Access { at: ensemble.connect_string(), tls };
     Some((ensemble, access))
+}
+
+pub(super) fn is_isolated() -> bool {
+    env::var_os("ZK_CHAOS_ISOLATED").is_some()
 }
 
 impl Access {

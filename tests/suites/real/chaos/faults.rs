@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::{env, io, thread};
 
-use zk_testkit::real::RealEnsemble;
+use zk_testkit::real::{End, RealEnsemble};
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -14,16 +14,61 @@ enum Fault {
     PauseLeader,
     PauseFollower,
     RollingRestart,
+    /// Nothing passes between the server and the others. Clients still reach it.
+    PartitionLeader,
+    PartitionFollower,
+    /// What the leader sends to the others is lost. What they send still arrives.
+    MuteLeader,
+    /// What the others send to the leader is lost.
+    DeafenLeader,
+    /// Nothing passes between the server and anybody, clients included.
+    IsolateLeader,
+    IsolateFollower,
+    /// What clients send is lost, and what the servers send still arrives.
+    MuteClients,
+    /// The disk is full, so the server leaves the others. It starts again when there is room.
+    FullDisk,
 }
 
 impl Fault {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 13] = [
         Self::KillLeader,
         Self::KillFollower,
         Self::PauseLeader,
         Self::PauseFollower,
         Self::RollingRestart,
+        Self::PartitionLeader,
+        Self::PartitionFollower,
+        Self::MuteLeader,
+        Self::DeafenLeader,
+        Self::IsolateLeader,
+        Self::IsolateFollower,
+        Self::MuteClients,
+        Self::FullDisk,
     ];
+
+    /// Returns whether the servers must be isolated.
+    const fn is_of_isolated(self) -> bool {
+        self as usize > Self::RollingRestart as usize
+    }
+}
+
+const SERVERS: [End; 3] = [End::Server(0), End::Server(1), End::Server(2)];
+const EVERYBODY: [End; 4] = [SERVERS[0], SERVERS[1], SERVERS[2], End::Clients];
+
+/// Returns the ways from a server to others.
+fn outward(server: usize, ends: &[End]) -> Vec<(End, End)> {
+    let server = End::Server(server);
+    ends.iter().filter(|end| **end != server).map(|end| (server, *end)).collect()
+}
+
+/// Returns the ways from others to a server.
+fn inward(server: usize, ends: &[End]) -> Vec<(End, End)> {
+    outward(server, ends).into_iter().map(|(from, to)| (to, from)).collect()
+}
+
+fn both_ways(server: usize, ends: &[End]) -> Vec<(End, End)> {
+    [outward(server, ends), inward(server, ends)].concat()
 }
 
 /// Faults in a random order, each as often as the others.
@@ -35,14 +80,15 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Takes the kinds that `ZK_CHAOS_FAULTS` names, or all.
-    pub(super) fn new(rng: fastrand::Rng) -> Self {
+    /// Takes the kinds that `ZK_CHAOS_FAULTS` names, or all that these servers can have.
+    pub(super) fn new(rng: fastrand::Rng, are_isolated: bool) -> Self {
         let named = env::var("ZK_CHAOS_FAULTS").ok();
         let is_named = |fault: &Fault| {
             let name = format!("{fault:?}");
             named.as_ref().is_none_or(|named| named.split(',').any(|kind| kind == name))
         };
-        let kinds: Vec<_> = Fault::ALL.into_iter().filter(is_named).collect();
+        let can_be = |fault: &Fault| are_isolated || !fault.is_of_isolated();
+        let kinds: Vec<_> = Fault::ALL.into_iter().filter(can_be).filter(is_named).collect();
         assert!(!kinds.is_empty(), "ZK_CHAOS_FAULTS has none of {:?}", Fault::ALL);
         Self { rng, kinds, struck: Vec::new(), deck: Vec::new() }
     }
@@ -75,7 +121,32 @@ impl Faults {
                 ensemble.restart(server)?;
                 ensemble.wait_until_all_serve()
             }),
+            Fault::PartitionLeader => self.lose(ensemble, &both_ways(leader, &SERVERS)),
+            Fault::PartitionFollower => self.lose(ensemble, &both_ways(follower, &SERVERS)),
+            Fault::MuteLeader => self.lose(ensemble, &outward(leader, &SERVERS)),
+            Fault::DeafenLeader => self.lose(ensemble, &inward(leader, &SERVERS)),
+            Fault::IsolateLeader => self.lose(ensemble, &both_ways(leader, &EVERYBODY)),
+            Fault::IsolateFollower => self.lose(ensemble, &both_ways(follower, &EVERYBODY)),
+            Fault::MuteClients => {
+                self.lose(ensemble, &SERVERS.map(|server| (End::Clients, server)))
+            }
+            Fault::FullDisk => {
+                let server = self.rng.usize(..3);
+                ensemble.fill_disk(server)?;
+                thread::sleep(self.between(500, 5_000));
+                ensemble.extend_disk(server)?;
+                ensemble.restart(server)?;
+                ensemble.wait_until_all_serve()
+            }
         }
+    }
+
+    /// Loses what is sent from the first end of each pair to the second.
+    fn lose(&mut self, ensemble: &mut RealEnsemble, ways: &[(End, End)]) -> io::Result<()> {
+        ways.iter().try_for_each(|(from, to)| ensemble.lose(*from, *to))?;
+        thread::sleep(self.between(500, 8_000));
+        ensemble.heal_network()?;
+        ensemble.wait_until_all_serve()
     }
 
     fn kill(&mut self, ensemble: &mut RealEnsemble, server: usize) -> io::Result<()> {

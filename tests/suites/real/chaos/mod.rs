@@ -3,7 +3,8 @@
 //! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_CHAOS_HOLDERS` the number of contenders
 //! for the lock besides the services (8 by default), and `ZK_SEED` the seed. The seed determines
 //! the faults and the actions of the sessions, but not the behaviour of the servers. With
-//! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. `ZK_CHAOS_FAULTS` selects
+//! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With `ZK_CHAOS_ISOLATED`,
+//! which needs Linux and root, packets between them get lost, and their disks fill up. `ZK_CHAOS_FAULTS` selects
 //! kinds of faults, such as `KillLeader,PauseLeader`. With the feature `observed`, the metrics and
 //! the log of the run are printed at its end.
 
@@ -88,7 +89,7 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
     let mut services = services.await;
     holders.0.extend(services.contend(&contest));
     let began = Instant::now();
-    let mut faults = Faults::new(rng);
+    let mut faults = Faults::new(rng, access::is_isolated());
     while began.elapsed() < duration {
         let ringing = tokio::spawn(ring(access.clone()));
         block_in_place(|| faults.strike(&mut ensemble)).expect("the ensemble comes back");

@@ -1,0 +1,112 @@
+//! A network with a namespace for each server, in which packets get lost on the way from one to
+//! another. Needs Linux, its command `ip`, and root.
+
+use core::net::Ipv4Addr;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::io;
+use std::process::{self, Command};
+
+/// An address that no interface has. Packets to it are lost without a report to their sender.
+const NOWHERE: &str = "02:00:00:00:00:01";
+
+/// An end of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// One server.
+    Server(usize),
+    /// All clients.
+    Clients,
+}
+
+/// Dropping the network removes it.
+#[derive(Debug)]
+pub(super) struct Network {
+    /// That of the bridge, and the beginning of all other names.
+    name: String,
+    subnet: [u8; 3],
+    servers: usize,
+}
+
+impl Network {
+    pub(super) fn start(servers: usize) -> io::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let [.., high, low] = ((process << 3) | (number % 8)).to_be_bytes();
+        let name = format!("zk{process}n{number}");
+        let network = Self { name, subnet: [10, 64 + high % 64, low], servers };
+        let bridge = &network.name;
+        ip(&format!("link add {bridge} type bridge"))?;
+        ip(&format!("addr add {}/24 dev {bridge}", network.address(End::Clients)))?;
+        ip(&format!("link set {bridge} up"))?;
+        for server in 0..servers {
+            let (namespace, link) = (network.namespace(server), format!("{bridge}v{server}"));
+            let address = network.address(End::Server(server));
+            ip(&format!("netns add {namespace}"))?;
+            ip(&format!("link add {link} type veth peer name eth0 netns {namespace}"))?;
+            ip(&format!("link set {link} master {bridge} up"))?;
+            ip(&format!("-n {namespace} addr add {address}/24 dev eth0"))?;
+            ip(&format!("-n {namespace} link set eth0 up"))?;
+            ip(&format!("-n {namespace} link set lo up"))?;
+        }
+        Ok(network)
+    }
+
+    pub(super) fn address(&self, end: End) -> Ipv4Addr {
+        let [a, b, c] = self.subnet;
+        let last = match end {
+            End::Clients => 1,
+            End::Server(server) => 2 + server,
+        };
+        Ipv4Addr::new(a, b, c, u8::try_from(last).expect("few servers"))
+    }
+
+    /// Returns the command that runs a program in the namespace of a server.
+    pub(super) fn command(&self, server: usize, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace(server), program]);
+        command
+    }
+
+    /// Loses all packets from one end to another, in this direction, until [`heal`](Self::heal).
+    pub(super) fn lose(&self, from: End, to: End) -> io::Result<()> {
+        let (options, interface) = self.place(from);
+        let to = self.address(to);
+        ip(&format!("{options} neigh replace {to} lladdr {NOWHERE} dev {interface} nud permanent"))
+    }
+
+    /// Loses no more packets.
+    pub(super) fn heal(&self) -> io::Result<()> {
+        (0..self.servers).map(End::Server).chain([End::Clients]).try_for_each(|end| {
+            let (options, interface) = self.place(end);
+            ip(&format!("{options} neigh flush dev {interface} nud permanent"))
+        })
+    }
+
+    /// Returns the options that lead to the namespace of an end, and its interface there.
+    fn place(&self, end: End) -> (String, &str) {
+        match end {
+            End::Clients => (String::new(), &self.name),
+            End::Server(server) => (format!("-n {}", self.namespace(server)), "eth0"),
+        }
+    }
+
+    fn namespace(&self, server: usize) -> String {
+        format!("{}-{server}", self.name)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // What was never made cannot be removed.
+        for server in 0..self.servers {
+            let _ = ip(&format!("netns del {}", self.namespace(server)));
+        }
+        let _ = ip(&format!("link del {}", self.name));
+    }
+}
+
+fn ip(arguments: &str) -> io::Result<()> {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output()?;
+    let message = || format!("`ip {arguments}`: {}", String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err(io::Error::other(message())) }
+}
