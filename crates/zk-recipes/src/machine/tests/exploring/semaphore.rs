@@ -1,8 +1,8 @@
 //! Every course of a semaphore within bounds.
 
 use super::world::{
-    Bug, Index, Line, Milestones, Node, OutsideChange, Owner, OwnerAction, Progress, Refusal,
-    ReportContext, Timing, Tree, Workload, guid, session,
+    Bug, Index, Line, Milestones, Node, NodeId, OutsideChange, Owner, OwnerAction, Progress,
+    Refusal, ReportContext, Timing, Tree, Workload, guid, session,
 };
 use super::*;
 
@@ -25,6 +25,9 @@ struct Semaphore {
     fresh: bool,
     /// The values to which the maximum may be changed, in order.
     changes: &'static [u32],
+    /// Whether another client asks the first contender to release its permits: on each of its
+    /// permit nodes.
+    revokes: bool,
     /// An injected bug: a contender that wants two permits acquires one, leaves the queue, and
     /// acquires the other. The second half of the contenders stands for the second acquisition of
     /// the first.
@@ -46,6 +49,8 @@ struct PermitState {
     creations: usize,
     /// The transaction that created its permit nodes, if they were granted.
     token: Index,
+    /// Whether it knows that it was asked to release its permits.
+    revoked: bool,
 }
 
 impl Hash for PermitWorkload {
@@ -61,6 +66,7 @@ const CALM: Semaphore = Semaphore {
     trier: false,
     fresh: false,
     changes: &[],
+    revokes: false,
     one_at_a_time: false,
     bounds: Bounds::CALM,
 };
@@ -69,6 +75,10 @@ const ROOMY: Semaphore = Semaphore { maximum: 2, ..CALM };
 
 fn is_lease(node: &Node) -> bool {
     node.is_in(PERMITS_PATH)
+}
+
+fn is_revoked(node: &Node, index: Index) -> bool {
+    node.data_at(index).1 == AttemptConfig::REVOKE
 }
 
 fn maximum_at(tree: &Tree, index: Index) -> Option<u32> {
@@ -80,6 +90,14 @@ impl PermitWorkload {
     fn partner(&self, machine: usize) -> usize {
         let half = self.borrowers.len() / 2;
         (machine + half) % self.borrowers.len()
+    }
+
+    /// Returns the permit nodes on which another client will ask to release.
+    fn unrevoked(&self, tree: &Tree) -> Vec<NodeId> {
+        let is_asked =
+            |node: &Node| node.owner == Some(0) && is_lease(node) && !is_revoked(node, tree.log);
+        let nodes = tree.owned().filter(|(_, node)| self.semaphore.revokes && is_asked(node));
+        nodes.map(|(id, _)| id).collect()
     }
 
     /// Checks that the permits may be granted by the state of the tree that the contender knew.
@@ -127,7 +145,8 @@ impl Workload for PermitWorkload {
             let wait_policy = if tries { WaitPolicy::OnlyIfFree } else { WaitPolicy::Queue };
             let (guid, session) = (guid(machine, 0), session(machine));
             let config = AttemptConfig::new(LOCK_PATH.into(), SCHEME, guid, session);
-            let config = AttemptConfig { wait_policy, ..config };
+            let revocable = self.semaphore.revokes;
+            let config = AttemptConfig { wait_policy, revocable, ..config };
             let maximum = Some(self.semaphore.maximum);
             let mut machine = SemaphoreMachine::new(PermitRequest::new(config, *permits, maximum));
             if tries {
@@ -141,7 +160,7 @@ impl Workload for PermitWorkload {
     fn owner_actions(&self, machine: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
         let partner = &owners[self.partner(machine)];
         let has_all = !self.semaphore.one_at_a_time || partner.holds() || partner.release;
-        let keeps = self.semaphore.keeper && machine == 0;
+        let keeps = self.semaphore.keeper && machine == 0 && !self.borrowers[machine].revoked;
         let Owner { progress, release } = owners[machine];
         let when = match progress {
             _ if release => None,
@@ -178,6 +197,14 @@ impl Workload for PermitWorkload {
                 context.reach(ACQUIRES[machine]);
             }
             Event::Resumed => context.reach("resumes"),
+            Event::Revoked => {
+                let was_asked = |(_, node): &(_, &Node)| is_revoked(node, context.now);
+                let asked = context.tree.at(context.now).filter(was_asked).count();
+                if asked == 0 || core::mem::replace(&mut self.borrowers[machine].revoked, true) {
+                    return Err(format!("{machine} is not asked to release, or twice"));
+                }
+                context.reach("is asked to release");
+            }
             Event::Lost(loss) => context.reach(lost_by(machine, loss)?),
             Event::Released if !has_held => context.reach("gives up"),
             Event::Failed(error) => context.reach(match error {
@@ -242,6 +269,9 @@ impl Workload for PermitWorkload {
     /// Whether another contender keeps the permits.
     fn may_wait(&self, machine: usize, owners: &[Owner], tree: &Tree) -> bool {
         let owner = &owners[machine];
+        if self.semaphore.revokes {
+            return false;
+        }
         if !self.semaphore.keeper || owner.release || owner.holds() {
             return machine == 0 && self.semaphore.keeper && owner.holds();
         }
@@ -272,12 +302,19 @@ impl Workload for PermitWorkload {
         }
     }
 
-    fn outside_changes(&self, _: &[Owner], _: &Tree, _: bool) -> Vec<(OutsideChange, Timing)> {
+    fn outside_changes(&self, _: &[Owner], tree: &Tree, _: bool) -> Vec<(OutsideChange, Timing)> {
         let left = self.semaphore.changes.get(self.changed);
-        left.map(|_| (OutsideChange::Change, Timing::Optional)).into_iter().collect()
+        let change = left.map(|_| (OutsideChange::Change, Timing::Optional));
+        let revoke = self.unrevoked(tree).into_iter().map(OutsideChange::Revoke);
+        change.into_iter().chain(revoke.map(|revoke| (revoke, Timing::Eventually))).collect()
     }
 
-    fn apply_outside(&mut self, _: OutsideChange, tree: &mut Tree) {
+    fn apply_outside(&mut self, outside: OutsideChange, tree: &mut Tree) {
+        if let OutsideChange::Revoke(node) = outside {
+            let path = tree.node(node).path.clone();
+            tree.set_data(&path, AttemptConfig::REVOKE).expect("it is there");
+            return;
+        }
         let maximum = self.semaphore.changes[self.changed].to_be_bytes();
         self.changed += 1;
         tree.set_data(MAXIMUM, &maximum).expect("it is there");
@@ -406,6 +443,25 @@ fn a_holder_leaves_the_queue_free() {
     semaphore.proves(99_515, &[ONE, TWO, THREE]);
 }
 
+#[test]
+fn a_holder_releases_its_permit_when_it_is_asked_to() {
+    let semaphore = Semaphore { keeper: true, revokes: true, ..CALM };
+    semaphore.proves(2_851, &[ONE, TWO, "is asked to release"]);
+}
+
+#[test]
+fn a_holder_of_two_permits_is_asked_to_release_once() {
+    let semaphore = Semaphore { wants: &[2], keeper: true, revokes: true, ..ROOMY };
+    semaphore.proves(178, &[ONE, "is asked to release"]);
+}
+
+#[test]
+fn a_request_to_release_survives_a_fault() {
+    let semaphore = Semaphore { wants: &[1], keeper: true, revokes: true, ..CALM };
+    let milestones = [&SURVIVED[..6], &["is asked to release"]].concat();
+    semaphore.faults(1).proves(1_800, &milestones);
+}
+
 // ---- Negative controls --------------------------------------------------------------------------
 
 #[test]
@@ -434,4 +490,10 @@ fn a_maximum_that_is_not_watched_keeps_waiters_waiting() {
     // The maximum is raised, and no contender notices (H45).
     let semaphore = Semaphore { keeper: true, changes: &[2], ..CALM };
     semaphore.refutes(Bug::DataUnwatched, "1 waits for ever", 17);
+}
+
+#[test]
+fn a_permit_node_whose_data_is_not_watched_is_never_released() {
+    let semaphore = Semaphore { keeper: true, revokes: true, ..CALM };
+    semaphore.refutes(Bug::DataUnwatched, "0 waits for ever", 17);
 }

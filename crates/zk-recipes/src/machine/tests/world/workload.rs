@@ -129,9 +129,10 @@ impl Owner {
             (Nothing, Event::Acquired { .. }) if !release => Ok(Held),
             (Held, Event::Suspended) => Ok(Suspended),
             (Suspended, Event::Resumed) => Ok(Held),
-            (Held | Suspended, Event::Converted { .. } | Event::NotConverted(_)) if !release => {
-                Ok(progress)
-            }
+            (
+                Held | Suspended,
+                Event::Converted { .. } | Event::NotConverted(_) | Event::Revoked,
+            ) if !release => Ok(progress),
             (Held | Suspended, Event::Lost(_)) | (Nothing, Event::Failed(_)) if !release => {
                 Ok(Over)
             }
@@ -180,6 +181,8 @@ pub(in super::super) enum OutsideChange {
     Recreate,
     /// Writes other data.
     Change,
+    /// Asks the owner of this node to release the lock.
+    Revoke(NodeId),
 }
 
 #[derive(Clone, Copy, Debug)]

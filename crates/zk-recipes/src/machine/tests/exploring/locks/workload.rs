@@ -254,7 +254,7 @@ impl<M: Machine + Clone + From<Contender>> Workload for Lock<M> {
             }
             OutsideChange::Vanish(node) => tree.delete(node),
             OutsideChange::Recreate => tree.recreate(LOCK_PATH),
-            OutsideChange::Change => {}
+            OutsideChange::Change | OutsideChange::Revoke(_) => {}
         }
     }
 }
