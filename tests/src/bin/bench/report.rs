@@ -15,7 +15,7 @@ use crate::work::Kind;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) operations_per_second: f64,
-    /// CPU time per million operations, in seconds.
+    /// CPU time per operation, in microseconds.
     pub(crate) cpu: f64,
     pub(crate) allocations: f64,
     /// Heap bytes still allocated afterwards, per operation.
@@ -30,7 +30,7 @@ pub(crate) struct Figures {
 impl Figures {
     const NAMES: [&'static str; 7] = [
         "ops_per_s",
-        "cpu_s_per_million",
+        "cpu_us_per_op",
         "allocs_per_op",
         "heap_per_op",
         "p50_us",
@@ -134,27 +134,41 @@ impl Table {
     }
 }
 
-fn median(figures: &[Figures]) -> Figures {
-    let mut medians = [0.0; 7];
-    for (column, median) in medians.iter_mut().enumerate() {
-        let mut values: Vec<_> = figures.iter().map(|figures| figures.values()[column]).collect();
-        values.sort_by(f64::total_cmp);
-        *median = values[values.len() / 2];
+/// The median of all rounds, with the least and the greatest; empty for what was not measured.
+fn spread(figures: &[Figures], column: usize) -> String {
+    let mut values: Vec<_> = figures.iter().map(|figures| figures.values()[column]).collect();
+    values.sort_by(f64::total_cmp);
+    let [least, median, greatest] =
+        [0, values.len() / 2, values.len() - 1].map(|place| grouped(values[place]));
+    if least == "0.00" && greatest == least {
+        return String::new();
     }
-    Figures::from_values(medians)
+    format!("{median} ({least} to {greatest})")
+}
+
+/// With commas between thousands, and fractions of small numbers only.
+fn grouped(value: f64) -> String {
+    if value.abs() < 100.0 {
+        return format!("{value:.2}");
+    }
+    let digits = format!("{:.0}", value.abs());
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!("{sign}{}", groups.join(","))
 }
 
 impl fmt::Display for Table {
+    /// In Markdown, for `docs/performance.md`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.conditions)?;
+        writeln!(f, "{}\n", self.conditions)?;
+        write!(f, "| {:<18} | {:<19} |", "work", "client")?;
+        Figures::NAMES.iter().try_for_each(|name| write!(f, " {name:>33} |"))?;
+        writeln!(f, "\n|---|---{}|", "|---:".repeat(Figures::NAMES.len()))?;
         for (kind, clients) in &self.found {
-            write!(f, "{kind:<20}")?;
-            Figures::NAMES.iter().try_for_each(|name| write!(f, "{name:>18}"))?;
-            writeln!(f)?;
             for (client, figures) in clients {
-                write!(f, "  {client:<18}")?;
-                for value in median(figures).values() {
-                    write!(f, "{value:>18.2}")?;
+                write!(f, "| {kind:<18} | {client:<19} |")?;
+                for column in 0..Figures::NAMES.len() {
+                    write!(f, " {:>33} |", spread(figures, column))?;
                 }
                 writeln!(f)?;
             }
