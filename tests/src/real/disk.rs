@@ -7,8 +7,10 @@ use std::process::Command;
 
 /// The size in bytes of a disk that is not full.
 const SIZE: u64 = 4 << 30;
-/// What is left of a full disk, in bytes: a transaction is cut off somewhere.
+/// The least that is left of a full disk, in bytes: a transaction is cut off somewhere.
 const REST: u64 = 4 << 10;
+/// The most that is left, if the server writes while the disk is filled.
+const MAX_REST: u64 = 16 << 20;
 
 /// A folder with a file system of its own. Dropping the disk unmounts it.
 #[derive(Debug)]
@@ -23,9 +25,21 @@ impl Disk {
 
     /// Fills the disk, until it is [extended](Self::extend).
     pub(super) fn fill(&self) -> io::Result<()> {
+        let mut rest = REST;
+        loop {
+            let used = self.used()?;
+            match self.resize(used + rest) {
+                // The server may have written more meanwhile.
+                Err(_) if rest < MAX_REST => rest *= 2,
+                result => return result,
+            }
+        }
+    }
+
+    fn used(&self) -> io::Result<u64> {
         let used = run(Command::new("df").args(["--block-size=1", "--output=used"]).arg(&self.0))?;
-        let used = used.lines().last().and_then(|line| line.trim().parse::<u64>().ok());
-        self.resize(used.ok_or(io::ErrorKind::InvalidData)? + REST)
+        let used = used.lines().last().and_then(|line| line.trim().parse().ok());
+        used.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     pub(super) fn extend(&self) -> io::Result<()> {
