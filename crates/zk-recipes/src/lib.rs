@@ -36,10 +36,11 @@ pub use self::machine::{
     CacheState, CachedNode, DisconnectPolicy, Event, Leadership, LockMode, Presence, Scheme, Term,
     UnknownNodePolicy,
 };
+#[cfg(all(feature = "conversions", any(feature = "tokio", feature = "blocking")))]
+pub use self::recipes::NotConverted;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::recipes::{
-    Attempt, CacheChange, CacheOptions, HeldLock, Holding, MultiLoss, NotConverted, Options, Owner,
-    QueueEntry,
-};
+pub use self::recipes::{Attempt, HeldLock, Holding, MultiLoss, Options, Owner, QueueEntry};
+#[cfg(all(feature = "persistent-watches", any(feature = "tokio", feature = "blocking")))]
+pub use self::recipes::{CacheChange, CacheOptions};
 #[cfg(feature = "tokio")]
 pub use self::tokio::*;

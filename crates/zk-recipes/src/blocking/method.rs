@@ -39,6 +39,7 @@ macro_rules! method {
         (&$self:ident $(, $argument:ident: $type:ty)*) $output:ty, $body:block
     ) => {
         $(#[$attribute])*
+        #[cfg(feature = "try-lock")]
         pub fn $name(&$self, $($argument: $type,)*) -> $output {
             $self.client().block_on(None, $body)
         }

@@ -117,9 +117,11 @@ pub type WriteGuard = recipes::WriteGuard<Client>;
 /// # Ok(())
 /// # }
 /// ```
+#[cfg(feature = "semaphore")]
 pub type Semaphore = recipes::Semaphore<Client>;
 
 /// Permits of a [`Semaphore`] that are held; see [`recipes::PermitGuard`].
+#[cfg(feature = "semaphore")]
 pub type PermitGuard = recipes::PermitGuard<Client>;
 
 /// A [`Mutex`] that its owner can acquire again. [`recipes::ReentrantMutex`] has its guarantee and
@@ -233,9 +235,11 @@ pub type Barrier = recipes::Barrier<Client>;
 /// # Ok(())
 /// # }
 /// ```
+#[cfg(feature = "semaphore")]
 pub type DoubleBarrier = recipes::DoubleBarrier<Client>;
 
 /// A participant that has entered a [`DoubleBarrier`]; see [`recipes::BarrierGuard`].
+#[cfg(feature = "semaphore")]
 pub type BarrierGuard = recipes::BarrierGuard<Client>;
 
 /// An ephemeral node that is kept alive. [`recipes::Ephemeral`] has its guarantee and cost.
@@ -278,9 +282,11 @@ pub type Ephemeral = recipes::Ephemeral<Client>;
 /// }
 /// # }
 /// ```
+#[cfg(feature = "persistent-watches")]
 pub type Cache = recipes::Cache<Client>;
 
 /// The changes of a [`Cache`]; see [`recipes::CacheChanges`].
+#[cfg(feature = "persistent-watches")]
 pub type CacheChanges = recipes::CacheChanges<Client>;
 
 /// A held lock, with everything that all guards have in common; see [`recipes::HeldLock`].

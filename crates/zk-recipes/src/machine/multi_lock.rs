@@ -46,6 +46,7 @@ pub enum Mode {
         mode: LockMode,
     },
     /// With this number of permits of a semaphore.
+    #[cfg(feature = "semaphore")]
     Permits(u32),
 }
 
@@ -57,9 +58,11 @@ impl Mode {
             (Self::Lock { scheme, mode }, Self::Lock { scheme: same, mode: other }) => {
                 (scheme == same).then_some(Self::Lock { scheme, mode: mode.max(other) })
             }
+            #[cfg(feature = "semaphore")]
             (Self::Permits(some), Self::Permits(more)) => {
                 Some(Self::Permits(some.saturating_add(more)))
             }
+            #[cfg(feature = "semaphore")]
             _ => None,
         }
     }

@@ -56,14 +56,15 @@ pub(crate) struct Limit {
 
 impl Limit {
     pub(crate) const NONE: Self = Self { wait_policy: WaitPolicy::Queue, end: None };
+    #[cfg(feature = "try-lock")]
     pub(crate) const TRY: Self = Self { wait_policy: WaitPolicy::OnlyIfFree, end: None };
 
     /// Limits the wait to `end`. An attempt that begins too late tries once, and does not wait.
     pub(crate) fn until<C: SessionClient>(end: Instant) -> Self {
-        if end <= C::now() {
-            Self { wait_policy: WaitPolicy::OnlyIfFirst, end: None }
-        } else {
-            Self { end: Some(end), ..Self::NONE }
+        match end <= C::now() {
+            #[cfg(feature = "try-lock")]
+            true => Self { wait_policy: WaitPolicy::OnlyIfFirst, end: None },
+            _ => Self { end: Some(end), ..Self::NONE },
         }
     }
 

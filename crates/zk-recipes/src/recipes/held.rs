@@ -17,7 +17,9 @@ use super::client::{before, unless};
 use super::macros::methods;
 use super::status::{Handle, HeldNode, Report, SharedStatus, Status, WaitFor};
 use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
-use crate::machine::{Command, LockMode};
+use crate::machine::Command;
+#[cfg(feature = "conversions")]
+use crate::machine::LockMode;
 
 /// The state of an acquired lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +193,7 @@ impl<C: SessionClient> HeldLock<C> {
         }
     }
 
+    #[cfg(feature = "conversions")]
     /// Changes the mode of the lock. On failure it is held as before, or lost.
     pub(super) async fn convert(
         &mut self,

@@ -6,6 +6,7 @@ use super::SessionClient;
 use super::mutex::Mutex;
 use super::queue::{PendingAcquire, Queue};
 use super::rw_lock::RwLock;
+#[cfg(feature = "semaphore")]
 use super::semaphore::Semaphore;
 use crate::machine::multi_lock::{LockSpec, Mode};
 use crate::machine::{LockMode, WaitPolicy};
@@ -33,6 +34,7 @@ impl<C: SessionClient> LockRequest<C> {
     }
 
     /// Requests a number of permits of a semaphore.
+    #[cfg(feature = "semaphore")]
     pub fn permits(semaphore: &Semaphore<C>, permits: u32) -> Self {
         let Semaphore { queue, maximum, refuses_other_locks } = semaphore.clone();
         Self { queue, maximum, refuses_other_locks, mode: Mode::Permits(permits) }
@@ -60,10 +62,11 @@ impl<C: SessionClient> LockRequest<C> {
 
     /// Enters the queue at once, before the returned value is awaited.
     pub(super) fn enter(&self, wait_policy: WaitPolicy) -> PendingAcquire<C> {
-        let Self { queue, maximum, refuses_other_locks, mode } = self.clone();
-        match mode {
-            Mode::Lock { mode, .. } => queue.enter("acquire", mode, wait_policy),
+        match self.mode {
+            Mode::Lock { mode, .. } => self.queue.enter("acquire", mode, wait_policy),
+            #[cfg(feature = "semaphore")]
             Mode::Permits(permits) => {
+                let Self { queue, maximum, refuses_other_locks, .. } = self.clone();
                 let semaphore = Semaphore { queue, maximum, refuses_other_locks };
                 semaphore.begin("acquire", permits, wait_policy)
             }

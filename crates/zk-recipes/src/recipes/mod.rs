@@ -10,12 +10,15 @@
 
 mod abandoned;
 mod barrier;
+#[cfg(feature = "persistent-watches")]
 mod cache;
 mod call;
 pub(crate) mod client;
 mod connection;
 pub(crate) mod contenders;
+#[cfg(feature = "conversions")]
 mod conversion;
+#[cfg(feature = "semaphore")]
 mod double_barrier;
 mod ephemeral;
 mod guid;
@@ -37,16 +40,20 @@ mod queue;
 mod reentrant;
 mod reporter;
 mod rw_lock;
+#[cfg(feature = "semaphore")]
 mod semaphore;
 #[cfg(feature = "study")]
 mod simple;
 mod status;
 
 pub use self::barrier::Barrier;
+#[cfg(feature = "persistent-watches")]
 pub use self::cache::{Cache, CacheChange, CacheChanges, CacheOptions};
 pub use self::client::SessionClient;
 pub use self::contenders::QueueEntry;
+#[cfg(feature = "conversions")]
 pub use self::conversion::NotConverted;
+#[cfg(feature = "semaphore")]
 pub use self::double_barrier::{BarrierGuard, DoubleBarrier};
 pub use self::ephemeral::Ephemeral;
 pub use self::held::{HeldLock, Holding};
@@ -61,6 +68,7 @@ pub use self::mutex::{Mutex, MutexGuard};
 pub use self::options::{Attempt, Options};
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
 pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
+#[cfg(feature = "semaphore")]
 pub use self::semaphore::{PermitGuard, Semaphore};
 #[cfg(feature = "study")]
 pub use self::simple::{SimpleGuard, SimpleLock};

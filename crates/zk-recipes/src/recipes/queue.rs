@@ -23,9 +23,9 @@ use super::options::{Attempt, Options};
 use super::reporter::{self, Hook, Note};
 use super::status::{Handle, Report};
 use crate::error::{LockError, RecipeError};
-use crate::machine::{
-    AccessList, AttemptConfig, LockMode, Machine, Requeuing, Restart, Scheme, WaitPolicy,
-};
+use crate::machine::{AccessList, AttemptConfig, LockMode, Machine, Scheme, WaitPolicy};
+#[cfg(feature = "renewal")]
+use crate::machine::{Requeuing, Restart};
 
 /// A lock path, and the options of this process's contenders.
 #[derive(Clone)]
@@ -90,12 +90,18 @@ impl<C: SessionClient> Queue<C> {
     }
 
     /// Makes a machine that waits queue again on the next session, if there can be one.
+    #[cfg(feature = "renewal")]
     pub(crate) fn requeuing<M: Restart>(
         &self,
         machine: M,
         wait_policy: WaitPolicy,
     ) -> Requeuing<M> {
         Requeuing::new(machine, wait_policy == WaitPolicy::Queue && self.client.renews())
+    }
+
+    #[cfg(not(feature = "renewal"))]
+    pub(crate) fn requeuing<M>(&self, machine: M, _: WaitPolicy) -> M {
+        machine
     }
 
     /// Returns the configuration of an attempt that begins now.

@@ -13,8 +13,7 @@ use std::time::Instant;
 use zk_session::threads::thread::{self, ThreadId};
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
-use super::client::{Limit, before, unless};
-use super::connection::Disconnected;
+use super::client::{Limit, before};
 use super::held::{HeldLock, Holding};
 use super::local_queue::{LocalQueue, Ticket};
 use super::macros::{contender_methods, methods, new, queue_methods};
@@ -202,8 +201,10 @@ impl<C: SessionClient> ReentrantMutex<C> {
         let last = lock(&self.local).last.clone();
         match (last, wait_policy) {
             // Without a connection the attempt fails by itself.
+            #[cfg(feature = "try-lock")]
             (Some(last), WaitPolicy::OnlyIfFirst | WaitPolicy::OnlyIfFree) => {
-                let _ = unless(Disconnected::new(&self.queue.client), last.gone()).await;
+                let disconnected = super::connection::Disconnected::new(&self.queue.client);
+                let _ = super::client::unless(disconnected, last.gone()).await;
             }
             (Some(last), WaitPolicy::Queue) => last.gone().await,
             (None, _) => {}

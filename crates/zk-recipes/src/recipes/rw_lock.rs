@@ -2,10 +2,12 @@
 
 use alloc::vec::Vec;
 
+#[cfg(feature = "conversions")]
+use super::NotConverted;
 use super::client::Limit;
 use super::macros::{contender_methods, guard, methods, new, queue_methods};
 use super::queue::Queue;
-use super::{NotConverted, Options, SessionClient};
+use super::{Options, SessionClient};
 use crate::error::{LockError, RecipeError};
 use crate::machine::{LockMode, Scheme};
 
@@ -118,6 +120,7 @@ guard! {
     ReadGuard
 }
 
+#[cfg(feature = "conversions")]
 methods! { ReadGuard:
     /// Turns the read lock into a write lock, if no other contender holds the lock or waits for it.
     ///
@@ -150,6 +153,7 @@ guard! {
     WriteGuard
 }
 
+#[cfg(feature = "conversions")]
 methods! { WriteGuard:
     /// Turns the write lock into a read lock, by one transaction. No writer gets the lock in
     /// between, and readers that wait directly behind it get it too. The fencing token stays the

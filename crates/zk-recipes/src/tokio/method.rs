@@ -64,6 +64,7 @@ macro_rules! method {
         /// # Cancellation
         ///
         /// Dropping the future gives up. A node that was created for it is deleted in the background.
+        #[cfg(feature = "try-lock")]
         pub fn $name(
             &$self,
             $($argument: $type,)*

@@ -266,11 +266,14 @@ impl Client {
         let shared = self.shared();
         let mut inner = shared.lock();
         let alone = inner.router.session().pending() == 0;
-        let deadline = self.request_timeout.map(|timeout| shared.now() + timeout);
         let token = Token::Caller(sender);
-        let sent = match deadline {
-            None => inner.router.session_mut().submit(request, token),
-            Some(deadline) => inner.router.session_mut().submit_until(request, token, deadline),
+        let sent = match self.request_timeout {
+            #[cfg(feature = "deadlines")]
+            Some(timeout) => {
+                let deadline = shared.now() + timeout;
+                inner.router.session_mut().submit_until(request, token, deadline)
+            }
+            _ => inner.router.session_mut().submit(request, token),
         };
         let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
         keep(&mut inner, id);

@@ -56,6 +56,7 @@ methods! {
         /// # Cancellation
         ///
         /// The credential is still presented.
+        #[cfg(feature = "authentication")]
         #[doc(alias = "addAuthInfo")]
         request fn add_auth(&self, scheme: &str, auth: &[u8]) -> () {
             self.send_credential(scheme, auth)

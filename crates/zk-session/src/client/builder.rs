@@ -148,6 +148,7 @@ impl<C> ClientBuilder<C> {
     /// A request that takes longer fails with
     /// [`Error::DeadlinePassed`](crate::Error::DeadlinePassed). `Client::with_request_timeout` sets
     /// another limit for some requests.
+    #[cfg(feature = "deadlines")]
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = Some(timeout);
@@ -159,6 +160,7 @@ impl<C> ClientBuilder<C> {
     /// After that time the requests that wait for a connection fail with
     /// [`Error::NoConnection`](crate::Error::NoConnection), and so do new ones until there is one.
     /// Without a limit, requests wait until a server reports that the session has expired.
+    #[cfg(feature = "deadlines")]
     #[must_use]
     pub fn disconnect_timeout(mut self, timeout: Duration) -> Self {
         self.config.disconnect_timeout = Some(timeout);
@@ -169,6 +171,7 @@ impl<C> ClientBuilder<C> {
     ///
     /// The servers must allow it, too. While such a server serves the session, the client searches
     /// for a read-write one. See [`State::ReadOnly`].
+    #[cfg(feature = "read-only")]
     #[must_use]
     pub fn read_only(mut self, allowed: bool) -> Self {
         self.config.read_only = allowed;
@@ -198,6 +201,7 @@ impl<C> ClientBuilder<C> {
     /// # drop(builder);
     /// # }
     /// ```
+    #[cfg(feature = "authentication")]
     #[must_use]
     pub fn sasl(mut self, mechanism: impl Mechanism + 'static) -> Self {
         self.config.authenticate = true;
@@ -239,6 +243,7 @@ impl<C> ClientBuilder<C> {
     /// # drop(builder);
     /// # }
     /// ```
+    #[cfg(feature = "renewal")]
     #[must_use]
     pub fn renew(mut self, renew: bool) -> Self {
         self.config.renew = renew;

@@ -16,6 +16,7 @@ mod inbox;
 mod methods;
 mod multi_read;
 mod nodes;
+#[cfg(feature = "persistent-watches")]
 mod persistent_watches;
 mod reports;
 mod room;

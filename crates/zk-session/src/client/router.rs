@@ -18,7 +18,10 @@ use crate::dispatch::{Dispatcher, Token, Wakers};
 use crate::end::End;
 use crate::error::{Error, Outcome};
 use crate::sasl::{Authenticator, BegunExchange, Mechanism, SaslError};
-use crate::session::{Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
+use crate::session::{
+    AUTHENTICATION, Cause, Event, PERSISTENT_WATCHES, Reply, RequestId, Session, State,
+    WatchedEvent,
+};
 use crate::time::Instant;
 
 /// Sends a reply to the caller that waits for it.
@@ -216,7 +219,7 @@ impl Router {
     fn handle_server_event(&mut self, now: Instant, event: Event<ReplySender>) {
         match event {
             Event::Disconnected { server, cause } => {
-                if let Some(authenticator) = &mut self.authenticator {
+                if AUTHENTICATION && let Some(authenticator) = &mut self.authenticator {
                     authenticator.handle_disconnected(cause);
                 }
                 self.server_failed(server, cause);
@@ -269,12 +272,14 @@ impl Router {
 
     /// Returns the SASL mechanism, if there is one.
     pub(crate) fn mechanism(&self) -> Option<&Arc<dyn Mechanism>> {
-        self.authenticator.as_ref().map(Authenticator::mechanism)
+        self.authenticator.as_ref().filter(|_| AUTHENTICATION).map(Authenticator::mechanism)
     }
 
     /// Tells the session that a connection is made, and an exchange begun for it.
     pub(crate) fn handle_connected(&mut self, now: Instant, begun: Option<BegunExchange>) {
-        if let (Some(authenticator), Some(begun)) = (&mut self.authenticator, begun) {
+        if AUTHENTICATION
+            && let (Some(authenticator), Some(begun)) = (&mut self.authenticator, begun)
+        {
             authenticator.set_begun(begun);
         }
         self.session_mut().handle_connected(now);
@@ -290,6 +295,9 @@ impl Router {
             &ServerAddress,
         ) -> Result<(), SaslError>,
     ) {
+        if !AUTHENTICATION {
+            return;
+        }
         let Some(authenticator) = &mut self.authenticator else { return };
         let session = self.dispatcher.session_mut();
         let Some(server) = self.servers.get(server) else { return };
@@ -300,7 +308,11 @@ impl Router {
         }
     }
 
+    /// Updates persistent watches.
     fn update(&mut self, watches: &[RequestId], update: impl Fn(&mut WatchQueue)) {
+        if !PERSISTENT_WATCHES {
+            return;
+        }
         for request in watches {
             if let Some(queue) = self.persistent_watches.get_mut(request) {
                 update(queue);
@@ -325,6 +337,9 @@ impl Router {
     /// Ends every watch.
     fn end_watches(&mut self, error: &Error) {
         self.end_one_shot_watches();
+        if !PERSISTENT_WATCHES {
+            return;
+        }
         for queue in self.persistent_watches.values_mut() {
             queue.end(error.clone());
             self.dispatcher.effects().wakers.extend(queue.reader.take());

@@ -97,6 +97,7 @@ methods! {
 
         /// Returns a clone with another limit for its requests, from the call to the answer; `None`
         /// for no limit.
+        #[cfg(feature = "deadlines")]
         get fn with_request_timeout(&self, timeout: Option<Duration>) -> Self {
             Self { request_timeout: timeout, ..self.clone() }
         }

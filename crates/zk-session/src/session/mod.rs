@@ -94,10 +94,10 @@ use crate::time::{Instant, scaled};
 /// The fraction of the session timeout (1/20) that shortens a lease, for clocks that drift apart.
 const LEASE_MARGIN: u32 = 20;
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
-const AUTHENTICATION: bool = cfg!(feature = "authentication");
+pub(crate) const AUTHENTICATION: bool = cfg!(feature = "authentication");
 const DEADLINES: bool = cfg!(feature = "deadlines");
-const PERSISTENT_WATCHES: bool = cfg!(feature = "persistent-watches");
-const READ_ONLY: bool = cfg!(feature = "read-only");
+pub(crate) const PERSISTENT_WATCHES: bool = cfg!(feature = "persistent-watches");
+pub(crate) const READ_ONLY: bool = cfg!(feature = "read-only");
 /// The password that the handshake carries without a session.
 const NO_PASSWORD: [u8; 16] = [0; 16];
 

@@ -95,6 +95,21 @@ fn detach(shared: &Shared) -> Option<SessionTicket> {
     ticket
 }
 
+/// Waits for a state, or returns `None` if the driver was dropped with its runtime. Compiled here, and
+/// once: the channel takes 2 kB in each function that waits for it.
+#[inline(never)]
+fn wait_for(
+    shared: &Shared,
+    is_wanted: Box<dyn Fn(State) -> bool + Send + Sync>,
+) -> Pin<Box<dyn Future<Output = Option<State>> + Send>> {
+    let mut states = shared.states.subscribe();
+    Box::pin(async move {
+        // One task may await the end of any number of sessions.
+        let state = unconstrained(states.wait_for(|state| is_wanted(*state))).await;
+        state.ok().map(|state| *state)
+    })
+}
+
 /// The result of `connect`, once it is known.
 type Connecting = Pin<Box<dyn Future<Output = Result<Client, ConnectError>> + Send>>;
 
@@ -192,12 +207,8 @@ impl Client {
 
     /// Waits for the end of the session.
     pub async fn ended(&self) -> End {
-        let mut states = self.states();
-        let ended = states.wait_for(|state| matches!(state, State::Ended(_)));
-        // One task may await the end of any number of sessions.
-        let ended = unconstrained(ended).await;
-        match ended.as_deref() {
-            Ok(State::Ended(end)) => *end,
+        match wait_for(self.shared(), Box::new(|state| matches!(state, State::Ended(_)))).await {
+            Some(State::Ended(end)) => end,
             // The driver was dropped with its runtime.
             _ => End::Closed,
         }
@@ -286,11 +297,12 @@ impl Client {
         let mut inner = self.shared().lock();
         let alone = inner.router.session().pending() == 0;
         let sent = match self.request_timeout {
-            None => inner.router.session_mut().submit(request, token),
+            #[cfg(feature = "deadlines")]
             Some(timeout) => {
                 let deadline = inner.clock.now() + timeout;
                 inner.router.session_mut().submit_until(request, token, deadline)
             }
+            _ => inner.router.session_mut().submit(request, token),
         };
         let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
         keep(&mut inner, id);
@@ -450,17 +462,11 @@ impl ClientBuilder<Client> {
         let client = Client { handle, chroot: at.chroot, request_timeout };
         spawn(Driver::new(shared.clone(), connect, max_reply));
 
-        let mut states = shared.states.subscribe();
-        let begun = states.wait_for(|state| has_begun(*state, resumed));
+        let begun = wait_for(&shared, Box::new(move |state| has_begun(state, resumed)));
         match unconstrained(tokio::time::timeout(connect_timeout, begun)).await {
-            Ok(Ok(state)) => match *state {
-                State::Ended(end) => Err(shared.lock().router.not_begun(end)),
-                _ => {
-                    drop(state);
-                    Ok(client)
-                }
-            },
-            Ok(Err(_)) => Err(ConnectError::Ended(End::Closed)),
+            Ok(Some(State::Ended(end))) => Err(shared.lock().router.not_begun(end)),
+            Ok(Some(_)) => Ok(client),
+            Ok(None) => Err(ConnectError::Ended(End::Closed)),
             Err(_) => {
                 Err(ConnectError::Unreachable { connect_timeout, last: shared.last_failure() })
             }

@@ -17,7 +17,7 @@ use crate::client::{Clock, EffectsMutex, Failure, Guard, HasEffects, ReplySender
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Commands, Effects, Key, Token};
 use crate::sasl::BegunExchange;
-use crate::session::{Action, Session};
+use crate::session::{AUTHENTICATION, Action, READ_ONLY, Session};
 use crate::threads::{spawn, thread};
 use crate::time::Instant;
 
@@ -235,7 +235,8 @@ impl Inner {
             match action {
                 Action::Disconnect => self.cut_connection(),
                 Action::Connect(server) => self.connect(shared, server),
-                Action::Probe(server) => self.probe(shared, server),
+                Action::Probe(server) if READ_ONLY => self.probe(shared, server),
+                Action::Probe(_) => {}
             }
         }
     }
@@ -252,6 +253,7 @@ impl Inner {
         let started =
             self.spawn_connect(shared, server, connect_timeout, move |shared, server, made| {
                 let made = made.and_then(|connection| {
+                    let mechanism = mechanism.filter(|_| AUTHENTICATION);
                     let begun = mechanism.map(|mechanism| mechanism.begin(server)).transpose();
                     Ok((connection, begun.map_err(io::Error::other)?))
                 });

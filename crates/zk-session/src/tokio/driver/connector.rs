@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 use super::{Connect, probe};
 use crate::connect_string::ServerAddress;
 use crate::sasl::{BegunExchange, Mechanism};
+use crate::session::{AUTHENTICATION, READ_ONLY};
 
 type Connecting<T> = Pin<Box<dyn Future<Output = io::Result<Made<T>>> + Send>>;
 
@@ -65,25 +66,31 @@ impl<C: Connect> Connector<C> {
         self.given_up.clear();
         if let Some(Attempt::Requested(server)) = &self.attempt {
             let connecting = self.connect.connect(server);
-            let (mechanism, server) = (self.mechanism.clone(), server.clone());
-            let begins = self.begins.clone();
-            self.attempt = Some(Attempt::Connecting(Box::pin(async move {
-                let transport = connecting.await?;
-                let Some(mechanism) = mechanism else { return Ok((transport, None)) };
-                let permit = begins.try_acquire_owned().map_err(|_| busy())?;
-                let begin = move || {
-                    let begun = mechanism.begin(&server);
-                    drop(permit);
-                    begun
-                };
-                let begun = spawn_blocking(begin).await?;
-                Ok((transport, Some(begun.map_err(io::Error::other)?)))
-            })));
+            self.attempt = Some(Attempt::Connecting(match self.mechanism.clone() {
+                Some(mechanism) if AUTHENTICATION => {
+                    let (begins, server) = (self.begins.clone(), server.clone());
+                    Box::pin(async move {
+                        let transport = connecting.await?;
+                        let permit = begins.try_acquire_owned().map_err(|_| busy())?;
+                        let begin = move || {
+                            let begun = mechanism.begin(&server);
+                            drop(permit);
+                            begun
+                        };
+                        let begun = spawn_blocking(begin).await?;
+                        Ok((transport, Some(begun.map_err(io::Error::other)?)))
+                    })
+                }
+                _ => Box::pin(async move { Ok((connecting.await?, None)) }),
+            }));
         }
         if let Some(Attempt::Connecting(connecting)) = &mut self.attempt
             && let Poll::Ready(made) = connecting.as_mut().poll(cx)
         {
             self.attempt = Some(Attempt::Made(made));
+        }
+        if !READ_ONLY {
+            return;
         }
         let Some(Probe { server, state }) = &mut self.probe else {
             return;

@@ -22,7 +22,7 @@ pub(crate) use self::shared::{Inner, RoomWaiter, Shared};
 #[cfg(feature = "tls")]
 pub(crate) use self::tls::TlsConnect;
 use crate::connect_string::ServerAddress;
-use crate::session::{Action, State};
+use crate::session::{Action, READ_ONLY, State};
 use crate::threads::{Sleep, sleep};
 use crate::time::Instant;
 
@@ -97,6 +97,9 @@ impl<C: Connect> Driver<C> {
     }
 
     fn finish_probing(&mut self, inner: &mut Inner) -> bool {
+        if !READ_ONLY {
+            return false;
+        }
         let Some((server, read_write)) = self.connector.take_probed() else {
             return false;
         };
