@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
 # Measures how much code the client adds to small programs: bytes of `.text` above a program that only connects, writes
-# and reads. Fails if a program has grown by more than 3 % since the figures below were written.
+# and reads. First without the feature `full`, then with it. Fails if a program has grown by more than 3 % since the
+# figures below were written.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A expected=(
-    [get]=244352
-    [mutex]=392800
-    [blocking-get]=251865
-    [blocking-mutex]=397721
+    [get]=173527
+    [mutex]=269191
+    [blocking-get]=186679
+    [blocking-mutex]=279847
+    [get,full]=235625
+    [mutex,full]=381241
+    [blocking-get,full]=242647
+    [blocking-mutex,full]=385703
 )
 
 build() {
@@ -19,23 +24,26 @@ text() {
     size -A "target/sizes/sizes/$1" | awk '$1 == ".text" { print $2 }'
 }
 
-status=0
+status=1
 compare() {
-    local floor=$1 program size
+    local floor=$1 features=$2 program size
     floor=$(text "$floor")
-    shift
+    shift 2
     for program in "$@"; do
         size=$(($(text "$program") - floor))
+        program+=$features
         awk -v program="$program" -v size="$size" -v expected="${expected[$program]}" 'BEGIN {
             change = 100 * (size - expected) / expected
-            printf "%-15s %d bytes above the floor, %+.1f %% from %d\n", program, size, change, expected
+            printf "%-19s %d bytes above the floor, %+.1f %% from %d\n", program, size, change, expected
             exit change > 3
         }' || status=1
     done
 }
 
-build tokio
-compare floor get mutex
-build blocking
-compare blocking-floor blocking-get blocking-mutex
+for features in "" ,full; do
+    build "tokio$features"
+    compare floor "$features" get mutex
+    build "blocking$features"
+    compare blocking-floor "$features" blocking-get blocking-mutex
+done
 exit $status

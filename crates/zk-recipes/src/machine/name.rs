@@ -424,6 +424,8 @@ fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     Some((Uuid::from_u128(bits), rest))
 }
 
+// Once, and not for each group of a GUID.
+#[inline(never)]
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
     digits
         .iter()

@@ -13,7 +13,9 @@ use crate::error::LockError;
 use crate::machine::{Event, Input, Machine, Observer, OnSession};
 use crate::recipes::SessionClient;
 use crate::recipes::observed::Observed;
-use crate::recipes::status::{Handle, HeldNode, Report, SharedStatus, Status};
+use crate::recipes::status::{
+    Handle, HeldNode, LossCallbacks, Report, SharedStatus, Status, Waiters,
+};
 
 /// Receives the events of one attempt after the session is unlocked: the user's observer.
 pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -119,11 +121,16 @@ impl Reporter {
     }
 
     fn change(&self, change: impl FnOnce(&mut Report), port: &mut Port<'_>) {
-        let (waiters, callbacks) = self.status.change(change);
-        waiters.wakers().for_each(|waker| port.wake(waker));
-        if let Some(callbacks) = callbacks {
-            port.defer(move || callbacks.finish());
-        }
+        notify(self.status.change(change), port);
+    }
+}
+
+/// Once, and not for each kind of change.
+#[inline(never)]
+fn notify((waiters, callbacks): (Waiters, Option<LossCallbacks>), port: &mut Port<'_>) {
+    waiters.wakers().for_each(|waker| port.wake(waker));
+    if let Some(callbacks) = callbacks {
+        port.defer(move || callbacks.finish());
     }
 }
 

@@ -132,6 +132,18 @@ struct Content {
     on_loss: Vec<OnLoss>,
 }
 
+impl Content {
+    /// Returns those to be notified of a change. Compiled once, and not for each kind of change.
+    #[inline(never)]
+    fn changed(&mut self) -> (Waiters, Option<LossCallbacks>) {
+        let loss = self.report.loss();
+        let is_over = loss.is_some() || !self.report.status.is_open();
+        let callbacks = (is_over && !self.on_loss.is_empty())
+            .then(|| LossCallbacks(loss, core::mem::take(&mut self.on_loss)));
+        (core::mem::take(&mut self.waiters), callbacks)
+    }
+}
+
 /// Wakers by ticket. The first one needs no allocation.
 #[derive(Default)]
 pub(crate) struct Waiters {
@@ -202,6 +214,7 @@ impl SharedStatus {
         }))
     }
 
+    #[inline(never)]
     fn content(&self) -> MutexGuard<'_, Content> {
         // Every single assignment leaves the report consistent, so a poisoned lock is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -226,11 +239,7 @@ impl SharedStatus {
     ) -> (Waiters, Option<LossCallbacks>) {
         let mut content = self.content();
         change(&mut content.report);
-        let loss = content.report.loss();
-        let is_over = loss.is_some() || !content.report.status.is_open();
-        let callbacks = (is_over && !content.on_loss.is_empty())
-            .then(|| LossCallbacks(loss, core::mem::take(&mut content.on_loss)));
-        (core::mem::take(&mut content.waiters), callbacks)
+        content.changed()
     }
 
     /// Adds a callback for the loss of the lock. If it is lost already, returns the callback with

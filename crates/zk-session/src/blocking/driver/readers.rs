@@ -7,7 +7,7 @@
 //! The keeper leaves the reading to other threads as long as they keep coming and reading. It
 //! checks that from time to time, since waking it would cost each of them a system call.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::VecDeque;
 use core::task::Waker;
 
 use super::connection::Connection;
@@ -16,8 +16,8 @@ use crate::dispatch::Wakers;
 /// The threads that may read.
 #[derive(Default)]
 pub(super) struct Readers {
-    /// Threads that wait for a result and could read meanwhile.
-    pub(super) sleepers: BTreeMap<u64, Waker>,
+    /// Threads that wait for a result and could read meanwhile, by numbers that rise.
+    pub(super) sleepers: VecDeque<(u64, Waker)>,
     pub(super) last: u64,
     /// Counts the threads that began to wait. While it grows, the keeper reads only if no other
     /// thread does.
@@ -50,7 +50,7 @@ impl Readers {
             return;
         }
         if connection.is_some()
-            && let Some((_, sleeper)) = self.sleepers.pop_first()
+            && let Some((_, sleeper)) = self.sleepers.pop_front()
         {
             wakers.push(sleeper);
         } else if !self.is_keeper_near() || self.others > 0 {

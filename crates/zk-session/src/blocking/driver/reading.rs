@@ -212,11 +212,14 @@ impl Shared {
     ) -> Guard<'a, Inner> {
         inner.readers.last += 1;
         let number = inner.readers.last;
-        inner.readers.sleepers.insert(number, waker);
+        inner.readers.sleepers.push_back((number, waker));
         drop(inner);
         thread::park_timeout(timeout);
         let mut inner = self.lock();
-        inner.readers.sleepers.remove(&number);
+        let sleepers = &mut inner.readers.sleepers;
+        if let Ok(place) = sleepers.binary_search_by_key(&number, |(number, _)| *number) {
+            sleepers.remove(place);
+        }
         inner
     }
 
