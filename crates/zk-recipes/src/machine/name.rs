@@ -311,11 +311,15 @@ struct NamePattern {
 }
 
 impl NamePattern {
-    /// Returns `None` if the names are too long or too short for the pattern.
-    fn new(scheme: &Scheme, mode: LockMode) -> Option<Self> {
-        let name = |guid, sequence| scheme.prefix(mode, guid, SessionId(0)) + sequence;
-        let (lowest, highest) = (name(Uuid::nil(), "0000000000"), name(Uuid::max(), "9999999999"));
-        let (lowest, highest) = (lowest.as_bytes(), highest.as_bytes());
+    /// Returns `None` if the names are too long or too short for the pattern. `names` is a buffer for
+    /// the lowest and the highest name.
+    fn new(scheme: &Scheme, mode: LockMode, names: &mut String) -> Option<Self> {
+        names.clear();
+        for (guid, sequence) in [(Uuid::nil(), "0000000000"), (Uuid::max(), "9999999999")] {
+            scheme.push_prefix(names, mode, guid, SessionId(0));
+            names.push_str(sequence);
+        }
+        let (lowest, highest) = names.as_bytes().split_at(names.len() / 2);
         let pattern = Self {
             mode,
             length: lowest.len(),
@@ -365,11 +369,13 @@ impl FastParser {
         let has_readers = scheme.shared.is_some_and(|shared| {
             !shared.starts_with(scheme.exclusive) && !scheme.exclusive.starts_with(shared)
         });
+        let mut names = String::new();
         let pattern = |at: usize| {
             let format = formats[at / 2]?;
             let mode = [LockMode::Exclusive, LockMode::Shared][at % 2];
             let is_in_use = mode == LockMode::Exclusive || has_readers;
-            is_in_use.then(|| NamePattern::new(&Scheme { format, ..*scheme }, mode))?
+            names.reserve(2 * NAME_CAPACITY);
+            is_in_use.then(|| NamePattern::new(&Scheme { format, ..*scheme }, mode, &mut names))?
         };
         Self { patterns: from_fn(pattern) }
     }
@@ -383,21 +389,11 @@ impl FastParser {
     }
 }
 
-impl Scheme {
-    /// Returns the tag of a GUID in names of this scheme. `None` if [`FastParser`] reads no names
-    /// of the scheme.
-    pub(super) fn guid_tag(&self, guid: Uuid) -> Option<u64> {
-        match self.format {
-            #[cfg(feature = "schemes")]
-            PrefixFormat::Session => None,
-            _ => guid_tag_of(self.prefix(LockMode::Exclusive, guid, SessionId(0)).as_bytes()),
-        }
-    }
-}
-
-/// Returns eight bytes of the GUID's digits. Every format has digits at this offset.
-fn guid_tag_of(name: &[u8]) -> Option<u64> {
-    name.get(3..)?.first_chunk().copied().map(u64::from_be_bytes)
+/// Returns eight of the GUID's digits, in lower case. Every format that [`FastParser`] reads has digits
+/// at this offset.
+pub(super) fn guid_tag_of(name: &[u8]) -> Option<u64> {
+    let digits = name.get(3..)?.first_chunk().copied();
+    digits.map(|digits| u64::from_be_bytes(digits) | u64::from_be_bytes([b' '; 8]))
 }
 
 /// Returns the digits of a sequence number as an integer that sorts like the text.

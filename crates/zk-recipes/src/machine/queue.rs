@@ -9,7 +9,7 @@ use zk_session::proto::SequenceNumber;
 use zk_session::proto::Zxid;
 
 use super::AttemptConfig;
-use super::name::{FastParser, LockMode, Name, Scheme};
+use super::name::{FastParser, LockMode, Name, Scheme, guid_tag_of};
 use crate::error::LockError;
 
 /// The highest sequence number that still shows which of two nodes was created first.
@@ -156,8 +156,8 @@ impl QueueReader {
         seen: &mut Observation,
     ) {
         let own_key = sort_key(own);
-        let (fast_parser, guid_tag) =
-            (self.fast_parser(&children), self.scheme.guid_tag(self.guid));
+        // Our nodes have the GUID of this one.
+        let (fast_parser, guid_tag) = (self.fast_parser(&children), guid_tag_of(own.as_bytes()));
         let before = seen.nearest.take();
         let mut nearest = before.as_ref().map(Blocker::key);
         for child in children {
@@ -331,7 +331,8 @@ impl Blocker {
     }
 }
 
-fn sequence_suffix(child: &str) -> &str {
+/// Returns the last ten characters.
+pub(super) fn sequence_suffix(child: &str) -> &str {
     let number = child.split_at_checked(child.len().wrapping_sub(10));
     number.map_or(child, |(_, number)| number)
 }
@@ -629,10 +630,9 @@ mod tests {
                     let name = name.unwrap_or_else(|| panic!("{child} by {scheme:?}"));
                     assert_eq!(fast.mode, name.mode, "{child}");
                     assert_eq!(fast.digits, sort_key(child).digits, "{child}");
-                    assert_eq!(
-                        Some(fast.guid_tag),
-                        name.guid.and_then(|guid| scheme.guid_tag(guid))
-                    );
+                    let prefix = |guid| scheme.prefix(name.mode, guid, SessionId(0));
+                    let tag = name.guid.and_then(|guid| guid_tag_of(prefix(guid).as_bytes()));
+                    assert_eq!(Some(fast.guid_tag), tag);
                     assert_eq!(name.has_safe_sequence(), fast.digits <= LAST_SAFE_KEY, "{child}");
                 }
             }

@@ -106,6 +106,10 @@ impl<M: Restart> Machine for Requeuing<M> {
     }
 
     fn poll_output(&mut self) -> Option<Output> {
+        if self.until == Until::Begun {
+            // There is one attempt, and nothing to decide.
+            return self.machine.poll_output();
+        }
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Event(event) => {

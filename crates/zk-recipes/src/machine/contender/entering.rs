@@ -3,14 +3,14 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 
-use zk_session::proto::path;
+use zk_session::proto::{SequenceNumber, path};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::super::creation::{Creation, Owner, Progress};
 use super::super::phase::{Node, Phase};
-use super::super::queue::is_safe;
-use super::super::{AttemptConfig, Event, FastPathHint, Name, OpId, Operation, UnknownNodePolicy};
+use super::super::queue::{is_safe, sequence_suffix};
+use super::super::{AttemptConfig, Event, FastPathHint, OpId, Operation, UnknownNodePolicy};
 use super::Contender;
 #[cfg(test)]
 use super::InjectedBug;
@@ -91,8 +91,9 @@ impl Contender {
         if cfg!(not(feature = "hints")) {
             return None;
         }
-        let AttemptConfig { scheme, unknown_nodes, .. } = self.config;
-        let Name { mode, sequence: number, .. } = scheme.parse(node.name())?;
+        let AttemptConfig { mode, unknown_nodes, .. } = self.config;
+        // A negative number of eleven characters seems positive here, and the next one lower.
+        let number = SequenceNumber::parse(sequence_suffix(node.name()))?;
         let (czxid, followed, is_deleted) = (node.czxid, 0, false);
         let own = FastPathHint { unknown_nodes, mode, number, czxid, followed, is_deleted };
         let before = before.filter(|before| self.follows(&own, before));
