@@ -18,8 +18,8 @@ use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::{
-    AttemptConfig, CacheConfig, Command, Contender, LockMode, OnSession, PermitRequest, Requeuing,
-    Restart, Scheme, SemaphoreMachine,
+    AttemptConfig, CacheConfig, Command, Contender, HintingContender, LockMode, OnSession,
+    PermitRequest, Requeuing, Restart, Scheme, SemaphoreMachine,
 };
 use zk_session::dispatch::{Attached, Dispatcher, Key, Token};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
@@ -294,16 +294,18 @@ impl SimClient {
         };
         let mut config = AttemptConfig::new(lock_path.into(), scheme, guid, self.id());
         config.mode = mode;
-        config.hint = self.log.hint(lock_path);
         match demand {
             LockKind::Permits { count, of } => {
-                let request = PermitRequest::new(config.clone(), count, Some(of));
-                self.attach(now, id, config, SemaphoreMachine::new(request));
+                let request = PermitRequest::new(config, count, Some(of));
+                self.attach(now, id, guid, SemaphoreMachine::new(request));
             }
             _ if self.bug == Some(Bug::WatchesParent) => {
-                self.attach(now, id, config.clone(), Contender::herd(config));
+                self.attach(now, id, guid, Contender::herd(config));
             }
-            _ => self.attach(now, id, config.clone(), Contender::new(config)),
+            _ => {
+                let hint = self.log.hint(config.lock_path.clone());
+                self.attach(now, id, guid, HintingContender::new(config, hint));
+            }
         }
         self.drain(now);
         id
@@ -313,12 +315,12 @@ impl SimClient {
         &mut self,
         now: Duration,
         id: AttemptId,
-        AttemptConfig { lock_path, guid, .. }: AttemptConfig,
+        guid: Uuid,
         machine: impl Restart + Send + 'static,
     ) {
         let machine = Requeuing::new(machine, self.dispatcher.session().renews());
         let log = self.log.clone();
-        let attempt = Attempt::new(id, machine, lock_path, guid, log, self.bug);
+        let attempt = Attempt::new(id, machine, guid, log, self.bug);
         let observer = attempt.observer();
         let attached = OnSession::new(attempt, observer, guid.as_u64_pair().1 ^ id);
         let attached = match self.bug {

@@ -82,8 +82,6 @@ impl Machine for EphemeralMachine {
             Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
             Input::Leave | Input::Release => self.release(),
             Input::Timer | Input::LeaseEnded | Input::Settled | Input::BehindAbandoned => {}
-            #[cfg(feature = "hints")]
-            Input::Hint(_) => {}
         }
     }
 

@@ -1,7 +1,11 @@
 //! The hint of the previous contender, with which the next one can skip the list.
 
 use zk_session::proto::{SequenceNumber, Zxid};
+#[cfg(feature = "hints")]
+use zk_session::session::State;
 
+#[cfg(feature = "hints")]
+use super::{AttemptConfig, Contender, Input, Machine, Output, Restart};
 use super::{LockMode, UnknownNodePolicy};
 
 /// How many contenders in a row must have found the lock free before the list is skipped.
@@ -10,8 +14,8 @@ use super::{LockMode, UnknownNodePolicy};
 /// trip. With any pattern of contention, that is at most one round trip in so many acquisitions.
 const ENOUGH: u32 = 8;
 
-/// A hint that a contender held the lock and releases it, or has released it. The next contender for the same lock
-/// [may use it](super::AttemptConfig::hint).
+/// A hint that a contender held the lock and releases it, or has released it. The next contender
+/// for the same lock [may use it](HintingContender).
 ///
 /// No contender was ahead of that one when it held the lock, and each newcomer takes a sequence
 /// number. So if the next contender gets the very next number, none is ahead of it either. The lock
@@ -64,6 +68,78 @@ impl FastPathHint {
         let between = czxid.0.saturating_sub(self.czxid.0).saturating_sub(1);
         let is_next = number.0 > 0 && number.0 - 1 == self.number.0;
         self.is_deleted && is_content && is_next && 0 <= between && between <= self.number.0 as i64
+    }
+}
+
+/// Where the contenders of one lock leave the hint for the next.
+///
+/// Keep one cell for each lock path, ensemble and scheme. The contenders share it, so it has
+/// interior mutability.
+#[cfg(feature = "hints")]
+pub trait HintCell: core::fmt::Debug {
+    /// Returns the last hint.
+    fn get(&self) -> Option<FastPathHint>;
+
+    /// Replaces the last hint.
+    fn set(&self, hint: Option<FastPathHint>);
+}
+
+/// A [`Contender`] that uses the hint of the previous one, and leaves its own. Drive it as a
+/// [`Contender`].
+///
+/// If the lock was free several times in a row, it skips the list. If another contender has come
+/// since, it requests the list after all.
+///
+/// A contender that is released while it holds the lock leaves its hint at once, so that the next
+/// one can begin, and completes the hint when its node is gone. Any other end clears the hint.
+#[cfg(feature = "hints")]
+#[derive(Clone, Debug)]
+pub struct HintingContender<C> {
+    pub(super) contender: Contender,
+    cell: C,
+}
+
+#[cfg(feature = "hints")]
+impl<C: HintCell> HintingContender<C> {
+    /// Creates an attempt, as [`Contender::new`].
+    #[inline]
+    pub fn new(config: AttemptConfig, cell: C) -> Self {
+        let config = AttemptConfig { hint: cell.get(), ..config };
+        Self { contender: Contender::new(config), cell }
+    }
+}
+
+#[cfg(feature = "hints")]
+impl<C: HintCell + Clone> Restart for HintingContender<C> {
+    fn restart(&self, state: Option<State>) -> Self {
+        Self { contender: self.contender.restart(state), cell: self.cell.clone() }
+    }
+}
+
+#[cfg(feature = "hints")]
+impl<C: HintCell> Machine for HintingContender<C> {
+    fn handle(&mut self, input: Input) {
+        if let Input::Reply { .. } = input
+            && self.contender.wants_hint()
+            && let Some(hint) = self.cell.get()
+        {
+            // The contender before this one may be gone since this one began.
+            self.contender.complete_hint(hint);
+        }
+        let before = self.contender.hint();
+        self.contender.handle(input);
+        let hint = self.contender.hint();
+        if hint != before || self.contender.is_done() {
+            self.cell.set(hint);
+        }
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.contender.poll_output()
+    }
+
+    fn is_done(&self) -> bool {
+        self.contender.is_done()
     }
 }
 

@@ -134,6 +134,8 @@ pub use self::double_barrier::Participant;
 pub use self::election::{ElectionMachine, Leadership, Term};
 pub use self::ephemeral::{EphemeralMachine, Presence};
 pub use self::hint::FastPathHint;
+#[cfg(feature = "hints")]
+pub use self::hint::{HintCell, HintingContender};
 pub use self::name::{LockMode, Name, Scheme};
 pub use self::on_session::{Command, Observer, OnSession};
 pub use self::operation::{OpId, Operation};
@@ -157,15 +159,6 @@ pub trait Machine: core::fmt::Debug {
     /// Returns whether the attempt is over. Then there is no more output, and no node of it is left
     /// on the server.
     fn is_done(&self) -> bool;
-
-    /// Returns a [hint](AttemptConfig::hint) for the next contender of the same lock.
-    ///
-    /// It is there from the release on, and may change until the attempt is over. Give the hint at
-    /// the end, by [`Input::Hint`], to contenders that began in between. `None` if the attempt did
-    /// not hold and release the lock.
-    fn hint(&self) -> Option<FastPathHint> {
-        None
-    }
 
     /// Returns whether the machine continues when its session is [renewed](State::Renewing). It then
     /// receives that state, and no replies to requests that end with the old session. The default is
@@ -207,13 +200,8 @@ pub struct AttemptConfig {
     pub unknown_nodes: UnknownNodePolicy,
     /// Whether to watch our node for a [request to release the lock](Event::Revoked).
     pub revocable: bool,
-    /// The [hint](Machine::hint) of the previous contender for the same lock path and ensemble, with
-    /// the same scheme.
-    ///
-    /// If the lock was free several times in a row, the contender skips the list. If another
-    /// contender has come since, it requests the list after all. Only a [`Contender`] uses the
-    /// hint, and only with the feature `hints`.
-    pub hint: Option<FastPathHint>,
+    /// The hint of the previous contender, for a [`HintingContender`].
+    pub(super) hint: Option<FastPathHint>,
 }
 
 impl AttemptConfig {
@@ -355,11 +343,6 @@ pub enum Input {
     /// This client has [abandoned](Event::Abandoned) the node that [`Event::Waiting`] named.
     /// Waiting for it is useless.
     BehindAbandoned,
-    /// The attempt that left the [hint](AttemptConfig::hint) is over: its hint at the end.
-    ///
-    /// Only needed if this attempt began before. Give it before the reply to the creation.
-    #[cfg(feature = "hints")]
-    Hint(FastPathHint),
     /// A command: change the mode of the held lock.
     ///
     /// [`Event::Converted`] or [`Event::NotConverted`] answers. Give no second one before that.

@@ -7,7 +7,7 @@ use zk_session::session::State;
 use zk_session::{End, Error};
 
 use super::retry_policy::RETRY_AFTER;
-use super::{AttemptConfig, Event, FastPathHint, Input, Machine, Output};
+use super::{AttemptConfig, Event, Input, Machine, Output};
 use crate::error::{LockError, Loss};
 
 /// A machine whose attempt can begin anew.
@@ -139,10 +139,6 @@ impl<M: Restart> Machine for Requeuing<M> {
             Step::Done => true,
             _ => false,
         }
-    }
-
-    fn hint(&self) -> Option<FastPathHint> {
-        self.machine.hint()
     }
 
     fn outlives_session(&self) -> bool {

@@ -129,8 +129,6 @@ impl Machine for SimpleContender {
             Input::Convert(_) => self.tell_holder(input),
             // One name serves all owners, so the name does not show who abandoned the node.
             Input::BehindAbandoned => {}
-            #[cfg(feature = "hints")]
-            Input::Hint(_) => {}
             Input::Leave | Input::Release => self.release(),
         }
         self.settle();

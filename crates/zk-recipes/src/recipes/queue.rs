@@ -85,7 +85,8 @@ impl<C: SessionClient> Queue<C> {
         mode: LockMode,
         wait_policy: WaitPolicy,
     ) -> PendingAcquire<C> {
-        let contender = self.hint_cache.contender(self.config(mode, wait_policy));
+        let config = self.config(mode, wait_policy);
+        let contender = HintingContender::new(config, self.hint_cache.clone());
         self.start(operation, self.requeuing(contender, wait_policy), self.path.clone())
     }
 

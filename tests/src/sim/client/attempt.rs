@@ -7,7 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zk_proto::{Encode, ErrorCode, EventType, GetChildrenResponse, OpCode, Request, Zxid};
-use zk_recipes::machine::{Event, FastPathHint, Input, Machine, Observer, OpId, Operation, Output};
+use zk_recipes::machine::{
+    Event, FastPathHint, HintCell, Input, Machine, Observer, OpId, Operation, Output,
+};
 use zk_session::dispatch::Port;
 use zk_session::session::Reply;
 use zk_session::{Error, State};
@@ -25,7 +27,7 @@ pub(super) struct Log(Arc<Mutex<Records>>);
 struct Records {
     events: VecDeque<ClientEvent>,
     /// The hint of the last attempt at each lock path.
-    hints: BTreeMap<String, Option<FastPathHint>>,
+    hints: BTreeMap<Arc<str>, FastPathHint>,
 }
 
 impl Log {
@@ -41,12 +43,30 @@ impl Log {
         self.records().events.pop_front()
     }
 
-    fn leave(&self, lock_path: &str, hint: Option<FastPathHint>) {
-        self.records().hints.insert(lock_path.to_owned(), hint);
+    /// Returns the cell for the hints of one lock path.
+    pub(super) fn hint(&self, lock_path: Arc<str>) -> Hint {
+        Hint { lock_path, log: self.clone() }
+    }
+}
+
+/// The hint of the last attempt at one lock path.
+#[derive(Clone, Debug)]
+pub(super) struct Hint {
+    lock_path: Arc<str>,
+    log: Log,
+}
+
+impl HintCell for Hint {
+    fn get(&self) -> Option<FastPathHint> {
+        self.log.records().hints.get(&self.lock_path).copied()
     }
 
-    pub(super) fn hint(&self, lock_path: &str) -> Option<FastPathHint> {
-        self.records().hints.get(lock_path).copied().flatten()
+    fn set(&self, hint: Option<FastPathHint>) {
+        let hints = &mut self.log.records().hints;
+        match hint {
+            Some(hint) => hints.insert(self.lock_path.clone(), hint),
+            None => hints.remove(&self.lock_path),
+        };
     }
 }
 
@@ -72,7 +92,6 @@ impl Observer for Reporter {
 pub(super) struct Attempt<M> {
     id: AttemptId,
     machine: M,
-    lock_path: Arc<str>,
     guid: Uuid,
     log: Log,
     bug: Option<Bug>,
@@ -87,18 +106,10 @@ pub(super) struct Attempt<M> {
 }
 
 impl<M> Attempt<M> {
-    pub(super) fn new(
-        id: AttemptId,
-        machine: M,
-        lock_path: Arc<str>,
-        guid: Uuid,
-        log: Log,
-        bug: Option<Bug>,
-    ) -> Self {
+    pub(super) fn new(id: AttemptId, machine: M, guid: Uuid, log: Log, bug: Option<Bug>) -> Self {
         Self {
             id,
             machine,
-            lock_path,
             guid,
             log,
             bug,
@@ -190,11 +201,6 @@ impl<M: Machine> Machine for Attempt<M> {
             }
             (_, input) => input,
         };
-        if let Input::Reply { .. } = input
-            && let Some(hint) = self.log.hint(&self.lock_path)
-        {
-            self.machine.handle(Input::Hint(hint));
-        }
         let guarded = match &input {
             Input::Reply { op, result: Ok(_) } if self.is_held => {
                 let own =
@@ -227,12 +233,6 @@ impl<M: Machine> Machine for Attempt<M> {
                 self.is_held = true;
                 if self.is_created {
                     self.log.record(ClientEvent::AcquiredWithoutList(self.id));
-                }
-            }
-            None => {
-                let hint = self.machine.hint();
-                if hint.is_some() || self.is_done() {
-                    self.log.leave(&self.lock_path, hint);
                 }
             }
             _ => {}

@@ -101,17 +101,30 @@ impl Contender {
         Some(FastPathHint { followed, ..own })
     }
 
+    /// Returns our hint for the next contender. It is there from the release on, and may change until
+    /// the attempt is over. `None` if the attempt did not hold and release the lock.
+    #[cfg(feature = "hints")]
+    pub(in super::super) fn hint(&self) -> Option<FastPathHint> {
+        let is_deleted = match self.phase {
+            Phase::Leaving => false,
+            Phase::Done => true,
+            _ => return None,
+        };
+        let hint = self.config.hint.filter(|_| self.leaves_hint && self.node.is_some());
+        hint.map(|hint| FastPathHint { is_deleted, ..hint })
+    }
+
     /// Takes note that the contender that left our hint is gone, if our creation is still undecided.
     #[cfg(feature = "hints")]
-    pub(super) fn hint_completed(&mut self, later: FastPathHint) {
+    pub(in super::super) fn complete_hint(&mut self, later: FastPathHint) {
         if self.wants_hint() {
             self.config.hint = self.config.hint.map(|hint| hint.completed_by(later));
         }
     }
 
-    /// Returns whether [`Input::Hint`](super::super::Input::Hint) could change anything.
+    /// Returns whether [`complete_hint`](Self::complete_hint) could change anything.
     #[cfg(feature = "hints")]
-    pub(crate) fn wants_hint(&self) -> bool {
+    pub(in super::super) fn wants_hint(&self) -> bool {
         let is_open = |hint: FastPathHint| !hint.is_deleted;
         matches!(self.phase, Phase::Creating { .. }) && self.config.hint.is_some_and(is_open)
     }
@@ -124,6 +137,10 @@ impl Contender {
         match self.injected_bug {
             Some(InjectedBug::HintForAnyNumber) => return true,
             Some(InjectedBug::HintForEver) => return own.number.0 == before.number.0 + 1,
+            Some(InjectedBug::HintBeforeDeletion) => {
+                let gone = FastPathHint { is_deleted: true, ..*before };
+                return gone.is_followed_by(own.mode, own.number, own.czxid);
+            }
             Some(InjectedBug::ShortcutAmongReaders | InjectedBug::LostPiecesKept) | None => {}
         }
         // An unknown node that counts may stand anywhere, however late it was created.

@@ -35,8 +35,8 @@ use super::phase::{Conversion, Node, Phase, SelfWatch};
 use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::{
-    AttemptConfig, DisconnectPolicy, Event, FastPathHint, Input, LockMode, Machine, OpId,
-    Operation, Output, Restart, WaitPolicy,
+    AttemptConfig, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Operation, Output,
+    Restart, WaitPolicy,
 };
 use crate::error::{LockError, Loss};
 
@@ -81,6 +81,7 @@ pub(super) enum InjectedBug {
     ShortcutAmongReaders,
     HintForAnyNumber,
     HintForEver,
+    HintBeforeDeletion,
     LostPiecesKept,
 }
 
@@ -105,8 +106,6 @@ impl Machine for Contender {
             Input::Convert(mode) => self.convert(mode),
             Input::Settled => self.settled(),
             Input::BehindAbandoned => self.behind_abandoned(),
-            #[cfg(feature = "hints")]
-            Input::Hint(hint) => self.hint_completed(hint),
             Input::Leave | Input::Release => self.release(),
         }
     }
@@ -123,12 +122,6 @@ impl Machine for Contender {
     fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }
-
-    fn hint(&self) -> Option<FastPathHint> {
-        let is_over = matches!(self.phase, Phase::Leaving | Phase::Done);
-        let hint = self.config.hint.filter(|_| is_over && self.leaves_hint && self.node.is_some());
-        hint.map(|hint| FastPathHint { is_deleted: self.is_done(), ..hint })
-    }
 }
 
 impl Restart for Contender {
@@ -142,6 +135,7 @@ impl Contender {
     ///
     /// With [`WaitPolicy::Queue`] it begins now. Otherwise it begins with the first
     /// [`Input::Session`] and fails if that is no connection to a quorum.
+    #[inline]
     pub fn new(config: AttemptConfig) -> Self {
         match config.wait_policy.waits_for_connection() {
             true => Self::begun(config),

@@ -122,8 +122,6 @@ impl Machine for Participant {
             }
             Input::LeaseEnded => self.lease_ended(),
             Input::Settled | Input::BehindAbandoned => self.node.handle(input),
-            #[cfg(feature = "hints")]
-            Input::Hint(_) => {}
             Input::Timer => {
                 self.node.handle(input);
                 if core::mem::take(&mut self.stalled) {

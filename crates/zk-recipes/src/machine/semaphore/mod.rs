@@ -167,8 +167,6 @@ impl Machine for SemaphoreMachine {
             Input::Session(state) => self.session_changed(state),
             Input::Settled => self.notify_parts(|| Input::Settled),
             Input::BehindAbandoned => self.notify_parts(|| Input::BehindAbandoned),
-            #[cfg(feature = "hints")]
-            Input::Hint(_) => {}
             Input::LeaseEnded => {
                 self.notify_parts(|| Input::LeaseEnded);
                 if self.is_releasing {

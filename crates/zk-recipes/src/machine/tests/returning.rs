@@ -1,6 +1,52 @@
 //! The hint of an earlier acquisition.
 
+use alloc::rc::Rc;
+use core::cell::RefCell;
+
 use super::*;
+
+/// All hints that were left, the last one of which is valid.
+#[derive(Clone, Debug)]
+struct Hints(Rc<RefCell<Vec<Option<FastPathHint>>>>);
+
+impl HintCell for Hints {
+    fn get(&self) -> Option<FastPathHint> {
+        self.0.borrow().last().copied().flatten()
+    }
+
+    fn set(&self, hint: Option<FastPathHint>) {
+        self.0.borrow_mut().push(hint);
+    }
+}
+
+#[test]
+fn a_hint_is_left_at_the_release_and_completed_at_the_end() {
+    let hints = Hints(Rc::new(RefCell::new(alloc::vec![Some(BEFORE)])));
+    let contender = || Harness::driving(config(), |it| HintingContender::new(it, hints.clone()));
+    let mut first = contender();
+    first.created(7);
+    first.expect(&["create", "Enqueued own-7 token 107", "Acquired own-7 token 107", "timer"]);
+    first.feed(Input::LeaseEnded);
+    first.expect(&["Lost(LeaseEnded)", "delete own-7"]);
+    first.answer("delete own-7", ok());
+    assert_eq!(*hints.0.borrow(), [Some(BEFORE), None], "a lost lock leaves none");
+
+    hints.set(Some(BEFORE));
+    let mut first = contender();
+    first.created(7);
+    first.feed(Input::Release);
+    let number = SequenceNumber(7);
+    let own = FastPathHint { number, czxid: czxid(7), followed: 100, ..BEFORE };
+    assert_eq!(hints.get(), Some(FastPathHint { is_deleted: false, ..own }));
+    let mut second = contender();
+    second.expect(&["create"]);
+    first.feed(Input::Session(CONNECTED));
+    assert_eq!(hints.0.borrow().len(), 4, "nothing has changed");
+    first.answer("delete own-7", ok());
+    assert_eq!(hints.get(), Some(own));
+    second.created(8);
+    second.expect(&["Enqueued own-8 token 108", "Acquired own-8 token 108", "timer"]);
+}
 
 fn with(hint: Option<FastPathHint>) -> Harness {
     Harness::of(|config| config.hint = hint)
@@ -55,7 +101,7 @@ fn behind_a_leaving_one() -> Harness {
 #[test]
 fn a_contender_behind_one_that_leaves_skips_the_list_if_that_is_gone_in_time() {
     let mut h = behind_a_leaving_one();
-    h.feed(Input::Hint(BEFORE));
+    h.machine.complete_hint(BEFORE);
     h.created(7);
     h.expect(&["Enqueued own-7 token 107", "Acquired own-7 token 107", "timer"]);
 }
@@ -66,12 +112,12 @@ fn a_contender_behind_one_that_may_be_there_still_lists() {
     for later in [None, Some(FastPathHint { is_deleted: false, ..BEFORE }), Some(other)] {
         let mut h = behind_a_leaving_one();
         if let Some(later) = later {
-            h.feed(Input::Hint(later));
+            h.machine.complete_hint(later);
         }
         h.created(7);
         h.expect(&["Enqueued own-7 token 107", "list"]);
         // Too late.
-        h.feed(Input::Hint(BEFORE));
+        h.machine.complete_hint(BEFORE);
         h.answer("list", children(&["a-6", "own-7"]));
         h.expect(&["Waiting behind a-6, 1 ahead", "watch own-7", "watch a-6"]);
     }

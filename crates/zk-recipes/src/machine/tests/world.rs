@@ -614,6 +614,7 @@ impl<P: Workload> World<P> {
         now: Index,
     ) -> Result<(), String> {
         let mut machine = (*self.clients[index].machine).clone();
+        self.workload.begin_turn(index);
         if let Some(input) = input {
             machine.handle(input);
         }
@@ -639,7 +640,11 @@ impl<P: Workload> World<P> {
         let client = self.client(index);
         client.fingerprint = digest(&machine);
         client.machine = Rc::new(machine);
-        if done { self.finish(index) } else { Ok(()) }
+        let begins = self.workload.end_turn(index, &mut self.milestones);
+        if done {
+            self.finish(index)?;
+        }
+        begins.map_or(Ok(()), |(client, machine)| self.begin(client, machine))
     }
 
     fn submit(&mut self, index: usize, op: OpId, mut operation: Operation) {
@@ -672,7 +677,7 @@ impl<P: Workload> World<P> {
 
     /// Checks that a finished machine has left no node, watch or request.
     fn finish(&mut self, index: usize) -> Result<(), String> {
-        let Client { line, machine, server, .. } = &*self.clients[index];
+        let Client { line, server, .. } = &*self.clients[index];
         let creates = |asked: &PendingRequest| {
             asked.is(|request| matches!(request, Request::Create2(_) | Request::Multi(_)))
         };
@@ -688,18 +693,22 @@ impl<P: Workload> World<P> {
                 return Err(format!("{index} is done and leaves a node"));
             }
         }
-        let next = self.workload.next(index, machine, server.is_some() && !line.ended);
+        let next = self.workload.next(index, server.is_some() && !line.ended);
         let client = self.client(index);
         (client.timer, client.settling) = (false, None);
         client.line.forget();
-        match next {
-            None => Ok(()),
-            Some(next) => {
-                client.machine = Rc::new(next);
-                self.owners[index] = Owner::default();
-                self.milestones.insert("returns");
-                self.perform(index, None, Cause::Other, 0)
-            }
-        }
+        next.map_or(Ok(()), |next| {
+            self.milestones.insert("returns");
+            self.begin(index, next)
+        })
+    }
+
+    /// Begins the next attempt of a client.
+    fn begin(&mut self, index: usize, machine: P::Machine) -> Result<(), String> {
+        let client = self.client(index);
+        client.line.forget();
+        client.machine = Rc::new(machine);
+        self.owners[index] = Owner::default();
+        self.perform(index, None, Cause::Other, 0)
     }
 }

@@ -12,7 +12,7 @@ mod workload;
 
 use super::world::Bug;
 use super::*;
-use workload::Lock;
+use workload::{Hint, Lock};
 
 const LOCK_PATH: &str = "/lock";
 
@@ -25,6 +25,8 @@ struct Role {
     conversion: Option<LockMode>,
     /// The mode of its second attempt, which uses the hint of the first. `None`: there is none.
     returns: Option<LockMode>,
+    /// Whether it begins when the contender before it is released, with its hint.
+    succeeds: bool,
 }
 
 impl Hash for Role {
@@ -34,7 +36,8 @@ impl Hash for Role {
 }
 
 const fn role(mode: LockMode) -> Role {
-    Role { mode, wait_policy: WaitPolicy::Queue, conversion: None, returns: None }
+    let (conversion, returns) = (None, None);
+    Role { mode, wait_policy: WaitPolicy::Queue, conversion, returns, succeeds: false }
 }
 
 const READER: Role = role(LockMode::Shared);
@@ -45,6 +48,7 @@ const RETURNER: Role = Role { returns: Some(LockMode::Exclusive), ..WRITER };
 const PROMOTED: Role = Role { returns: Some(LockMode::Exclusive), ..READER };
 const REREADER: Role = Role { returns: Some(LockMode::Shared), ..READER };
 const DEMOTED: Role = Role { returns: Some(LockMode::Shared), ..DOWNGRADER };
+const SUCCESSOR: Role = Role { succeeds: true, ..WRITER };
 const FREE_ONLY: Role = Role { wait_policy: WaitPolicy::OnlyIfFree, ..WRITER };
 const FIRST_ONLY: Role = Role { wait_policy: WaitPolicy::OnlyIfFirst, ..WRITER };
 
@@ -124,12 +128,12 @@ impl Scenario {
         Self { bounds: Bounds { numbers, ..self.bounds }, ..self }
     }
 
-    fn world(self) -> World<Lock<Contender>> {
+    fn world(self) -> World<Lock<HintingContender<Hint>>> {
         self.world_of()
     }
 
     /// Returns the world with another machine around each contender.
-    fn world_of<M: Machine + Clone + From<Contender>>(self) -> World<Lock<M>> {
+    fn world_of<M: Machine + Clone + From<HintingContender<Hint>>>(self) -> World<Lock<M>> {
         let mut world = World::new(self.bounds, Lock::new(self));
         world.tree.created_before(LOCK_PATH, self.created_before);
         world

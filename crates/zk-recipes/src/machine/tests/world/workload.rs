@@ -67,12 +67,20 @@ pub(in super::super) trait Workload: Clone + Hash {
     }
 
     /// Returns the next machine of this client, whose machine is done. `None`: there is none.
-    fn next(
+    fn next(&mut self, _client: usize, _connected: bool) -> Option<Self::Machine> {
+        None
+    }
+
+    /// Called before the machine handles an input.
+    fn begin_turn(&mut self, _client: usize) {}
+
+    /// Called after the machine has handled an input. Returns another client that begins therefore,
+    /// with its machine.
+    fn end_turn(
         &mut self,
         _client: usize,
-        _done: &Self::Machine,
-        _connected: bool,
-    ) -> Option<Self::Machine> {
+        _milestones: &mut Milestones,
+    ) -> Option<(usize, Self::Machine)> {
         None
     }
 

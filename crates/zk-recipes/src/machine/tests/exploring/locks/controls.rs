@@ -61,6 +61,13 @@ fn a_hint_used_in_a_new_lock_path_is_unsafe() {
 }
 
 #[test]
+fn a_hint_used_before_its_node_is_deleted_is_unsafe() {
+    let injected_bug = Some(InjectedBug::HintBeforeDeletion);
+    let scenario = Scenario { injected_bug, ..Scenario::later(&[WRITER, SUCCESSOR]) };
+    search::refute(scenario.world(), "1 is granted the lock before its turn", 7);
+}
+
+#[test]
 fn a_hint_of_a_reader_used_by_a_writer_is_unsafe() {
     let scenario =
         Scenario { forgets_readers: true, ..Scenario::later_shared(&[PROMOTED, READER]) };

@@ -2,8 +2,8 @@
 
 use super::*;
 
-impl From<Contender> for Requeuing<Contender> {
-    fn from(contender: Contender) -> Self {
+impl From<HintingContender<Hint>> for Requeuing<HintingContender<Hint>> {
+    fn from(contender: HintingContender<Hint>) -> Self {
         Self::new(contender, true)
     }
 }
@@ -21,7 +21,7 @@ const AGAIN: [&str; 8] = [
 
 #[track_caller]
 fn proves(scenario: Scenario, states: usize, milestones: &[&'static str]) {
-    search::prove(scenario.world_of::<Requeuing<Contender>>(), states, milestones);
+    search::prove(scenario.world_of::<Requeuing<HintingContender<Hint>>>(), states, milestones);
 }
 
 #[test]
@@ -53,12 +53,12 @@ fn two_queue_again() {
 /// the lock or while it does not.
 #[derive(Clone, Debug)]
 struct Unaware<const AS_HOLDER: bool> {
-    contender: Contender,
+    contender: HintingContender<Hint>,
     is_holder: bool,
 }
 
-impl<const AS_HOLDER: bool> From<Contender> for Unaware<AS_HOLDER> {
-    fn from(contender: Contender) -> Self {
+impl<const AS_HOLDER: bool> From<HintingContender<Hint>> for Unaware<AS_HOLDER> {
+    fn from(contender: HintingContender<Hint>) -> Self {
         Self { contender, is_holder: false }
     }
 }
@@ -81,10 +81,6 @@ impl<const AS_HOLDER: bool> Machine for Unaware<AS_HOLDER> {
 
     fn is_done(&self) -> bool {
         self.contender.is_done()
-    }
-
-    fn hint(&self) -> Option<FastPathHint> {
-        self.contender.hint()
     }
 }
 

@@ -14,6 +14,13 @@ fn a_returning_contender_survives_two_faults_on_servers_that_lag() {
     Scenario::later(&[RETURNER]).faults(2).lagging().proves(30_749, &milestones);
 }
 
+/// Two attempts of one session send the deletion first. Those of two sessions are served in any order.
+#[test]
+fn a_contender_begins_beside_one_that_leaves() {
+    let milestones = [ONE, TWO, "begins beside one that leaves", "needs no list", "takes over"];
+    Scenario::later(&[WRITER, SUCCESSOR]).proves(192, &milestones);
+}
+
 #[test]
 #[ignore = "half a minute; in a release build a few seconds"]
 fn a_returning_contender_beside_another_survives_one_fault() {

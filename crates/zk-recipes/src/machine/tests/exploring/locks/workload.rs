@@ -1,5 +1,8 @@
 //! A lock and its contenders: what they do, and what must hold.
 
+use alloc::rc::Rc;
+use core::cell::Cell;
+use core::fmt;
 use core::marker::PhantomData;
 
 use super::world::{
@@ -13,12 +16,38 @@ use super::*;
 pub(super) struct Lock<M> {
     scenario: Scenario,
     contenders: Vec<ContenderState>,
+    /// The hint that each contender has left.
+    hints: Vec<Option<FastPathHint>>,
+    cell: Hint,
     machine: PhantomData<M>,
 }
 
 impl<M> Hash for Lock<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        let left = |hint: &FastPathHint| (hint.czxid.0, hint.is_deleted);
         self.contenders.hash(state);
+        self.hints.iter().for_each(|hint| hint.as_ref().map(left).hash(state));
+    }
+}
+
+/// The cell of all contenders in all worlds. It has the hint for the one whose turn it is.
+#[derive(Clone, Default)]
+pub(super) struct Hint(Rc<Cell<Option<FastPathHint>>>);
+
+impl fmt::Debug for Hint {
+    /// Writes nothing: the hint belongs to the workload, not to the machine.
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl HintCell for Hint {
+    fn get(&self) -> Option<FastPathHint> {
+        self.0.get()
+    }
+
+    fn set(&self, hint: Option<FastPathHint>) {
+        self.0.set(hint);
     }
 }
 
@@ -34,6 +63,8 @@ struct ContenderState {
     upgrades: bool,
     /// The number of creations that it has submitted.
     creations: usize,
+    /// Whether it waits for its predecessor to leave.
+    is_unstarted: bool,
     grant: Option<Grant>,
 }
 
@@ -58,6 +89,7 @@ impl ContenderState {
             converting: None,
             upgrades: false,
             creations: 0,
+            is_unstarted: role.succeeds,
             grant: None,
         }
     }
@@ -70,7 +102,7 @@ impl ContenderState {
     }
 }
 
-impl<M: Machine + Clone + From<Contender>> Workload for Lock<M> {
+impl<M: Machine + Clone + From<HintingContender<Hint>>> Workload for Lock<M> {
     type Machine = M;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
@@ -78,7 +110,7 @@ impl<M: Machine + Clone + From<Contender>> Workload for Lock<M> {
     }
 
     fn machines(&self) -> Vec<M> {
-        (0..self.contenders.len()).map(|contender| self.machine(contender, None)).collect()
+        (0..self.contenders.len()).map(|contender| self.machine(contender)).collect()
     }
 
     fn owner_actions(&self, contender: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
@@ -212,17 +244,42 @@ impl<M: Machine + Clone + From<Contender>> Workload for Lock<M> {
         self.check_wake_ups(tree, lines)
     }
 
-    /// The hint of the first attempt must be valid at once.
-    fn next(&mut self, contender: usize, done: &M, connected: bool) -> Option<M> {
+    fn is_unstarted(&self, contender: usize, _: &[Owner]) -> bool {
+        self.contenders[contender].is_unstarted
+    }
+
+    /// The predecessor may have been lost.
+    fn may_wait(&self, contender: usize, _: &[Owner], _: &Tree) -> bool {
+        self.contenders[contender].is_unstarted
+    }
+
+    fn next(&mut self, contender: usize, connected: bool) -> Option<M> {
         let ContenderState { role, attempt, .. } = self.contenders[contender];
-        let mode = role.returns.filter(|_| connected)?;
-        let mut hint = FastPathHint { followed: u32::MAX, ..done.hint()? };
-        if self.scenario.forgets_readers {
-            hint.mode = LockMode::Exclusive;
-        }
+        let mode = role.returns.filter(|_| connected && self.hints[contender].is_some())?;
         let role = Role { mode, conversion: None, returns: None, ..role };
         self.contenders[contender] = ContenderState::new(role, attempt + 1);
-        Some(self.machine(contender, Some(hint)))
+        Some(self.machine(contender))
+    }
+
+    fn begin_turn(&mut self, contender: usize) {
+        self.cell.set(self.hints[self.leader(contender)]);
+    }
+
+    /// The hint of the first attempt must be valid at once.
+    fn end_turn(&mut self, contender: usize, milestones: &mut Milestones) -> Option<(usize, M)> {
+        let leader = self.leader(contender);
+        self.hints[leader] = self.cell.get().map(|hint| FastPathHint {
+            followed: u32::MAX,
+            mode: if self.scenario.forgets_readers { LockMode::Exclusive } else { hint.mode },
+            ..hint
+        });
+        let successor = contender + 1;
+        let begins = self.contenders.get_mut(successor).filter(|it| it.is_unstarted);
+        let begins = begins.filter(|_| self.hints[leader].is_some())?;
+        // What it asked before was never sent.
+        *begins = ContenderState { is_unstarted: false, ..ContenderState::new(begins.role, 0) };
+        milestones.insert("begins beside one that leaves");
+        Some((successor, self.machine(successor)))
     }
 
     fn outside_changes(
@@ -263,25 +320,33 @@ fn is_reader(node: &Node) -> bool {
     node.path.contains("__READ__")
 }
 
-impl<M: From<Contender>> Lock<M> {
+impl<M: From<HintingContender<Hint>>> Lock<M> {
     pub(super) fn new(scenario: Scenario) -> Self {
-        let contenders = scenario.roles.iter().map(|role| ContenderState::new(*role, 0));
-        Self { scenario, contenders: contenders.collect(), machine: PhantomData }
+        let contenders: Vec<_> =
+            scenario.roles.iter().map(|role| ContenderState::new(*role, 0)).collect();
+        let hints = alloc::vec![None; contenders.len()];
+        Self { scenario, contenders, hints, cell: Hint::default(), machine: PhantomData }
     }
 
-    fn machine(&self, contender: usize, hint: Option<FastPathHint>) -> M {
+    /// Returns the contender with whose cell this one begins and ends.
+    fn leader(&self, contender: usize) -> usize {
+        contender - usize::from(self.contenders[contender].role.succeeds)
+    }
+
+    fn machine(&self, contender: usize) -> M {
         let ContenderState { role, attempt, .. } = self.contenders[contender];
         let (guid, session) = (guid(contender, attempt), session(contender));
-        let mut machine = Contender::new(AttemptConfig {
+        let config = AttemptConfig {
             mode: role.mode,
             wait_policy: role.wait_policy,
-            hint,
             ..AttemptConfig::new(LOCK_PATH.into(), self.scenario.scheme, guid, session)
-        });
+        };
+        self.cell.set(self.hints[self.leader(contender)]);
+        let mut machine = HintingContender::new(config, self.cell.clone());
         if role.wait_policy != WaitPolicy::Queue {
             machine.handle(Input::Session(State::Connected { server: 0, session }));
         }
-        machine.injected_bug = self.scenario.injected_bug;
+        machine.contender.injected_bug = self.scenario.injected_bug;
         machine.into()
     }
 
