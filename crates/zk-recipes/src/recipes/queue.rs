@@ -23,7 +23,9 @@ use super::options::{Attempt, Options};
 use super::reporter::{self, Hook, Note};
 use super::status::{Handle, Report};
 use crate::error::{LockError, RecipeError};
-use crate::machine::{AccessList, AttemptConfig, LockMode, Machine, Scheme, WaitPolicy};
+use crate::machine::{
+    AccessList, AttemptConfig, HintingContender, LockMode, Machine, Scheme, WaitPolicy,
+};
 #[cfg(feature = "renewal")]
 use crate::machine::{Requeuing, Restart};
 
