@@ -7,13 +7,13 @@ cd "$(dirname "$0")/.."
 
 declare -A expected=(
     [get]=173527
-    [mutex]=269191
+    [mutex]=269255
     [blocking-get]=186679
-    [blocking-mutex]=279847
+    [blocking-mutex]=280007
     [get,full]=235625
-    [mutex,full]=381241
+    [mutex,full]=383497
     [blocking-get,full]=242647
-    [blocking-mutex,full]=385703
+    [blocking-mutex,full]=388057
 )
 
 build() {

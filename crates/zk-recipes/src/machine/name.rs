@@ -420,8 +420,8 @@ fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     Some((Uuid::from_u128(bits), rest))
 }
 
-// Once, and not for each group of a GUID.
-#[inline(never)]
+// Once, and not for each group of a GUID. Boards have it inlined, where that takes less.
+#[cfg_attr(not(target_os = "none"), inline(never))]
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
     digits
         .iter()

@@ -59,8 +59,6 @@ impl Outputs {
         self.is_concluded
     }
 
-    // Once, instead of in each place that has something to report.
-    #[inline(never)]
     pub(super) fn push(&mut self, output: Output) {
         self.queue.push_back(output);
     }
