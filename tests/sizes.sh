@@ -24,7 +24,7 @@ text() {
     size -A "target/sizes/sizes/$1" | awk '$1 == ".text" { print $2 }'
 }
 
-status=1
+status=0
 compare() {
     local floor=$1 features=$2 program size
     floor=$(text "$floor")
