@@ -133,8 +133,8 @@ pub fn ensemble_or_skip(servers: usize) -> Option<RealEnsemble> {
 /// If `ZK_REAL=require` and ZooKeeper is missing, or if a server does not start.
 pub fn isolated_or_skip(servers: usize) -> Option<RealEnsemble> {
     or_skip(find)?;
-    match Network::start(1) {
-        Ok(_) => {
+    match can_isolate() {
+        Ok(()) => {
             ensemble_with_or_skip(Settings { servers, is_isolated: true, ..Settings::default() })
         }
         Err(error) => {
@@ -142,6 +142,12 @@ pub fn isolated_or_skip(servers: usize) -> Option<RealEnsemble> {
             None
         }
     }
+}
+
+fn can_isolate() -> io::Result<()> {
+    let folder = TempDir::with_prefix("zookeeper-")?;
+    Network::start(1)?;
+    Disk::mount(folder.path()).map(drop)
 }
 
 /// Starts a real ensemble with these settings, like [`ensemble_or_skip`].
@@ -589,4 +595,14 @@ fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let listeners = (0..count).map(bind).collect::<io::Result<Vec<_>>>()?;
     listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}
+
+/// Runs a command to its end. Returns what it prints, or fails with what it reports.
+fn run(command: &mut Command) -> io::Result<String> {
+    let output = command.output()?;
+    let message = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(io::Error::other(message())),
+    }
 }

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::run;
+
 /// The size in bytes of a disk that is not full.
 const SIZE: u64 = 4 << 30;
 /// The least that is left of a full disk, in bytes: a transaction is cut off somewhere.
@@ -61,14 +63,5 @@ impl Drop for Disk {
     fn drop(&mut self) {
         // Lazily, since a reader of its logs may still be there.
         let _ = run(Command::new("umount").arg("--lazy").arg(&self.0));
-    }
-}
-
-fn run(command: &mut Command) -> io::Result<String> {
-    let output = command.output()?;
-    let message = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(io::Error::other(message())),
     }
 }

@@ -6,6 +6,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
 use std::process::{self, Command};
 
+use super::run;
+
 /// An address that no interface has. Packets to it are lost without a report to their sender.
 const NOWHERE: &str = "02:00:00:00:00:01";
 
@@ -106,7 +108,5 @@ impl Drop for Network {
 }
 
 fn ip(arguments: &str) -> io::Result<()> {
-    let output = Command::new("ip").args(arguments.split_whitespace()).output()?;
-    let message = || format!("`ip {arguments}`: {}", String::from_utf8_lossy(&output.stderr));
-    if output.status.success() { Ok(()) } else { Err(io::Error::other(message())) }
+    run(Command::new("ip").args(arguments.split_whitespace())).map(drop)
 }

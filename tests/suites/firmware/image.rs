@@ -125,7 +125,7 @@ impl Program {
         let built = folder.join(self.target).join("firmware").join(self.name);
         let features = self.features.replace('/', ".");
         let image = folder.join(format!("{}-{}-{features}", self.name, self.target));
-        // Whoever runs an earlier copy keeps it.
+        // Renamed into place, so that a board that starts meanwhile reads a whole image.
         let copy = folder.join("copy");
         fs::copy(built.with_extension(extension), &copy).expect("a built program");
         fs::rename(&copy, &image).expect("a folder that can be written");

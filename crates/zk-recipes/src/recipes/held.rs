@@ -193,8 +193,8 @@ impl<C: SessionClient> HeldLock<C> {
         }
     }
 
-    #[cfg(feature = "conversions")]
     /// Changes the mode of the lock. On failure it is held as before, or lost.
+    #[cfg(feature = "conversions")]
     pub(super) async fn convert(
         &mut self,
         operation: &'static str,

@@ -187,7 +187,8 @@ macro_rules! limited_doc {
             "A time limit that has passed at the call asks once. It waits for the server's answer, but \
              neither for other contenders nor for a connection. If a server does not answer, the attempt \
              ends when the client gives up the connection. Of two such calls at the same time, the first \
-             in the queue succeeds; of two calls of a `try_` method, both may fail.\n\n",
+             in the queue succeeds; of two calls of a `try_` method, both may fail. Without the feature \
+             `try-lock`, it always fails.\n\n",
             "# Errors\n\n",
             "Those of [`", stringify!($wait), "`](Self::", stringify!($wait), "); when it is too late, \
              [`TimedOut`](crate::LockError::TimedOut), or \

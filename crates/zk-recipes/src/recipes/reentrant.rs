@@ -13,7 +13,11 @@ use std::time::Instant;
 use zk_session::threads::thread::{self, ThreadId};
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
+#[cfg(feature = "try-lock")]
+use super::client::unless;
 use super::client::{Limit, before};
+#[cfg(feature = "try-lock")]
+use super::connection::Disconnected;
 use super::held::{HeldLock, Holding};
 use super::local_queue::{LocalQueue, Ticket};
 use super::macros::{contender_methods, methods, new, queue_methods};
@@ -203,8 +207,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
             // Without a connection the attempt fails by itself.
             #[cfg(feature = "try-lock")]
             (Some(last), WaitPolicy::OnlyIfFirst | WaitPolicy::OnlyIfFree) => {
-                let disconnected = super::connection::Disconnected::new(&self.queue.client);
-                let _ = super::client::unless(disconnected, last.gone()).await;
+                let _ = unless(Disconnected::new(&self.queue.client), last.gone()).await;
             }
             (Some(last), WaitPolicy::Queue) => last.gone().await,
             (None, _) => {}

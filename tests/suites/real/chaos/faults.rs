@@ -47,9 +47,23 @@ impl Fault {
         Self::FullDisk,
     ];
 
-    /// Returns whether the servers must be isolated.
-    const fn is_of_isolated(self) -> bool {
-        self as usize > Self::RollingRestart as usize
+    /// Returns whether it is possible only with [isolated](zk_testkit::real::Settings) servers.
+    const fn needs_isolation(self) -> bool {
+        match self {
+            Self::KillLeader
+            | Self::KillFollower
+            | Self::PauseLeader
+            | Self::PauseFollower
+            | Self::RollingRestart => false,
+            Self::PartitionLeader
+            | Self::PartitionFollower
+            | Self::MuteLeader
+            | Self::DeafenLeader
+            | Self::IsolateLeader
+            | Self::IsolateFollower
+            | Self::MuteClients
+            | Self::FullDisk => true,
+        }
     }
 }
 
@@ -80,15 +94,15 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Takes the kinds that `ZK_CHAOS_FAULTS` names, or all that these servers can have.
+    /// Draws from the faults that `ZK_CHAOS_FAULTS` names, or from all that are possible.
     pub(super) fn new(rng: fastrand::Rng, are_isolated: bool) -> Self {
         let named = env::var("ZK_CHAOS_FAULTS").ok();
         let is_named = |fault: &Fault| {
             let name = format!("{fault:?}");
             named.as_ref().is_none_or(|named| named.split(',').any(|kind| kind == name))
         };
-        let can_be = |fault: &Fault| are_isolated || !fault.is_of_isolated();
-        let kinds: Vec<_> = Fault::ALL.into_iter().filter(can_be).filter(is_named).collect();
+        let is_possible = |fault: &Fault| are_isolated || !fault.needs_isolation();
+        let kinds: Vec<_> = Fault::ALL.into_iter().filter(is_possible).filter(is_named).collect();
         assert!(!kinds.is_empty(), "ZK_CHAOS_FAULTS has none of {:?}", Fault::ALL);
         Self { rng, kinds, struck: Vec::new(), deck: Vec::new() }
     }
