@@ -3,12 +3,15 @@
 use core::ops::RangeInclusive;
 
 use super::*;
+use crate::time::scaled;
 
 /// The limits of the time that a server has to connect, and again to answer the handshake, in the
 /// first round and without a session to save.
 const FIRST_CONNECT_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(10);
 
+/// The fraction of the session timeout (1/20) that shortens a lease, for clocks that drift apart.
+const LEASE_MARGIN: u32 = 20;
 /// While the session can be saved, a round of all servers may take this fraction of its timeout
 /// (1/4).
 const SAVING_ROUND: u32 = 4;
@@ -51,6 +54,29 @@ const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 /// ```
 pub fn ping_interval(session_timeout: Duration) -> Duration {
     scaled(session_timeout, 1, 3).min(MAX_PING_INTERVAL)
+}
+
+/// The session timeout, and the durations that each request or reply needs of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeouts {
+    pub(super) session: Duration,
+    /// From the last request to the next ping.
+    pub(super) ping: Duration,
+    /// From the last bytes of the server to the end of the connection.
+    pub(super) read: Duration,
+    /// From a request that the server has answered to the end of the lease.
+    pub(super) lease: Duration,
+}
+
+impl Timeouts {
+    pub(super) fn new(session: Duration) -> Self {
+        Self {
+            session,
+            ping: ping_interval(session),
+            read: scaled(session, 2, 3),
+            lease: scaled(session, LEASE_MARGIN - 1, LEASE_MARGIN),
+        }
+    }
 }
 
 /// # Inputs: the clock
@@ -100,7 +126,7 @@ impl<T> Session<T> {
             && connection.in_flight.pings() + self.outbox.pings() < MAX_PINGS
         {
             self.outbox.push_own(&Request::Ping(()), Owner::Session);
-            connection.timers.set(ConnectionTimer::Ping, now + ping_interval(self.timeout));
+            connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
         }
     }
 
@@ -113,14 +139,14 @@ impl<T> Session<T> {
 
     /// Returns whether the ensemble may still keep the session, so that haste makes sense.
     fn can_be_saved(&self, now: Instant) -> bool {
-        self.touched_at.is_some_and(|at| now < at + self.timeout)
+        self.touched_at.is_some_and(|at| now < at + self.timeouts.session)
             && self.servers.failed_rounds() < MAX_SAVING_ROUNDS
     }
 
     /// Returns the longest delay before the next round of attempts.
     pub(super) fn retry_limit(&self, now: Instant) -> Duration {
         if self.can_be_saved(now) {
-            scaled(self.timeout, 1, SAVING_BACK_OFF).min(MAX_BACK_OFF)
+            scaled(self.timeouts.session, 1, SAVING_BACK_OFF).min(MAX_BACK_OFF)
         } else if self.seen_read_write {
             MAX_BACK_OFF
         } else {
@@ -151,21 +177,21 @@ impl<T> Session<T> {
         let reach_time = self.reach_time.filter(|_| self.can_be_saved(now))?;
         let slow = scaled(reach_time, SLOWER, 1);
         let parts = self.count().saturating_mul(SAVING_ROUND).min(MIN_SAVING_SHARE);
-        Some(scaled(self.timeout, 1, parts).max(slow).min(self.share()))
+        Some(scaled(self.timeouts.session, 1, parts).max(slow).min(self.share()))
     }
 
     /// Returns the time limit of one server without a session to save. It grows with each round in
     /// which all attempts timed out, because a slow connection may need more than the first share.
     fn growing_share(&self) -> Duration {
         let share = self.share();
-        let most = scaled(self.timeout, 1, self.count());
-        let most = most.max(self.timeout.min(*FIRST_CONNECT_TIMEOUT.end()));
+        let most = scaled(self.timeouts.session, 1, self.count());
+        let most = most.max(self.timeouts.session.min(*FIRST_CONNECT_TIMEOUT.end()));
         self.lengthened(share).min(most.max(share))
     }
 
     fn share(&self) -> Duration {
         let (least, most) = FIRST_CONNECT_TIMEOUT.into_inner();
-        scaled(self.timeout, 1, self.count()).clamp(least, most)
+        scaled(self.timeouts.session, 1, self.count()).clamp(least, most)
     }
 
     fn lengthened(&self, share: Duration) -> Duration {
@@ -174,10 +200,6 @@ impl<T> Session<T> {
 
     fn count(&self) -> u32 {
         u32::try_from(self.servers.count()).unwrap_or(u32::MAX).max(1)
-    }
-
-    pub(super) fn read_timeout(&self) -> Duration {
-        scaled(self.timeout, 2, 3)
     }
 
     pub(super) fn begin_disconnect_timeout(&mut self, now: Instant) {

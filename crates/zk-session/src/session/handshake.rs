@@ -59,7 +59,8 @@ impl<T> Session<T> {
         self.id = response.session_id;
         let password = response.password.map_or(Bytes::new(), Bytes::copy_from_slice);
         self.password = Secret(password);
-        self.timeout = Duration::from_millis(response.timeout.unsigned_abs().into());
+        self.timeouts =
+            Timeouts::new(Duration::from_millis(response.timeout.unsigned_abs().into()));
         connection.is_read_only = READ_ONLY && response.read_only == Some(true);
         self.seen_read_write |= !connection.is_read_only;
         let (server, sent_at) = (connection.server, connection.handshake_sent_at);
@@ -85,14 +86,14 @@ impl<T> Session<T> {
 
     /// Starts to serve the session on the connection.
     pub(super) fn serve(&mut self, now: Instant) {
-        let read_by = now + self.read_timeout();
+        let read_by = now + self.timeouts.read;
         let Some(connection) = &mut self.connection else { return };
         connection.stage = Stage::Connected;
         self.has_begun = true;
         connection.timers.clear();
         connection.timers.set(ConnectionTimer::Read, read_by);
         // The handshake counts as a sign of life, and on a slow connection it was sent long ago.
-        let ping_at = connection.handshake_sent_at + ping_interval(self.timeout);
+        let ping_at = connection.handshake_sent_at + self.timeouts.ping;
         connection.timers.set(ConnectionTimer::Ping, ping_at);
         if AUTHENTICATION {
             connection.replay_credentials(&self.credentials);

@@ -79,6 +79,7 @@ use self::config::Secret;
 pub use self::config::{Config, SessionTicket};
 use self::connection::{Connection, Stage};
 use self::credentials::Credentials;
+use self::deadlines::Timeouts;
 pub use self::deadlines::ping_interval;
 pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
@@ -89,10 +90,8 @@ use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, WatchRequest, Watches};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success};
-use crate::time::{Instant, scaled};
+use crate::time::Instant;
 
-/// The fraction of the session timeout (1/20) that shortens a lease, for clocks that drift apart.
-const LEASE_MARGIN: u32 = 20;
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
 pub(crate) const AUTHENTICATION: bool = cfg!(feature = "authentication");
 const DEADLINES: bool = cfg!(feature = "deadlines");
@@ -142,8 +141,8 @@ pub struct Session<T> {
     /// The id of the session, or [`SessionId::NONE`] before the first handshake.
     id: SessionId,
     password: Secret,
-    /// The session timeout: granted by the server, or requested before that.
-    timeout: Duration,
+    /// As granted by the server, or requested before that.
+    timeouts: Timeouts,
     last_zxid: Zxid,
     lease_start: Option<Instant>,
     /// When the session last sent something to the ensemble. If that has arrived, the ensemble
@@ -220,7 +219,7 @@ impl<T> Session<T> {
 
     /// Returns the session timeout: granted by the server, or requested while there is no session.
     pub fn timeout(&self) -> Duration {
-        self.timeout
+        self.timeouts.session
     }
 
     /// Returns whether a new session follows one that has expired; see
@@ -248,7 +247,7 @@ impl<T> Session<T> {
     /// the leader never sees, and the leader decides when a session expires.
     pub fn lease(&self) -> Option<Instant> {
         let start = self.lease_start.filter(|_| self.end().is_none());
-        start.map(|start| start + scaled(self.timeout, LEASE_MARGIN - 1, LEASE_MARGIN))
+        start.map(|start| start + self.timeouts.lease)
     }
 
     /// Returns whether the [lease](Self::lease) has ended, so that the ensemble may expire the
@@ -333,7 +332,7 @@ impl<T> Session<T> {
             ended: None,
             id,
             password: Secret(password),
-            timeout: config.timeout,
+            timeouts: Timeouts::new(config.timeout),
             last_zxid,
             lease_start: None,
             touched_at: seen_read_write.then_some(now),
@@ -367,7 +366,7 @@ impl<T> Session<T> {
         let Some(connection) = &mut self.connection else { return };
         let count = connection.sent(now, count, &mut self.outbox);
         if count > 0 && connection.stage == Stage::Connected {
-            connection.timers.set(ConnectionTimer::Ping, now + ping_interval(self.timeout));
+            connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
             self.touched(now);
         }
     }

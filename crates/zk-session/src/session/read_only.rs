@@ -5,6 +5,7 @@
 //! *Keep-alive and the choice of a server*).
 
 use super::*;
+use crate::time::scaled;
 
 const FIRST_PROBE: Duration = Duration::from_millis(100);
 const LAST_PROBE: Duration = Duration::from_secs(60);

@@ -49,7 +49,7 @@ impl<T> Session<T> {
         self.statistics.renewals += 1;
         self.id = SessionId::NONE;
         self.password = Secret(Bytes::from_static(&NO_PASSWORD));
-        self.timeout = self.config.timeout;
+        self.timeouts = Timeouts::new(self.config.timeout);
         self.last_zxid = Zxid::ZERO;
         (self.lease_start, self.touched_at) = (None, None);
         (self.seen_read_write, self.has_begun) = (false, false);
