@@ -30,7 +30,9 @@ impl Process {
     fn guid(&self, session: SessionId, attempt: u64) -> Uuid {
         let session = session.0.cast_unsigned();
         // The lower 16 bits of the first half hold the version, the upper 2 of the second the variant.
-        let first = self.0.wrapping_add(attempt << 16) ^ (session >> 62);
+        // The upper 32 are the first eight digits, by which a contender tells most others from itself.
+        let count = attempt << 32 | attempt >> 32 << 16;
+        let first = self.0.wrapping_add(count) ^ (session >> 62);
         let second = self.1 ^ session;
         let random = Uuid::from_u64_pair(first, second);
         Builder::from_random_bytes(random.into_bytes()).into_uuid()
@@ -63,7 +65,17 @@ mod tests {
     }
 
     #[test]
-    fn successive_guids_differ() {
-        assert_ne!(next(SessionId(1)), next(SessionId(1)));
+    fn successive_guids_differ_in_their_first_digits() {
+        let digits = |guid: Uuid| guid.as_u128() >> 96;
+        let guids: HashSet<_> = (0..1_000).map(|_| digits(next(SessionId(1)))).collect();
+        assert_eq!(guids.len(), 1_000);
+    }
+
+    #[test]
+    fn guids_differ_after_more_attempts_than_fit_in_their_first_digits() {
+        let process = Process::random();
+        let guid = |attempt| process.guid(SessionId(1), attempt);
+        assert_ne!(guid(0), guid(1 << 32));
+        assert_ne!(guid(1), guid(1 << 32 | 1));
     }
 }
