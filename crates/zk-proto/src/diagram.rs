@@ -536,6 +536,26 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_of_row_and_line_has_its_place_in_the_image() {
+        let mut diagram = Diagram::new("A title");
+        let [a, long, c] = ["a", "a long name", "c"].map(|name| diagram.lane(name));
+        let at = |ms| Some(Duration::from_millis(ms));
+        diagram.activity(c, Activity::Absent);
+        diagram.message(at(1), a, long, Style::Plain, "to the right");
+        diagram.activity(a, Activity::Waiting);
+        diagram.activity(long, Activity::Holding);
+        diagram.message(at(99_999), long, a, Style::Reply, "to the left");
+        diagram.note(at(100_000), a, Style::Error, "a failure that is long enough");
+        diagram.activity(c, Activity::Down);
+        diagram.message(None, a, c, Style::Lost, "lost");
+        diagram.message(None, c, a, Style::Event, "an event");
+        diagram.note(None, c, Style::Event, "on the last lane");
+        let svg = diagram.to_svg();
+        let (head, body) = svg.split_once(STYLE).expect("the style");
+        assert_eq!([head, body].concat(), include_str!("../tests/diagram.svg"));
+    }
+
+    #[test]
     fn hostile_text_stays_one_line_and_well_formed() {
         let diagram = drawn(|diagram| {
             let lane = diagram.lane("<b>&\"\n");

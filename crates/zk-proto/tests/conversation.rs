@@ -9,8 +9,8 @@ use zk_proto::explain::MessageKind;
 use zk_proto::frame::{self, FrameError};
 use zk_proto::owned::{self, IntoOwned};
 use zk_proto::{
-    Encode, ErrorCode, GetDataRequest, List, OpCode, ReplyHeader, Request, RequestHeader,
-    SetWatches2, Xid, Zxid,
+    Encode, ErrorCode, EventType, GetDataRequest, GetDataResponse, KeeperState, List, OpCode,
+    ReplyHeader, Request, RequestHeader, Response, SetWatches2, Stat, WatcherEvent, Xid, Zxid,
 };
 
 /// The recordings have their own pairing, which this one must agree with.
@@ -192,6 +192,89 @@ fn a_message_says_what_it_is_about() {
     let mut fields = 0;
     assert_eq!(message.explain(&mut |_| fields += 1), Ok(()));
     assert_eq!(fields, 5);
+}
+
+#[test]
+fn a_reply_and_an_event_say_what_they_are_about() {
+    let get = Request::GetData(GetDataRequest { path: "/a", watch: true });
+    let to_server = framed((RequestHeader { xid: Xid(1), opcode: OpCode::GET_DATA }, get));
+    let to_server = [to_server, request(Xid(2), OpCode::EXISTS)].concat();
+    let header = |xid, err| ReplyHeader { xid, zxid: Zxid(1), err };
+    let data = GetDataResponse { data: Some(b"data"), stat: Stat::default() };
+    let event = WatcherEvent {
+        event_type: EventType::NODE_DELETED,
+        state: KeeperState::SYNC_CONNECTED,
+        path: "/b",
+    };
+    let (done, failed, told) = (
+        header(Xid(1), ErrorCode::OK),
+        header(Xid(2), ErrorCode::NO_NODE),
+        header(Xid::NOTIFICATION, ErrorCode::OK),
+    );
+    let to_client = [framed((done, data)), framed(failed), framed((told, event))].concat();
+    let messages = conversation::transcript(&to_server, &to_client).messages;
+    let [_, read, _, missing, changed] = &messages[..] else { panic!("{messages:?}") };
+
+    assert_eq!(read.reply_header(), Some(done));
+    assert_eq!(read.response(), Some(Ok(Response::GetData(data))));
+    assert_eq!((read.opcode(), read.path()), (Some(OpCode::GET_DATA), None));
+    assert_eq!(read.explained_as(), Some(MessageKind::Reply(OpCode::GET_DATA)));
+
+    assert_eq!((missing.reply_header(), missing.response()), (Some(failed), None));
+    assert_eq!((missing.opcode(), missing.body()), (Some(OpCode::EXISTS), &[][..]));
+
+    assert_eq!((changed.reply_header(), changed.response()), (Some(told), None));
+    assert_eq!((changed.event(), changed.path()), (Some(Ok(event)), Some("/b")));
+    assert_eq!((changed.opcode(), changed.request()), (None, None));
+    assert_eq!(changed.explained_as(), Some(MessageKind::UnknownReply));
+}
+
+#[test]
+fn an_unreadable_frame_is_explained_as_a_message_of_its_direction() {
+    let read = |direction| {
+        let mut conversation = Conversation::new(100);
+        let (message, _) = conversation.read(direction, b"\0\0\0\0").expect("a frame")?;
+        message.explained_as()
+    };
+    assert_eq!(read(ToServer), Some(MessageKind::Request));
+    assert_eq!(read(ToClient), Some(MessageKind::UnknownReply));
+}
+
+#[test]
+fn a_first_reply_without_an_error_refuses_nothing() {
+    let first = |err| {
+        let header = ReplyHeader { xid: Xid(0), zxid: Zxid(0), err };
+        kinds(&mut Conversation::new(100), ToClient, &framed(header))
+    };
+    assert!(matches!(first(ErrorCode::OK)[..], [Kind::UnmatchedReply(_)]));
+    assert!(matches!(first(ErrorCode::AUTH_FAILED)[..], [Kind::Refusal(_)]));
+}
+
+#[test]
+fn a_transcript_has_each_request_as_late_as_its_reply_permits() {
+    let order = |to_server: &[u8], to_client: &[u8]| {
+        let transcript = conversation::transcript(to_server, to_client);
+        let order = transcript.messages.iter().map(|message| (message.direction, message.number));
+        (order.collect::<Vec<_>>(), transcript.to_server, transcript.to_client)
+    };
+    let [one, two, three] = [1, 2, 3].map(|xid| request(Xid(xid), OpCode::EXISTS));
+    let requests = [one, two, three].concat();
+    let event = reply(Xid::NOTIFICATION);
+
+    // The second request has no reply, and the event answers none.
+    let replies = [&event[..], &reply(Xid(1)), &reply(Xid(3)), b"\0"].concat();
+    let (c, s) = (ToClient, ToServer);
+    let expected = vec![(c, 0), (s, 0), (c, 1), (s, 1), (s, 2), (c, 2)];
+    let end = End::Incomplete { offset: 60, length: 1 };
+    assert_eq!(order(&requests, &replies), (expected, End::Whole, end));
+
+    // The first request is that of the session, whatever it is.
+    let refusal = framed(ReplyHeader { xid: Xid(0), zxid: Zxid(0), err: ErrorCode::AUTH_FAILED });
+    let expected = vec![(s, 0), (c, 0), (s, 1), (s, 2)];
+    assert_eq!(order(&requests, &refusal), (expected, End::Whole, End::Whole));
+
+    let expected = vec![(s, 0), (s, 1), (c, 0)];
+    assert_eq!(order(b"ruok\n", b"imok"), (expected, End::Whole, End::Whole));
 }
 
 // ---- Paths -------------------------------------------------------------------------------------
