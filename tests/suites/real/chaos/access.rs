@@ -8,14 +8,14 @@ use zk_session::{Client, ClientBuilder, TlsConfig};
 use zk_testkit::real::{self, RealEnsemble, Settings};
 use zk_testkit::tls::Authority;
 
-use super::{HANG_TIMEOUT, SESSION_TIMEOUT};
+use super::contender::Contender;
 use crate::{sasl, tls};
 
 #[derive(Clone)]
 pub(super) struct Access {
-    at: String,
+    pub(super) at: String,
     /// With TLS, also SASL.
-    tls: Option<TlsConfig>,
+    pub(super) tls: Option<TlsConfig>,
 }
 
 /// Starts the servers, with TLS and SASL if `ZK_CHAOS_SECURE` is set, and isolated if
@@ -51,11 +51,11 @@ impl Access {
     }
 
     pub(super) fn builder(&self) -> ClientBuilder<Client> {
-        let builder = Client::builder(&self.at);
-        let builder = builder.session_timeout(SESSION_TIMEOUT).connect_timeout(HANG_TIMEOUT);
-        match self.tls.clone() {
-            Some(tls) => builder.tls(tls).sasl(DigestMd5::new("alice", "secret")),
-            None => builder,
-        }
+        <Client as Contender>::builder(self)
+    }
+
+    /// With TLS.
+    pub(super) fn credentials(&self) -> DigestMd5 {
+        DigestMd5::new("alice", "secret")
     }
 }

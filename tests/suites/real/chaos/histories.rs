@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use zk_recipes::Held;
-use zk_session::{Client, Outcome, TransactionResult};
+use zk_session::{Outcome, TransactionResult};
 use zk_testkit::linearizable::{Model, OnFenced, OnLock, OnRegister, Operation, check};
+
+use super::contender::Contender;
 
 /// The node that only the holder of the lock writes.
 pub(super) const REGISTER: &str = "/chaos-register";
@@ -45,13 +46,13 @@ impl Histories {
 
     /// Writes the fencing token of a held lock into the register, if the lock node still exists.
     /// Returns when the write was submitted, if it was applied.
-    pub(super) async fn write(&self, held: &Held) -> Option<Duration> {
-        let token = held.fencing_token().0;
+    pub(super) async fn write<C: Contender>(&self, held: &C::Guard) -> Option<Duration> {
+        let token = C::token(held).0;
         let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         let data = format!("{token} {number}");
         let from = self.now();
-        let transaction = held.transaction().set_data(REGISTER, data.as_bytes(), None);
-        let (to, version) = match transaction.commit().await.map(|mut results| results.pop()) {
+        let transaction = C::fenced(held).set_data(REGISTER, data.as_bytes(), None);
+        let (to, version) = match C::commit(transaction).await.map(|mut results| results.pop()) {
             Ok(Some(TransactionResult::DataSet(stat))) => (Some(self.now()), Some(stat.version)),
             Ok(other) => panic!("{other:?} instead of a stat"),
             Err(error) if error.outcome() == Outcome::NotApplied => return None,
@@ -63,10 +64,12 @@ impl Histories {
     }
 
     /// Reads the register, behind a `sync`.
-    pub(super) async fn read(&self, client: &Client) {
+    pub(super) async fn read(&self, client: &impl Contender) {
         let from = self.now();
-        let (synced, read) = (client.sync(REGISTER), client.get_data(REGISTER));
-        let (Ok(()), Ok((data, stat))) = (synced.await, read.await) else { return };
+        if !client.sync(REGISTER).await {
+            return;
+        }
+        let Ok((data, stat)) = client.get_data(REGISTER).await else { return };
         let data = String::from_utf8_lossy(&data).into_owned();
         let token = data.split(' ').next().and_then(|token| token.parse().ok());
         let Some(token) = token else {

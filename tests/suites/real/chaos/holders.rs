@@ -4,16 +4,17 @@ use core::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use zk_recipes::{Mutex, MutexGuard};
-use zk_session::proto::{NodeKind, SessionId, Stat};
-use zk_session::{Client, State};
+use tokio::task::{JoinHandle, spawn_blocking};
+use zk_session::proto::{SessionId, Stat};
+use zk_session::{AnyClient, Client, blocking};
 use zk_testkit::linearizable::OnLock;
 use zk_testkit::turns::{Kind, Turn};
 
 use super::HANG_TIMEOUT;
 use super::access::Access;
+use super::contender::Contender;
 use super::histories::Histories;
 
 const LOCK: &str = "/chaos-lock";
@@ -41,11 +42,20 @@ pub(super) struct Summary {
 }
 
 impl Holders {
-    /// Starts contenders that open a new session when theirs has expired.
+    /// Starts contenders that open a new session when theirs has expired. Every second one uses the
+    /// blocking client, in a thread of its own.
     pub(super) fn start(count: usize, access: &Access, contest: &Contest) -> Self {
         let contend = |number| {
             let (access, contest) = (access.clone(), contest.clone());
-            tokio::spawn(async move { contend(number, &access, &contest).await })
+            match number % 2 {
+                0 => {
+                    tokio::spawn(async move { contend::<Client>(number, &access, &contest).await })
+                }
+                _ => spawn_blocking(move || {
+                    let contend = contend::<blocking::Client>(number, &access, &contest);
+                    Handle::current().block_on(contend)
+                }),
+            }
         };
         Self((0..count).map(contend).collect())
     }
@@ -90,10 +100,10 @@ impl fmt::Display for Summary {
     }
 }
 
-async fn contend(number: usize, access: &Access, contest: &Contest) -> Account {
+async fn contend<C: Contender>(number: usize, access: &Access, contest: &Contest) -> Account {
     let mut account = Account::default();
     while !contest.is_over() {
-        let client = access.connect().await;
+        let client = C::connect(access).await;
         contest.contend(&format!("/chaos-holder-{number}"), &client, &mut account).await;
         client.close().await;
     }
@@ -113,14 +123,18 @@ impl Contest {
     }
 
     /// Takes turns with the lock, until the test or the client ends.
-    pub(super) async fn contend(&self, marker: &str, client: &Client, account: &mut Account) {
-        // It exists already, except for the first session.
-        let _ = client.create(marker, b"", NodeKind::Persistent).await;
-        let mutex = Mutex::new(client, LOCK).expect("a valid path");
-        while !self.is_over() && !matches!(client.state(), State::Ended(_)) {
+    pub(super) async fn contend<C: Contender>(
+        &self,
+        marker: &str,
+        client: &C,
+        account: &mut Account,
+    ) {
+        client.create(marker).await;
+        let mutex = client.mutex(LOCK);
+        while !self.is_over() && !client.has_ended() {
             let asked = self.histories.now();
             // What fails is the session, and a new one follows.
-            let Ok(held) = mutex.acquire_timeout(HANG_TIMEOUT).await else { continue };
+            let Ok(held) = C::acquire(&mutex).await else { continue };
             account.acquisitions += 1;
             account.turns.extend(self.take_turn(client, marker, held, asked).await);
         }
@@ -130,25 +144,26 @@ impl Contest {
 
     /// Writes with the session that holds the lock, and releases it. Returns what that proves: a
     /// session that has lost the lock by expiry cannot write.
-    async fn take_turn(
+    async fn take_turn<C: Contender>(
         &self,
-        client: &Client,
+        client: &C,
         marker: &str,
-        held: MutexGuard,
+        held: C::Guard,
         asked: Duration,
     ) -> Option<Turn> {
         let histories = &self.histories;
-        let (acquired, token) = (histories.now(), held.fencing_token().0);
-        let Ok(Some(Stat { ephemeral_owner: owner, .. })) = client.exists(&held.node_path()).await
+        let (acquired, token) = (histories.now(), C::token(&held).0);
+        let Ok(Some(Stat { ephemeral_owner: owner, .. })) =
+            client.exists(&C::node_path(&held)).await
         else {
             // The lock is lost. Nothing proves that it was held.
             drop(held);
             return None;
         };
-        let holds = || !held.is_lost();
+        let holds = || !C::is_lost(&held);
         let enter = stamp(client, owner, marker, holds).await;
         // The lock node exists if this succeeds: so the lock was held ever since it was acquired.
-        let written = histories.write(&held).await;
+        let written = histories.write::<C>(&held).await;
         if written.is_some() {
             histories.lock(asked, Some(acquired), OnLock::Acquire(token));
         }
@@ -158,8 +173,8 @@ impl Contest {
         tokio::time::sleep(Duration::from_millis(5)).await;
         let leaving = histories.now();
         let leave = stamp(client, owner, marker, holds).await;
-        self.assert_ends_with(client, owner, marker, || held.is_lost());
-        let released = held.release().await.is_ok();
+        self.assert_ends_with(client, owner, marker, || C::is_lost(&held));
+        let released = C::release(held).await;
         // Otherwise nothing proves that it was held. An acquisition and a release that may both
         // never have happened would forbid nothing, and take the checker for ever.
         if let Some(written) = written {
@@ -173,7 +188,7 @@ impl Contest {
     /// Checks that nothing is held any more once the client has another session than `owner`.
     pub(super) fn assert_ends_with(
         &self,
-        client: &Client,
+        client: &impl AnyClient,
         owner: SessionId,
         who: &str,
         is_lost: impl FnOnce() -> bool,
@@ -189,7 +204,7 @@ impl Contest {
 /// Writes to the marker with the session `owner`, and returns the zxid. Returns `None` if it may
 /// have been another session, or no longer held the lock.
 pub(super) async fn stamp(
-    client: &Client,
+    client: &impl AnyClient,
     owner: SessionId,
     marker: &str,
     holds: impl Fn() -> bool,

@@ -9,6 +9,7 @@
 //! the log of the run are printed at its end.
 
 mod access;
+mod contender;
 mod faults;
 mod histories;
 mod holders;
