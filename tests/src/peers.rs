@@ -33,11 +33,13 @@ pub enum Peer {
     Kazoo,
 }
 
-/// A program in `tests/peers`, which each peer has.
+/// A program in `tests/peers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// Contends for a lock.
     Contend,
+    /// Holds a lock again and again, while servers fail. Only Curator has it.
+    Hold,
     /// Measures a lock.
     Measure,
 }
@@ -92,18 +94,13 @@ impl Runnable {
                 // It would log between the lines that the programs print.
                 command.args(["-Dorg.apache.logging.log4j.level=OFF", "-cp"]);
                 command.arg(format!("{class_path}:{}", classes.path().display()));
-                command.arg(match program {
-                    Program::Contend => "Contend",
-                    Program::Measure => "Measure",
-                });
+                command.arg(format!("{program:?}"));
                 command
             }
             Self::Python { interpreter } => {
                 let mut command = Command::new(interpreter);
-                command.arg(sources("kazoo").join(match program {
-                    Program::Contend => "contend.py",
-                    Program::Measure => "measure.py",
-                }));
+                let script = format!("{program:?}.py").to_lowercase();
+                command.arg(sources("kazoo").join(script));
                 command
             }
         }

@@ -10,6 +10,7 @@ use super::{HANG_TIMEOUT, SESSION_TIMEOUT};
 
 /// What the clients have in common, besides what [`AnyClient`] has.
 pub(super) trait Contender: AnyClient {
+    const NAME: &str;
     type Mutex;
     type Guard;
 
@@ -34,8 +35,9 @@ pub(super) trait Contender: AnyClient {
 }
 
 macro_rules! contender {
-    ($client:ty, $mutex:ty, $guard:ty $(, $await:tt)?) => {
+    ($name:literal, $client:ty, $mutex:ty, $guard:ty $(, $await:tt)?) => {
         impl Contender for $client {
+            const NAME: &str = $name;
             type Mutex = $mutex;
             type Guard = $guard;
 
@@ -100,5 +102,5 @@ macro_rules! contender {
     };
 }
 
-contender!(zk_session::Client, zk_recipes::Mutex, zk_recipes::MutexGuard, await);
-contender!(zk_session::blocking::Client, blocking::Mutex, blocking::MutexGuard);
+contender!("async", zk_session::Client, zk_recipes::Mutex, zk_recipes::MutexGuard, await);
+contender!("blocking", zk_session::blocking::Client, blocking::Mutex, blocking::MutexGuard);

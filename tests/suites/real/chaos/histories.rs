@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use zk_session::{Outcome, TransactionResult};
+use zk_session::proto::Zxid;
+use zk_session::{AnyClient, Outcome, Transaction, TransactionResult};
 use zk_testkit::linearizable::{Model, OnFenced, OnLock, OnRegister, Operation, check};
 
 use super::contender::Contender;
@@ -44,23 +45,27 @@ impl Histories {
         push(&self.violations, what);
     }
 
-    /// Writes the fencing token of a held lock into the register, if the lock node still exists.
-    /// Returns when the write was submitted, if it was applied.
-    pub(super) async fn write<C: Contender>(&self, held: &C::Guard) -> Option<Duration> {
-        let token = C::token(held).0;
+    /// Writes a fencing token into the register, in a transaction that checks the lock node. Returns
+    /// when the write was submitted, and its zxid, if it was applied.
+    pub(super) async fn write<C: AnyClient>(
+        &self,
+        Zxid(token): Zxid,
+        fenced: Transaction<'_, C>,
+    ) -> Option<(Duration, Zxid)> {
         let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         let data = format!("{token} {number}");
         let from = self.now();
-        let transaction = C::fenced(held).set_data(REGISTER, data.as_bytes(), None);
-        let (to, version) = match C::commit(transaction).await.map(|mut results| results.pop()) {
-            Ok(Some(TransactionResult::DataSet(stat))) => (Some(self.now()), Some(stat.version)),
+        let transaction = fenced.set_data(REGISTER, data.as_bytes(), None);
+        let (to, stat) = match C::commit(transaction).await.map(|mut results| results.pop()) {
+            Ok(Some(TransactionResult::DataSet(stat))) => (Some(self.now()), Some(stat)),
             Ok(other) => panic!("{other:?} instead of a stat"),
             Err(error) if error.outcome() == Outcome::NotApplied => return None,
             Err(_) => (None, None),
         };
+        let version = stat.map(|stat| stat.version);
         let what = OnFenced { token, what: OnRegister::Write { data, version } };
         push(&self.register, Operation { from, to, what });
-        to.map(|_| from)
+        stat.map(|stat| (from, stat.mzxid))
     }
 
     /// Reads the register, behind a `sync`.

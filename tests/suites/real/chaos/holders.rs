@@ -1,6 +1,7 @@
 //! Contenders of one lock. The zxids of what they write while they hold it prove their order.
 
 use core::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,9 @@ use super::HANG_TIMEOUT;
 use super::access::Access;
 use super::contender::Contender;
 use super::histories::Histories;
+use super::processes::{self, Starter};
 
-const LOCK: &str = "/chaos-lock";
+pub(super) const LOCK: &str = "/chaos-lock";
 
 /// The tasks of all contenders.
 pub(super) struct Holders(pub(super) Vec<JoinHandle<Account>>);
@@ -25,15 +27,23 @@ pub(super) struct Holders(pub(super) Vec<JoinHandle<Account>>);
 /// What one contender has done.
 #[derive(Default)]
 pub(super) struct Account {
-    acquisitions: u64,
-    connections: u64,
-    sessions: u64,
-    turns: Vec<Turn>,
+    kind: &'static str,
+    pub(super) acquisitions: u64,
+    pub(super) connections: u64,
+    pub(super) sessions: u64,
+    pub(super) turns: Vec<Turn>,
+}
+
+impl Account {
+    pub(super) fn of(kind: &'static str) -> Self {
+        Self { kind, ..Self::default() }
+    }
 }
 
 /// What all contenders have done.
 pub(super) struct Summary {
-    pub(super) acquisitions: u64,
+    /// By each kind of contender.
+    pub(super) acquisitions: BTreeMap<&'static str, u64>,
     /// Turns of which one began before the other ended.
     pub(super) double_holders: Vec<(Turn, Turn)>,
     turns: usize,
@@ -42,20 +52,33 @@ pub(super) struct Summary {
 }
 
 impl Holders {
-    /// Starts contenders that open a new session when theirs has expired. Every second one uses the
-    /// blocking client, in a thread of its own.
+    /// Starts contenders that open a new session when theirs has expired. Half of them use the async
+    /// client. Of the others, which have a thread each, half use the blocking client, and the rest
+    /// are processes of `zk-lock` and of Curator. Only the clients use TLS.
     pub(super) fn start(count: usize, access: &Access, contest: &Contest) -> Self {
+        let is_open = access.tls.is_none();
+        let launcher = (is_open && count > 3).then(Starter::launcher);
+        let curator = (is_open && count > 7).then(Starter::curator).flatten();
         let contend = |number| {
             let (access, contest) = (access.clone(), contest.clone());
-            match number % 2 {
-                0 => {
-                    tokio::spawn(async move { contend::<Client>(number, &access, &contest).await })
+            let starter = match number % 8 {
+                0 | 2 | 4 | 6 => {
+                    return tokio::spawn(async move {
+                        contend::<Client>(number, &access, &contest).await
+                    });
                 }
-                _ => spawn_blocking(move || {
-                    let contend = contend::<blocking::Client>(number, &access, &contest);
-                    Handle::current().block_on(contend)
-                }),
-            }
+                3 => launcher.clone(),
+                7 => curator.clone(),
+                _ => None,
+            };
+            spawn_blocking(move || {
+                Handle::current().block_on(async {
+                    match starter {
+                        Some(starter) => processes::contend(&starter, &access, &contest).await,
+                        None => contend::<blocking::Client>(number, &access, &contest).await,
+                    }
+                })
+            })
         };
         Self((0..count).map(contend).collect())
     }
@@ -63,16 +86,17 @@ impl Holders {
     /// Waits until the contenders have stopped.
     pub(super) async fn finish(self) -> Summary {
         let mut all = Account::default();
+        let mut acquisitions = BTreeMap::new();
         for contender in self.0 {
             let ended = tokio::time::timeout(HANG_TIMEOUT, contender).await;
             let account = ended.expect("it does not hang").expect("no panic");
-            all.acquisitions += account.acquisitions;
+            *acquisitions.entry(account.kind).or_default() += account.acquisitions;
             all.connections += account.connections;
             all.sessions += account.sessions;
             all.turns.extend(account.turns);
         }
         Summary {
-            acquisitions: all.acquisitions,
+            acquisitions,
             turns: all.turns.len(),
             double_holders: overlaps(all.turns),
             connections: all.connections,
@@ -93,7 +117,7 @@ impl fmt::Display for Summary {
         let Self { acquisitions, turns, connections, sessions, double_holders } = self;
         write!(
             f,
-            "{acquisitions} acquisitions of one lock, {turns} of them proved by zxids, on \
+            "acquisitions of one lock: {acquisitions:?}, {turns} of them proved by zxids, on \
              {sessions} sessions with {connections} connections; {} double holders",
             double_holders.len()
         )
@@ -101,7 +125,7 @@ impl fmt::Display for Summary {
 }
 
 async fn contend<C: Contender>(number: usize, access: &Access, contest: &Contest) -> Account {
-    let mut account = Account::default();
+    let mut account = Account::of(C::NAME);
     while !contest.is_over() {
         let client = C::connect(access).await;
         contest.contend(&format!("/chaos-holder-{number}"), &client, &mut account).await;
@@ -163,7 +187,7 @@ impl Contest {
         let holds = || !C::is_lost(&held);
         let enter = stamp(client, owner, marker, holds).await;
         // The lock node exists if this succeeds: so the lock was held ever since it was acquired.
-        let written = histories.write::<C>(&held).await;
+        let written = histories.write(C::token(&held), C::fenced(&held)).await;
         if written.is_some() {
             histories.lock(asked, Some(acquired), OnLock::Acquire(token));
         }
@@ -178,7 +202,7 @@ impl Contest {
         // Otherwise nothing proves that it was held. An acquisition and a release that may both
         // never have happened would forbid nothing, and take the checker for ever.
         if let Some(written) = written {
-            let from = leave.map_or(written, |_| leaving);
+            let from = leave.map_or(written.0, |_| leaving);
             histories.lock(from, released.then(|| histories.now()), OnLock::Release(token));
         }
         let (enter, leave) = (enter?, leave.or(enter)?);

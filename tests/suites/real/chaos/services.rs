@@ -108,7 +108,7 @@ impl Services {
             let (contest, client) = (contest.clone(), service.client.clone());
             let marker = format!("/chaos-service-{}", service.number);
             let contend = async move {
-                let mut account = Account::default();
+                let mut account = Account::of("service");
                 contest.contend(&marker, &client, &mut account).await;
                 account
             };
