@@ -2,13 +2,16 @@
 
 mod captures;
 
+use std::io;
+
 use bytes::BytesMut;
 use captures::{Capture, Kind, Message};
 use tokio_util::codec::{Decoder, Encoder};
+use zk_proto::frame::{FrameError, Splitter};
 use zk_proto::{
-    ClientCodec, ClientMessage, CodecError, ConnectRequest, Decode, ErrorCode, GetDataRequest,
-    OpCode, ReplyHeader, Request, RequestHeader, Response, ServerCodec, ServerMessage,
-    SetDataResponse, Stat, Xid, Zxid, frame, owned,
+    ClientCodec, ClientMessage, CodecError, ConnectRequest, Decode, EncodeError, ErrorCode,
+    GetDataRequest, OpCode, ReplyHeader, Request, RequestHeader, Response, ServerCodec,
+    ServerMessage, SetDataResponse, Stat, SyncRequest, Xid, Zxid, frame, owned,
 };
 
 /// Checks that one codec writes the recorded bytes, and that the other codec reads them.
@@ -170,4 +173,50 @@ fn frames_beyond_the_limit_are_refused_on_both_sides() {
     for result in [client, server] {
         assert_eq!(result.map_err(|error| error.to_string()), Err(message.to_owned()));
     }
+}
+
+#[test]
+fn a_message_that_has_arrived_in_part_is_left_in_the_stream() {
+    let (mut client, mut server) = connected();
+    let mut stream = BytesMut::from(&b"\0\0\0\x10\0\0"[..]);
+    assert_eq!(client.decode(&mut stream).expect("no error"), None);
+    assert_eq!(server.decode(&mut stream).expect("no error"), None);
+    assert_eq!(stream.len(), 6);
+}
+
+#[test]
+fn an_error_keeps_its_text_and_gets_a_kind_as_an_io_error() {
+    let broken = || io::Error::new(io::ErrorKind::BrokenPipe, "gone");
+    let decode = SyncRequest::decode_all(b"").expect_err("no bytes");
+    let encode = EncodeError::TooLong { length: 1 << 31 };
+    let frame = FrameError::Negative(-2);
+    for (error, text, kind) in [
+        (broken().into(), "gone".into(), io::ErrorKind::BrokenPipe),
+        (frame.into(), frame.to_string(), io::ErrorKind::InvalidData),
+        (decode.into(), decode.to_string(), io::ErrorKind::InvalidData),
+        (encode.into(), encode.to_string(), io::ErrorKind::InvalidInput),
+    ] {
+        let error: CodecError = error;
+        assert_eq!(error.to_string(), text);
+        assert_eq!(io::Error::from(error).kind(), kind);
+    }
+    // The error of the transport is not wrapped, so its cause is not shown twice.
+    let caused = CodecError::from(io::Error::other(decode));
+    assert!(core::error::Error::source(&caused).is_none());
+    assert!(core::error::Error::source(&CodecError::from(decode)).is_none());
+}
+
+#[test]
+fn a_reader_learns_how_many_bytes_are_missing() {
+    let mut splitter = Splitter::new(100);
+    assert_eq!(splitter.missing(&[0, 0]), Some(2));
+    assert_eq!(splitter.missing(&[0, 0, 0, 20, 7]), Some(19));
+    assert_eq!(splitter.missing(&[0, 0, 0, 1, 7, 8]), Some(0));
+    // Only the start of a longer frame is needed. It is taken apart.
+    assert_eq!(splitter.missing(&[0, 1, 0, 0]), Some(16));
+    // What follows cannot be a frame, and more bytes do not help.
+    assert_eq!(splitter.missing(&[0xff; 4]), Some(0));
+    let mut stream = BytesMut::from(&[&[0, 0, 4, 0][..], &[7; 20]].concat()[..]);
+    splitter.split(&mut stream).expect("a frame");
+    assert_eq!(splitter.missing(&stream), None);
 }

@@ -192,6 +192,25 @@ fn a_message_says_what_it_is_about() {
     let mut fields = 0;
     assert_eq!(message.explain(&mut |_| fields += 1), Ok(()));
     assert_eq!(fields, 5);
+    assert_eq!([ToServer, ToClient].map(Direction::reverse), [ToClient, ToServer]);
+}
+
+#[test]
+fn the_text_of_a_four_letter_word_has_no_fields() {
+    let mut conversation = Conversation::new(100);
+    let (message, _) = conversation.read(ToServer, b"ruok").expect("a word").expect("whole");
+    assert_eq!(message.explain(&mut |field| panic!("{field:?}")), Ok(()));
+}
+
+#[test]
+fn a_connection_that_ends_within_a_message_says_where() {
+    let get = Request::GetData(GetDataRequest { path: "/a", watch: true });
+    let whole = framed((RequestHeader { xid: Xid(1), opcode: OpCode::GET_DATA }, get));
+    let stream = [&whole[..], &whole[..7]].concat();
+    let transcript = conversation::transcript(&stream, &[]);
+    assert_eq!(transcript.messages.len(), 1);
+    let end = End::Incomplete { offset: whole.len() as u64, length: 7 };
+    assert_eq!((transcript.to_server, transcript.to_client), (end, End::Whole));
 }
 
 #[test]

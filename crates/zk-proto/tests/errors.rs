@@ -199,3 +199,13 @@ fn ordinary_xids_never_run_into_reserved_ones() {
         assert_eq!(Xid(reserved).next(), Xid::FIRST);
     }
 }
+
+#[test]
+fn every_reason_has_a_name_that_does_not_change_with_its_text() {
+    let error = SyncRequest::decode_all(b"").expect_err("no bytes");
+    assert_eq!(error.name(), "Truncated");
+    assert!(DecodeErrorKind::NAMES.contains(&error.name()));
+    let error = EncodeError::TooLong { length: 1 << 31 };
+    assert_eq!(error.to_string(), "a record of 2147483648 bytes exceeds the longest frame");
+    assert_eq!(error.name(), "TooLong");
+}

@@ -9,7 +9,7 @@ use zk_proto::{
     GetChildrenResponse, GetDataRequest, GetEphemeralsRequest, GetSaslRequest, KeeperState, List,
     Multi, MultiOp, MultiReadOp, MultiReadResponse, MultiReadResult, MultiResponse, MultiResult,
     NodeKind, OpCode, Perms, Reader, ReconfigRequest, ReplyHeader, Request, RequestHeader,
-    Response, SessionId, SetAclRequest, Ttl, WatcherEvent, Xid, Zxid, frame,
+    Response, SessionId, SetAclRequest, Sink, Ttl, WatcherEvent, Xid, Zxid, frame,
 };
 
 /// Checks that the message encodes to these bytes, and that they decode to the message.
@@ -27,14 +27,7 @@ fn a_new_session_is_asked_for() {
     check!(
         "0000002d 00000000 0000000000000000 00007530 0000000000000000
          00000010 00000000000000000000000000000000 00",
-        ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: Zxid::ZERO,
-            timeout: 30_000,
-            session_id: SessionId::NONE,
-            password: NO_PASSWORD,
-            read_only: Some(false),
-        },
+        ConnectRequest::new_session(30_000),
         ConnectRequest::decode_all,
     );
 }
@@ -360,4 +353,41 @@ fn check<'b, M: Encode + PartialEq + Debug>(
 fn unhex(digits: &str) -> Vec<u8> {
     let digits: Vec<_> = digits.chars().filter_map(|c| c.to_digit(16)).collect();
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
+
+#[test]
+fn values_print_what_they_are() {
+    assert_eq!(format!("{:?}", Xid(7)), "Xid(7)");
+    let names: List<'_, &str> = List::decode_all(b"\xff\xff\xff\xff").expect("null");
+    assert!(names.is_null() && names.is_empty());
+    assert_eq!(format!("{names:?}"), "null");
+    let operations = [MultiOp::Check(CheckVersionRequest { path: "/a", version: 3 })];
+    let multi = Multi::new(&operations);
+    assert_eq!(format!("{multi:?}"), format!("{operations:?}"));
+    assert_eq!(format!("{:?}", Multi::<MultiOp<'_>>::default()), "[]");
+}
+
+/// A sink need only take bytes.
+#[test]
+fn a_sink_that_counts_gets_as_many_bytes_as_a_vector() {
+    struct Count(usize);
+
+    impl Sink for Count {
+        fn put(&mut self, bytes: &[u8]) {
+            self.0 += bytes.len();
+        }
+    }
+
+    let request = ConnectRequest::new_session(30_000);
+    let (mut count, mut bytes) = (Count(0), Vec::new());
+    frame::encode(&request, &mut bytes).expect("short");
+    frame::encode(&request, &mut count).expect("short");
+    assert_eq!(count.0, bytes.len());
+}
+
+#[test]
+fn an_operation_without_a_body_has_no_layout() {
+    for opcode in [OpCode::CREATE_SESSION, OpCode(999)] {
+        assert!(opcode.request_layout().is_none() && opcode.response_layout().is_none());
+    }
 }
