@@ -331,4 +331,26 @@ mod tests {
         let (one, two) = (random_nonce().expect("entropy"), random_nonce().expect("entropy"));
         assert!(one != two && one.len() == 32, "{one} {two}");
     }
+
+    #[test]
+    fn nothing_follows_the_proof_of_the_server() {
+        let (user, password, _, server) = PROOFS[0];
+        let mut exchange = begun(user, password);
+        exchange.respond(Some(CHALLENGE)).expect("a usable challenge");
+        exchange.respond(Some(format!("rspauth={server}").as_bytes())).expect("a proof");
+        let over = Err(SaslError::Challenge("the exchange is over"));
+        assert_eq!(exchange.respond(Some(CHALLENGE)), over);
+    }
+
+    #[test]
+    fn the_mechanism_begins_without_a_token_and_hides_the_password() {
+        let mechanism = DigestMd5::new("alice", "secret");
+        assert_eq!(mechanism.name(), "DIGEST-MD5");
+        assert_eq!(format!("{mechanism:?}"), "DigestMd5 { user: \"alice\", .. }");
+        let server = ServerAddress { host: "zk1".to_string(), port: 2181 };
+        let (mut exchange, token) = mechanism.begin(&server).expect("entropy");
+        assert!(token.is_empty());
+        let answer = text(exchange.respond(Some(CHALLENGE)).expect("a usable challenge"));
+        assert!(answer.contains("username=\"alice\""), "{answer}");
+    }
 }

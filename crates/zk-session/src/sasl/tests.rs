@@ -1,4 +1,3 @@
-use alloc::format;
 use alloc::string::ToString;
 
 use bytes::Bytes;
@@ -178,7 +177,39 @@ fn a_reply_that_is_no_token_ends_the_session() {
 
 #[test]
 fn errors_say_what_failed() {
-    let text = format!("{}", SaslError::Challenge("it has no nonce"));
-    assert_eq!(text, "the server's challenge is unusable: it has no nonce");
-    assert_eq!(SaslError::Mechanism("no ticket".to_string()).to_string(), "no ticket");
+    for (error, text) in [
+        (SaslError::Refused, "the server refused the credentials"),
+        (SaslError::Unsupported, "the server is not set up for SASL"),
+        (
+            SaslError::Unanswered,
+            "the servers close the connection instead of answering: they refuse the credentials",
+        ),
+        (
+            SaslError::Challenge("it has no nonce"),
+            "the server's challenge is unusable: it has no nonce",
+        ),
+        (SaslError::ServerUnproven, "the server did not prove that it knows the secret"),
+        (SaslError::Mechanism("no ticket".to_string()), "no ticket"),
+        (
+            SaslError::Session(Error::QueueFull { limit: 1 }),
+            "1 requests wait for a reply, which is the limit (max_pending)",
+        ),
+    ] {
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
+fn a_token_that_is_too_long_to_be_sent_is_an_error() {
+    let (_, begun) = World::begin(&"x".repeat(2 << 20));
+    assert!(matches!(begun, Err(SaslError::Session(Error::Invalid(_)))), "{begun:?}");
+}
+
+#[test]
+fn a_refusal_for_another_reason_is_an_error_of_the_session() {
+    let (mut world, begun) = World::begin("zk1");
+    assert_eq!(begun, Ok(()));
+    world.sent();
+    let failed = world.reply(ErrorCode::SYSTEM_ERROR, None);
+    assert_eq!(failed, Err(SaslError::Session(Error::Server(ErrorCode::SYSTEM_ERROR))));
 }

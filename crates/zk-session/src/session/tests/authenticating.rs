@@ -1,6 +1,6 @@
 //! The authentication exchange, and what waits for it.
 
-use zk_proto::{GetSaslRequest, SetSaslResponse};
+use zk_proto::{CheckVersionRequest, GetSaslRequest, SetSaslResponse};
 
 use super::*;
 
@@ -82,6 +82,21 @@ fn an_exchange_sends_one_request_at_a_time_and_only_after_its_event() {
     assert_eq!(h.session.authenticate(&FIRST), Err(Error::NoConnection));
     h.session.authenticated(h.now);
     assert_eq!(h.events(), []);
+}
+
+#[test]
+fn a_request_of_the_exchange_that_is_too_long_or_harms_servers_is_not_sent() {
+    let mut h = authenticating();
+    let limit = h.session.config.max_request;
+    let token = [0].repeat(limit);
+    let too_long = Request::Sasl(GetSaslRequest { token: Some(&token) });
+    let refused = h.session.authenticate(&too_long);
+    assert_eq!(refused, Err(Invalid::TooLarge { length: limit + 12, limit }.into()));
+    let check = Request::Check(CheckVersionRequest { path: "/a", version: 0 });
+    let refused = h.session.authenticate(&check);
+    assert_eq!(refused, Err(Invalid::HarmsServer(OpCode::CHECK).into()));
+    assert!(h.sent().is_empty());
+    exchange(&mut h, &FIRST);
 }
 
 #[test]

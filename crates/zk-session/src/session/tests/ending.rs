@@ -172,3 +172,28 @@ fn every_error_has_an_outcome() {
         assert!(!error.to_string().is_empty());
     }
 }
+
+#[test]
+fn the_cause_of_a_lost_connection_has_a_text() {
+    let malformed = Xid::decode(&mut Reader::new(&[])).expect_err("no bytes");
+    let (expected, received) = (Some(Xid(1)), Xid(2));
+    for (cause, text) in [
+        (Cause::Transport, "the connection was closed"),
+        (Cause::Frame(frame::FrameError::Negative(-2)), "the frame length -2 is negative"),
+        (Cause::Unasked, "the server replied to a request that was not sent completely"),
+        (Cause::UnknownProtocol(3), "unknown protocol version 3"),
+        (Cause::UnexpectedReply { expected, received }, "reply to request 2 instead of 1"),
+        (
+            Cause::UnexpectedReply { expected: None, received },
+            "reply to request 2, but no request was pending",
+        ),
+        (
+            Cause::WatchesRefused(ErrorCode::NO_AUTH),
+            "the server refused to set watches again: NO_AUTH",
+        ),
+    ] {
+        assert_eq!(cause.to_string(), text);
+    }
+    let text = Cause::Malformed(malformed).to_string();
+    assert_eq!(text.strip_prefix("malformed frame: "), Some(&*malformed.to_string()));
+}

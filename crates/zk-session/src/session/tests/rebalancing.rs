@@ -153,3 +153,12 @@ fn an_ended_session_ignores_a_new_list_of_servers() {
     h.session.update_servers(h.now, &[None], 3);
     assert_eq!((h.events(), h.actions(), h.session.poll_timeout()), (Vec::new(), Vec::new(), None));
 }
+
+#[test]
+fn a_connection_that_is_to_be_closed_is_closed_after_the_servers_have_changed() {
+    let mut h = Harness::connected();
+    h.actions();
+    h.session.handle_frame(h.now, Bytes::from_static(b"short"));
+    h.session.update_servers(h.now, &[Some(1)], 2);
+    assert_eq!(h.session.poll_action(), Some(Action::Disconnect));
+}
