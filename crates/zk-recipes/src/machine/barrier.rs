@@ -157,7 +157,7 @@ impl BarrierWait {
 #[cfg(test)]
 mod tests {
     use zk_session::End;
-    use zk_session::proto::{EventType, SessionId};
+    use zk_session::proto::{EventType, OpCode, SessionId, Zxid};
 
     use super::*;
 
@@ -264,5 +264,26 @@ mod tests {
         assert_eq!(wait.poll_output(), Some(Output::Unwatch(op)));
         assert_eq!(reports(&mut wait), Event::Released);
         assert!(wait.is_done());
+    }
+
+    #[test]
+    fn an_attempt_that_does_not_wait_fails_at_a_closed_barrier() {
+        let mut wait = begin(WaitPolicy::OnlyIfFirst, CONNECTED);
+        let op = reads(&mut wait);
+        let body = bytes::Bytes::new();
+        let exists = Reply::new(OpCode::GET_DATA, Zxid(1), body);
+        wait.handle(Input::Reply { op, result: Ok(exists) });
+        assert_eq!(wait.poll_output(), Some(Output::Unwatch(op)));
+        assert_eq!(reports(&mut wait), Event::Failed(LockError::TimedOut));
+        assert!(wait.is_done());
+    }
+
+    #[cfg(feature = "conversions")]
+    #[test]
+    fn it_has_no_mode_to_convert() {
+        let mut wait = begin(WaitPolicy::Queue, CONNECTED);
+        reads(&mut wait);
+        wait.handle(Input::Convert(crate::machine::LockMode::Shared));
+        assert_eq!(reports(&mut wait), Event::NotConverted(LockError::NoReaders));
     }
 }

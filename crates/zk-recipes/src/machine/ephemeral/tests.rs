@@ -261,3 +261,125 @@ fn a_refusal_for_now_is_repeated() {
     world.seen(OURS, 7);
     assert_eq!(world.lines[1..], acquired(7));
 }
+
+#[test]
+fn a_release_while_the_ancestors_are_missing_leaves_nothing_to_delete() {
+    let mut world = World::new();
+    world.feed(Input::Release);
+    world.expect(&["Released"]);
+    assert!(world.machine.is_done(), "it has not begun");
+
+    let mut world = World::new();
+    world.feed(connected(OURS));
+    world.feed(Input::Release);
+    world.answer(OpCode::CREATE2, Err(NO_NODE));
+    world.expect(&["Released"]);
+
+    let mut world = World::new();
+    world.feed(connected(OURS));
+    world.answer(OpCode::CREATE2, Err(NO_NODE));
+    world.feed(Input::Release);
+    world.feed(Input::Release);
+    world.answer(OpCode::CREATE_CONTAINER, reply(OpCode::CREATE_CONTAINER, &()));
+    world.expect(&["Released"]);
+    assert!(world.machine.is_done() && world.is_quiet());
+}
+
+#[test]
+fn a_release_that_is_not_confirmed_in_time_or_before_the_session_ends_says_so() {
+    let (mut world, _) = World::holding();
+    world.feed(Input::LeaseEnded);
+    assert!(world.is_quiet(), "the end of the lease deletes no node");
+    world.feed(Input::Release);
+    world.feed(Input::LeaseEnded);
+    world.expect(&["unwatch", &alloc::format!("{:?}", Event::NOT_CONFIRMED)]);
+    world.answer(OpCode::DELETE, reply(OpCode::DELETE, &()));
+    assert!(world.machine.is_done() && world.is_quiet());
+
+    for end in [End::Expired, End::Closed] {
+        let (mut world, _) = World::holding();
+        world.feed(Input::Release);
+        world.feed(Input::Session(State::Ended(end)));
+        world.expect(&["unwatch", &alloc::format!("{:?}", Event::gone_with(end))]);
+    }
+}
+
+#[test]
+fn ancestors_that_are_deleted_again_and_again_end_it() {
+    let mut world = World::new();
+    world.feed(connected(OURS));
+    while !world.machine.is_done() {
+        world.answer(OpCode::CREATE2, Err(NO_NODE));
+        if !world.machine.is_done() {
+            world.answer(OpCode::CREATE_CONTAINER, reply(OpCode::CREATE_CONTAINER, &()));
+        }
+    }
+    assert_eq!(world.lines.len(), 1);
+    assert!(world.lines[0].contains("NO_NODE"), "{:?}", world.lines);
+}
+
+#[test]
+fn ancestors_are_created_once_more_by_an_old_server_and_may_be_refused() {
+    let mut world = World::new();
+    world.feed(connected(OURS));
+    world.answer(OpCode::CREATE2, Err(NO_NODE));
+    world.answer(OpCode::CREATE_CONTAINER, Err(Error::Server(ErrorCode::UNIMPLEMENTED)));
+    world.answer(OpCode::CREATE, Err(Error::Server(ErrorCode::NO_AUTH)));
+    assert!(world.machine.is_done());
+    assert!(world.lines[0].starts_with("Failed("), "{:?}", world.lines);
+}
+
+#[test]
+fn a_node_is_looked_for_again_after_a_refusal_for_now() {
+    let throttled = || Err(Error::Server(ErrorCode::THROTTLED_OP));
+    let (mut world, op) = World::holding();
+    world.feed(Input::Watch { op, event_type: EventType::NODE_DATA_CHANGED });
+    world.answer(OpCode::EXISTS, throttled());
+    world.expect(&["unwatch", "timer"]);
+    world.feed(Input::Timer);
+    world.seen(OURS, 7);
+    assert!(world.is_quiet());
+    // The same while it finds out whether there is a node to delete.
+    world.feed(Input::Release);
+    world.answer(OpCode::DELETE, Err(LOST));
+    world.answer(OpCode::SYNC, reply(OpCode::SYNC, &()));
+    world.answer(OpCode::EXISTS, throttled());
+    world.expect(&["unwatch", "timer"]);
+    world.feed(Input::Timer);
+    world.answer(OpCode::SYNC, throttled());
+    world.asked.clear();
+    world.expect(&["timer"]);
+    world.feed(Input::Timer);
+    world.answer(OpCode::SYNC, reply(OpCode::SYNC, &()));
+    world.answer(OpCode::EXISTS, Err(NO_NODE));
+    world.expect(&["Released"]);
+}
+
+#[cfg(feature = "conversions")]
+#[test]
+fn it_has_no_mode_to_convert() {
+    let (mut world, _) = World::holding();
+    world.feed(Input::Convert(super::super::LockMode::Shared));
+    world.expect(&["NotConverted(NoReaders)"]);
+    assert!(world.machine.outlives_session());
+}
+
+#[test]
+fn the_presence_follows_the_events() {
+    let acquired = |token| Event::Acquired { node: "me".into(), token: Zxid(token) };
+    let failed = |end| Presence::Failed(LockError::Ended(end));
+    let mut presence = Presence::default();
+    for (event, after) in [
+        (Event::Waiting { behind: "me".into(), ahead: 1 }, Presence::Missing),
+        (acquired(7), Presence::Created(Zxid(7))),
+        (Event::Suspended, Presence::Created(Zxid(7))),
+        (Event::Lost(Loss::Renewed), Presence::Missing),
+        (acquired(9), Presence::Created(Zxid(9))),
+        (Event::Lost(Loss::Ended(End::Expired)), failed(End::Expired)),
+        (Event::Failed(LockError::Ended(End::Closed)), failed(End::Closed)),
+        (Event::Released, Presence::Closed),
+    ] {
+        presence = presence.after(&event);
+        assert_eq!(presence, after, "{event:?}");
+    }
+}

@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use super::*;
 
 fn spec(path: &str, mode: Mode) -> LockSpec {
-    LockSpec { session: SessionId(1), root: "/".to_string(), path: path.to_string(), mode }
+    LockSpec::new(SessionId(1), "/".to_string(), path.to_string(), mode)
 }
 
 const fn lock(mode: LockMode) -> Mode {
@@ -43,6 +43,21 @@ fn locks_that_cannot_be_acquired_together_are_refused() {
     for other in [mutex, Mode::Permits(1)] {
         let refusal = Err(MultiLockError::Schemes { path: "/a".to_string() });
         assert_eq!(acquisition_order(&[a.clone(), spec("/a", other)]), refusal);
+    }
+}
+
+#[test]
+fn a_refusal_says_what_the_locks_do_not_share() {
+    for (error, text) in [
+        (MultiLockError::Empty, "there are no locks to acquire"),
+        (MultiLockError::Sessions, "the locks belong to more than one session"),
+        (MultiLockError::Chroots, "the locks belong to clients with different chroots"),
+        (
+            MultiLockError::Schemes { path: "/a".to_string() },
+            "two locks at '/a' name their nodes differently",
+        ),
+    ] {
+        assert_eq!(error.to_string(), text);
     }
 }
 

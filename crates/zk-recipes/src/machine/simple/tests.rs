@@ -504,3 +504,67 @@ fn only_if_first_and_only_if_free_do_not_wait_for_a_connection() {
         assert!(h.machine.is_done());
     }
 }
+
+#[test]
+fn parents_that_are_missing_again_and_again_end_the_attempt() {
+    let mut h = Harness::new();
+    while !h.machine.is_done() {
+        h.answer("create", refused(ErrorCode::NO_NODE));
+        if !h.machine.is_done() {
+            h.expect(&["container /locks"]);
+            h.answer("container /locks", done());
+            h.expect(&["create"]);
+        }
+    }
+    h.expect_last(&["Failed Some(ErrorCode(NO_NODE))"]);
+}
+
+#[test]
+fn parents_may_be_refused_or_not_wanted_any_more() {
+    let mut h = Harness::new();
+    h.answer("create", refused(ErrorCode::NO_NODE));
+    h.expect(&["container /locks"]);
+    h.answer("container /locks", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["Failed Some(ErrorCode(NO_AUTH))"]);
+
+    let mut h = Harness::new();
+    h.answer("create", refused(ErrorCode::NO_NODE));
+    h.expect(&["container /locks"]);
+    h.answer("container /locks", lost());
+    h.expect(&["container /locks"]);
+    h.feed(Input::Release);
+    h.answer("container /locks", done());
+    h.expect_last(&["Released"]);
+}
+
+#[test]
+fn a_node_whose_deletion_cannot_be_confirmed_is_reported() {
+    let mut h = Harness::releasing();
+    h.answer("sync", done());
+    h.answer("stat", refused(ErrorCode::NO_AUTH));
+    assert!(h.lines[0].starts_with("Abandoned { node: \"printer\""), "{:?}", h.lines);
+    h.lines.remove(0);
+    h.expect_last(&["Failed Some(ErrorCode(NO_AUTH))"]);
+}
+
+#[test]
+fn a_release_during_the_creation_ends_with_the_session() {
+    for end in [End::Expired, End::Closed] {
+        let mut h = Harness::new();
+        h.feed(Input::Release);
+        h.answer("create", Err(Error::Ended { end, outcome: Outcome::NotApplied }));
+        h.expect_last(&[&format!("{:?}", Event::gone_with(end))]);
+    }
+}
+
+#[test]
+fn the_end_of_the_lease_and_a_conversion_concern_the_holder() {
+    let mut h = Harness::held();
+    h.feed(Input::LeaseEnded);
+    h.expect(&["Suspended", "look"]);
+    #[cfg(feature = "conversions")]
+    {
+        h.feed(Input::Convert(super::super::LockMode::Shared));
+        h.expect(&["NotConverted(NoReaders)"]);
+    }
+}

@@ -397,3 +397,55 @@ fn only_if_first_and_only_if_free_do_not_wait_for_a_connection() {
         }
     }
 }
+
+#[test]
+fn a_list_that_cannot_be_read_ends_the_attempt() {
+    for arrive in [ParticipantHarness::counting as fn() -> _, ParticipantHarness::listing] {
+        let mut h: ParticipantHarness = arrive();
+        h.wanted();
+        // The reply is that of another operation.
+        h.answer("list", ok());
+        let failed = h.wanted();
+        assert!(failed.iter().any(|line| line.starts_with("Failed: ")), "{failed:?}");
+    }
+}
+
+#[test]
+fn no_participant_is_left_where_the_path_is_missing() {
+    let mut h = ParticipantHarness::counting();
+    h.nobody_has_told();
+    h.wanted();
+    h.answer("list", refused(ErrorCode::NO_NODE));
+    h.expect(&[]);
+    let mut h = ParticipantHarness::listing();
+    h.wanted();
+    h.answer("list", refused(ErrorCode::NO_NODE));
+    assert!(h.wanted().contains(&"delete own-B7".to_string()));
+}
+
+#[test]
+fn a_release_is_confirmed_by_the_end_of_its_session() {
+    for (end, last) in
+        [(End::Expired, "Released"), (End::Closed, "Failed: NotConfirmed(Ended(Closed))")]
+    {
+        let mut h = ParticipantHarness::inside();
+        h.feed(Input::Release);
+        h.wanted();
+        let error = Error::Ended { end, outcome: Outcome::NotApplied };
+        h.answer("delete own-B7", Err(error));
+        h.expect_last(&[last]);
+    }
+}
+
+#[test]
+fn a_second_request_to_leave_changes_nothing() {
+    let mut h = ParticipantHarness::listing();
+    h.wanted();
+    h.feed(Input::Leave);
+    h.expect(&[]);
+    #[cfg(feature = "conversions")]
+    {
+        h.feed(Input::Convert(LockMode::Exclusive));
+        h.expect(&["NotConverted: NoReaders"]);
+    }
+}

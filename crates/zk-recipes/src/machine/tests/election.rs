@@ -113,13 +113,21 @@ fn a_resignation_without_a_server_ends_with_the_lease() {
     h.expect_last(&[]);
 
     // It has lost the leadership, and its node still exists.
-    let mut h = Candidate::resigning();
-    h.wanted();
-    h.feed(Input::LeaseEnded);
-    h.expect(&["Failed: NotConfirmed(LeaseEnded)"]);
+    let unconfirmed = || {
+        let mut h = Candidate::resigning();
+        h.wanted();
+        h.feed(Input::LeaseEnded);
+        h.expect(&["Failed: NotConfirmed(LeaseEnded)"]);
+        h
+    };
+    let mut h = unconfirmed();
     h.reconnect();
     h.deleted("watch own-7");
     h.answer("delete own-7", ok());
+    h.expect_last(&[]);
+    // The result was reported, so the end of the session is none.
+    let mut h = unconfirmed();
+    h.expire();
     h.expect_last(&[]);
 }
 
