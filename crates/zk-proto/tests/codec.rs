@@ -9,7 +9,7 @@ use captures::{Capture, Kind, Message};
 use tokio_util::codec::{Decoder, Encoder};
 use zk_proto::frame::{FrameError, Splitter};
 use zk_proto::{
-    ClientCodec, ClientMessage, CodecError, ConnectRequest, Decode, EncodeError, ErrorCode,
+    ClientCodec, ClientMessage, CodecError, ConnectRequest, Decode, Encode, EncodeError, ErrorCode,
     GetDataRequest, OpCode, ReplyHeader, Request, RequestHeader, Response, ServerCodec,
     ServerMessage, SetDataResponse, Stat, SyncRequest, Xid, Zxid, frame, owned,
 };
@@ -52,7 +52,9 @@ fn replay(capture: &Capture) {
                 }
                 (read, kind) => panic!("{}: {read:?} is not {kind:?}", capture.name),
             }
+            let length = read.encoded_len();
             server.encode(read, &mut sent).expect("short");
+            assert_eq!(sent.len(), frame::PREFIX_LEN + length, "{}", capture.name);
         }
         let length = frame::PREFIX_LEN..message.bytes.len() - arrived.len();
         assert_eq!(sent[frame::PREFIX_LEN..], message.bytes[length], "{}", capture.name);

@@ -86,6 +86,39 @@ fn a_session_has_expired() {
 }
 
 #[test]
+fn a_session_without_a_timeout_or_an_id_is_none() {
+    let response = |timeout, id| ConnectResponse {
+        protocol_version: 0,
+        timeout,
+        session_id: SessionId(id),
+        password: NO_PASSWORD,
+        read_only: None,
+    };
+    let refused =
+        [(1, 1), (0, 1), (-1, 1), (1, 0)].map(|(timeout, id)| response(timeout, id).is_expired());
+    assert_eq!(refused, [false, true, true, true]);
+}
+
+#[test]
+fn modes_and_permissions_say_what_they_include() {
+    use CreateMode as Mode;
+
+    let sequential = [
+        Mode::PERSISTENT_SEQUENTIAL,
+        Mode::EPHEMERAL_SEQUENTIAL,
+        Mode::PERSISTENT_SEQUENTIAL_WITH_TTL,
+    ];
+    let ephemeral = [Mode::EPHEMERAL, Mode::EPHEMERAL_SEQUENTIAL];
+    for mode in (0..8).map(CreateMode) {
+        assert_eq!(mode.is_sequential(), sequential.contains(&mode), "{mode:?}");
+        assert_eq!(mode.is_ephemeral(), ephemeral.contains(&mode), "{mode:?}");
+    }
+    let read_write = Perms::READ | Perms::WRITE;
+    assert_eq!(read_write | Perms::WRITE, read_write);
+    assert!(read_write.contains(Perms::WRITE) && !Perms::WRITE.contains(read_write));
+}
+
+#[test]
 fn requests() {
     check_request("00000008 fffffffe 0000000b", Xid::PING, Request::Ping(()));
     check_request("00000008 00000004 fffffff5", Xid(4), Request::CloseSession(()));

@@ -309,6 +309,17 @@ fn a_watch_dropped_in_flight_is_removed_at_once() {
     }
 }
 
+/// Only servers that do not know the type of a watch refuse like this, and all know this one.
+#[test]
+fn a_refused_removal_of_a_data_watch_is_not_repeated() {
+    let mut h = Harness::connected();
+    let id = h.watch(&get_data("/a"), OK);
+    h.session.unwatch(id);
+    assert_eq!(h.sent().len(), 1);
+    h.reply(2, 1, ErrorCode::MARSHALLING_ERROR);
+    assert_eq!(h.sent(), []);
+}
+
 #[test]
 fn a_watch_dropped_before_it_is_sent_is_removed_on_the_next_connection() {
     let mut h = Harness::connected();
