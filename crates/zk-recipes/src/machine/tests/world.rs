@@ -18,8 +18,10 @@
 //! * A machine that asks to settle may receive more inputs first. It settles when the session has
 //!   no more to deliver.
 
+mod action;
 mod bug;
 mod line;
+mod symmetry;
 mod tree;
 mod workload;
 
@@ -33,6 +35,7 @@ use zk_session::Outcome;
 
 use super::search;
 use super::*;
+pub(super) use action::Action;
 pub(super) use bug::Bug;
 pub(super) use line::Line;
 use line::{AfterLoss, Answer, PendingRequest, SessionEvent};
@@ -97,39 +100,6 @@ impl Bounds {
     };
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Action {
-    /// The server answers the next request of this client.
-    Serve(usize),
-    Refuse(usize, Refusal),
-    /// The machine receives its next input.
-    Receive(usize),
-    /// Nothing is left for the machine to receive.
-    Settle(usize),
-    Timer(usize),
-    Command(usize, OwnerAction),
-    /// The connection breaks. `sent` of the unanswered requests were sent, and `applied` of those
-    /// were executed.
-    Cut {
-        client: usize,
-        sent: usize,
-        applied: usize,
-    },
-    Resume {
-        client: usize,
-        server: usize,
-        /// Whether watches are set again in reverse order.
-        reversed: bool,
-    },
-    Expire(usize),
-    LeaseEnds(usize),
-    /// Another client deletes a node.
-    DeleteNode(NodeId),
-    OutsideChange(OutsideChange),
-    /// The server applies the next transaction.
-    CatchUp(usize),
-}
-
 #[derive(Clone)]
 struct Client<M> {
     machine: Rc<M>,
@@ -141,13 +111,15 @@ struct Client<M> {
     settling: Option<Index>,
     /// The length of the log at the last request for several nodes. Only for an injected bug.
     noted: Index,
+    /// Whether anything has happened to it.
+    has_acted: bool,
     line: Line,
 }
 
 impl<M> Hash for Client<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { fingerprint, server, timer, settling, noted, line, .. } = self;
-        (fingerprint, server, timer, settling, noted, line).hash(state);
+        let Self { fingerprint, server, timer, settling, noted, has_acted, line, .. } = self;
+        (fingerprint, server, timer, settling, noted, has_acted, line).hash(state);
     }
 }
 
@@ -178,18 +150,21 @@ fn digest(value: &impl Debug) -> u64 {
 impl<P: Workload> World<P> {
     pub(super) fn new(bounds: Bounds, workload: P) -> Self {
         let tree = Tree::new(bounds.numbers, bounds.servers, bounds.bug, &workload.nodes());
-        let client = |machine| {
+        let machines = workload.machines();
+        let has_own_server = machines.len() <= bounds.servers;
+        let client = |(client, machine)| {
             Rc::new(Client {
                 machine: Rc::new(machine),
                 fingerprint: 0,
-                server: Some(0),
+                server: Some(if has_own_server { client } else { 0 }),
                 timer: false,
                 settling: None,
                 noted: 0,
+                has_acted: false,
                 line: Line::default(),
             })
         };
-        let clients: Vec<_> = workload.machines().into_iter().map(client).collect();
+        let clients: Vec<_> = machines.into_iter().enumerate().map(client).collect();
         let owners = alloc::vec![Owner::default(); clients.len()];
         let milestones = Milestones::new();
         let mut world = Self { bounds, workload, tree, clients, owners, milestones };
@@ -228,9 +203,10 @@ impl<P: Workload> search::World for World<P> {
             self.local_actions(client, &mut steps, &mut faults);
             return (steps, faults);
         }
-        steps.extend(self.tree.lagging().map(Action::CatchUp));
+        steps.extend(self.tree.lagging().filter(|it| self.has_clients(*it)).map(Action::CatchUp));
         for (client, state) in self.clients.iter().enumerate() {
-            if !state.machine.is_done() && !self.workload.is_unstarted(client, &self.owners) {
+            let is_unstarted = self.workload.is_unstarted(client, &self.owners);
+            if !state.machine.is_done() && !is_unstarted && !self.is_behind_twin(client) {
                 self.local_actions(client, &mut steps, &mut faults);
                 self.session_actions(client, &mut steps, &mut faults);
             }
@@ -249,7 +225,8 @@ impl<P: Workload> search::World for World<P> {
                 > 0;
         let amid = self.bounds.timers == Timers::AmongFaults && may_go_wrong;
         if self.bounds.timers != Timers::Always && (amid || steps.is_empty()) {
-            let timers = (0..self.clients.len()).filter(|client| self.clients[*client].timer);
+            let timers = (0..self.clients.len())
+                .filter(|client| self.clients[*client].timer && !self.is_behind_twin(*client));
             steps.extend(timers.map(Action::Timer));
         }
         (steps, faults)
@@ -257,6 +234,9 @@ impl<P: Workload> search::World for World<P> {
 
     fn after(&self, action: Action) -> Result<Self, String> {
         let mut world = self.clone();
+        if let Some(client) = action.client() {
+            world.client(client).has_acted = true;
+        }
         world.act(action)?;
         while !world.bounds.late && world.bounds.servers == 1 && world.tree.is_lagging(0) {
             world.apply_next(0);
@@ -269,6 +249,7 @@ impl<P: Workload> search::World for World<P> {
         {
             world.receive(client)?;
         }
+        world.sort_servers();
         let lines: Vec<_> = world.clients.iter().map(|client| &client.line).collect();
         world.workload.check(&world.tree, &world.owners, &lines, &mut world.milestones)?;
         Ok(world)
@@ -326,9 +307,9 @@ impl<P: Workload> World<P> {
             }
         }
         if client.server.is_none() && !client.line.ended && !client.line.is_renewing {
-            for server in self.tree.that_know(client.line.seen) {
-                let orders = if client.line.has_several_watches() { 2 } else { 1 };
-                let resume = |reversed| Action::Resume { client: index, server, reversed };
+            let orders = if client.line.has_several_watches() { 2 } else { 1 };
+            for (server, at) in self.resumptions(client.line.seen) {
+                let resume = |reversed| Action::Resume { client: index, server, at, reversed };
                 steps.extend([false, true].into_iter().take(orders).map(resume));
             }
         }
@@ -379,7 +360,9 @@ impl<P: Workload> World<P> {
                 self.bounds.faults -= 1;
                 self.cut(client, sent, applied);
             }
-            Action::Resume { client, server, reversed } => self.resume(client, server, reversed),
+            Action::Resume { client, server, at, reversed } => {
+                self.resume(client, server, at, reversed);
+            }
             Action::Expire(client) => {
                 self.bounds.faults -= 1;
                 self.client(client).line.expired = true;
@@ -432,15 +415,15 @@ impl<P: Workload> World<P> {
         client.server = None;
     }
 
-    fn resume(&mut self, index: usize, server: usize, reversed: bool) {
+    fn resume(&mut self, index: usize, server: usize, at: Index, reversed: bool) {
         let client = Rc::make_mut(&mut self.clients[index]);
         match client.line.expired {
             true if self.bounds.renews => client.line.renew(),
             true => client.line.end(),
             false => {
                 client.server = Some(server);
-                let connected = self.tree.session(index);
-                client.line.resume(&self.tree, self.tree.now(server), connected, reversed);
+                self.tree.advance(server, at);
+                client.line.resume(&self.tree, at, self.tree.session(index), reversed);
             }
         }
     }
@@ -697,6 +680,10 @@ impl<P: Workload> World<P> {
         let client = self.client(index);
         (client.timer, client.settling) = (false, None);
         client.line.forget();
+        if next.is_none() {
+            // Nothing happens to it any more.
+            (client.fingerprint, client.server) = (0, None);
+        }
         next.map_or(Ok(()), |next| {
             self.milestones.insert("returns");
             self.begin(index, next)

@@ -50,6 +50,10 @@ impl Workload for BarrierWorkload {
         (0..self.members.len()).map(machine).collect()
     }
 
+    fn twin(&self, client: usize) -> Option<usize> {
+        client.checked_sub(1)
+    }
+
     fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
         let ParticipantState { leaves, is_stuck, .. } = self.members[client];
         let Owner { progress, release } = owners[client];
@@ -181,27 +185,40 @@ const CALM: Bounds = Bounds { deletions: Some(0), timers: Timers::AtLast, ..Boun
 
 #[test]
 fn two_enter_and_leave_together() {
-    search::prove(meeting(2, CALM), 1_993, &["comes", "is in", "is out"]);
+    search::prove(meeting(2, CALM), 814, &["comes", "is in", "is out"]);
+}
+
+#[test]
+#[ignore = "some minutes; in a release build half a minute"]
+fn three_enter_and_leave_together() {
+    search::prove(meeting(3, CALM), 316_375, &["comes", "is in", "is out"]);
+}
+
+#[test]
+#[ignore = "some minutes; in a release build half a minute"]
+fn of_three_one_may_give_up() {
+    let bounds = Bounds { early_commands: 1, ..CALM };
+    search::prove(meeting(3, bounds), 1_076_081, &["comes", "is in", "is out", "gives up"]);
 }
 
 #[test]
 fn a_participant_that_gives_up_blocks_no_one() {
     let bounds = Bounds { early_commands: 1, ..CALM };
-    search::prove(meeting(2, bounds), 9_342, &["comes", "is in", "is out", "gives up"]);
+    search::prove(meeting(2, bounds), 2_924, &["comes", "is in", "is out", "gives up"]);
 }
 
 #[test]
 fn a_leftover_ready_node_lets_no_participant_in() {
     let meeting = BarrierWorkload { is_used: true, ..BarrierWorkload::of(2) };
     let world = World::new(Bounds { early_commands: 1, ..CALM }, meeting);
-    search::prove(world, 7_008, &["comes", "is in", "is out", "gives up"]);
+    search::prove(world, 2_381, &["comes", "is in", "is out", "gives up"]);
 }
 
 #[test]
 #[ignore = "some seconds; in a release build as well"]
 fn a_lost_connection_blocks_no_participant() {
     let bounds = Bounds { faults: 1, ..CALM };
-    search::prove(meeting(2, bounds), 39_572, &SURVIVED);
+    search::prove(meeting(2, bounds), 17_680, &SURVIVED);
 }
 
 const SURVIVED: [&str; 5] = ["comes", "is suspended", "is in", "is in still", "is out"];
@@ -211,14 +228,14 @@ const SURVIVED: [&str; 5] = ["comes", "is suspended", "is in", "is in still", "i
 fn an_expired_participant_blocks_no_one() {
     let died = ["ends before it is in", "is lost inside", "is lost on its way out"];
     let milestones = [&SURVIVED[..], &died, &["hears no more of the others", "gives up"]].concat();
-    search::prove(meeting(2, Bounds { faults: 2, ..CALM }), 429_831, &milestones);
+    search::prove(meeting(2, Bounds { faults: 2, ..CALM }), 208_505, &milestones);
 }
 
 #[test]
 fn a_deleted_participant_blocks_no_one() {
     let bounds = Bounds { deletions: Some(1), ..CALM };
     let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
-    search::prove(meeting(2, bounds), 25_564, &milestones);
+    search::prove(meeting(2, bounds), 10_246, &milestones);
 }
 
 #[test]
@@ -227,7 +244,7 @@ fn a_participant_notices_the_deletion_of_its_node() {
     let bounds = Bounds { deletions: Some(1), timers: Timers::AmongFaults, ..CALM };
     let lost = ["is lost before", "is lost inside", "is lost on its way out"];
     let milestones = [&["comes", "is in", "is out", "gives up"][..], &lost].concat();
-    search::prove(meeting(2, bounds), 170_499, &milestones);
+    search::prove(meeting(2, bounds), 63_371, &milestones);
 }
 
 #[test]

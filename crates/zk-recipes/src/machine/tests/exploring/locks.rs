@@ -6,6 +6,7 @@ mod controls;
 mod queueing;
 mod requeuing;
 mod returning;
+mod revoking;
 mod sharing;
 mod trying;
 mod workload;
@@ -17,7 +18,7 @@ use workload::{Hint, Lock};
 const LOCK_PATH: &str = "/lock";
 
 /// The behaviour of a contender.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Role {
     mode: LockMode,
     wait_policy: WaitPolicy,
@@ -27,6 +28,8 @@ struct Role {
     returns: Option<LockMode>,
     /// Whether it begins when the contender before it is released, with its hint.
     succeeds: bool,
+    /// Whether it releases the lock only when it is asked to.
+    keeps: bool,
 }
 
 impl Hash for Role {
@@ -37,7 +40,8 @@ impl Hash for Role {
 
 const fn role(mode: LockMode) -> Role {
     let (conversion, returns) = (None, None);
-    Role { mode, wait_policy: WaitPolicy::Queue, conversion, returns, succeeds: false }
+    let wait_policy = WaitPolicy::Queue;
+    Role { mode, wait_policy, conversion, returns, succeeds: false, keeps: false }
 }
 
 const READER: Role = role(LockMode::Shared);
@@ -49,6 +53,7 @@ const PROMOTED: Role = Role { returns: Some(LockMode::Exclusive), ..READER };
 const REREADER: Role = Role { returns: Some(LockMode::Shared), ..READER };
 const DEMOTED: Role = Role { returns: Some(LockMode::Shared), ..DOWNGRADER };
 const SUCCESSOR: Role = Role { succeeds: true, ..WRITER };
+const KEEPER: Role = Role { keeps: true, ..WRITER };
 const FREE_ONLY: Role = Role { wait_policy: WaitPolicy::OnlyIfFree, ..WRITER };
 const FIRST_ONLY: Role = Role { wait_policy: WaitPolicy::OnlyIfFirst, ..WRITER };
 
@@ -108,7 +113,11 @@ impl Scenario {
 
     /// Two servers, one of which lags.
     const fn lagging(self) -> Self {
-        Self { bounds: Bounds { servers: 2, ..self.bounds }, ..self }
+        self.on(2)
+    }
+
+    const fn on(self, servers: usize) -> Self {
+        Self { bounds: Bounds { servers, ..self.bounds }, ..self }
     }
 
     /// Servers and sessions do all at once, and expired sessions are renewed.

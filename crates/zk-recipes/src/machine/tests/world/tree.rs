@@ -210,12 +210,17 @@ impl Tree {
         (0..self.servers.len()).filter(|server| self.is_lagging(*server))
     }
 
-    pub(super) fn that_know(&self, index: Index) -> impl Iterator<Item = usize> {
-        (0..self.servers.len()).filter(move |server| self.servers[*server] >= index)
-    }
-
     pub(super) fn now(&self, server: usize) -> Index {
         self.servers[server]
+    }
+
+    /// Lets a server without clients apply the transactions up to this one.
+    pub(super) fn advance(&mut self, server: usize, to: Index) {
+        self.servers[server] = to;
+    }
+
+    pub(super) fn sort_servers(&mut self) {
+        self.servers.sort_unstable();
     }
 
     /// Applies the next transaction on a server. Returns the events of its watches.
@@ -474,6 +479,12 @@ impl Tree {
         let mode = CreateMode::EPHEMERAL_SEQUENTIAL;
         let create = CreateRequest { path: prefix, data: None, acl: AccessList::OPEN.list(), mode };
         self.create(Some(owner), &create).expect("its parent is there");
+    }
+
+    /// Asks the owner of a node to release it.
+    pub(in super::super) fn revoke(&mut self, node: NodeId) {
+        let path = self.nodes[node].path.clone();
+        self.set_data(&path, AttemptConfig::REVOKE).expect("it is there");
     }
 
     /// Deletes a node and creates it again.

@@ -15,6 +15,11 @@ pub(in super::super) trait Workload: Clone + Hash {
     /// Returns the machine of each client.
     fn machines(&self) -> Vec<Self::Machine>;
 
+    /// Returns an earlier client that begins in the same way as this one, if there is one.
+    fn twin(&self, _client: usize) -> Option<usize> {
+        None
+    }
+
     /// Returns what the owner of this machine can do now.
     fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
         owners[client].release_action()
@@ -144,7 +149,10 @@ impl Owner {
             (Held | Suspended, Event::Lost(_)) | (Nothing, Event::Failed(_)) if !release => {
                 Ok(Over)
             }
-            (Nothing | Held | Suspended, Event::Released) if release => Ok(Over),
+            (
+                Nothing | Held | Suspended,
+                Event::Released | Event::Failed(LockError::NotConfirmed(_)),
+            ) if release => Ok(Over),
             _ => Err(format!("{client} reports {event:?} out of turn")),
         }
     }

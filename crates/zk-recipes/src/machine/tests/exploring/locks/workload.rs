@@ -65,6 +65,8 @@ struct ContenderState {
     creations: usize,
     /// Whether it waits for its predecessor to leave.
     is_unstarted: bool,
+    /// Whether it knows that it is asked to release the lock.
+    is_revoked: bool,
     grant: Option<Grant>,
 }
 
@@ -90,6 +92,7 @@ impl ContenderState {
             upgrades: false,
             creations: 0,
             is_unstarted: role.succeeds,
+            is_revoked: false,
             grant: None,
         }
     }
@@ -113,8 +116,14 @@ impl<M: Machine + Clone + From<HintingContender<Hint>>> Workload for Lock<M> {
         (0..self.contenders.len()).map(|contender| self.machine(contender)).collect()
     }
 
+    fn twin(&self, contender: usize) -> Option<usize> {
+        let Scenario { roles, forgeries, .. } = self.scenario;
+        (0..contender).rfind(|other| roles[*other] == roles[contender] && !forgeries)
+    }
+
     fn owner_actions(&self, contender: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
-        let ContenderState { conversion, converting, .. } = self.contenders[contender];
+        let ContenderState { role, conversion, converting, is_revoked, .. } =
+            self.contenders[contender];
         let owner = &owners[contender];
         if !owner.holds() {
             return owner.release_action();
@@ -123,7 +132,8 @@ impl<M: Machine + Clone + From<HintingContender<Hint>>> Workload for Lock<M> {
         let when = if converting.is_some() { Timing::Optional } else { Timing::Eventually };
         let conversion = conversion.filter(|_| converting.is_none());
         let convert = conversion.map(|mode| (OwnerAction::Convert(mode), Timing::Optional));
-        [(OwnerAction::Release, when)].into_iter().chain(convert).collect()
+        let release = (!role.keeps || is_revoked).then_some((OwnerAction::Release, when));
+        release.into_iter().chain(convert).collect()
     }
 
     fn owner_acted(
@@ -209,6 +219,14 @@ impl<M: Machine + Clone + From<HintingContender<Hint>>> Workload for Lock<M> {
             }
             Event::Converted { .. } | Event::NotConverted(_) => {
                 return Err(format!("{contender} reports {event:?} out of turn"));
+            }
+            Event::Revoked => {
+                let mut own = context.tree.owned_by(contender, context.now);
+                let is_known = core::mem::replace(&mut self.contenders[contender].is_revoked, true);
+                if is_known || !own.any(|node| is_revoked(node, context.now)) {
+                    return Err(format!("{contender} is not asked to release, or twice"));
+                }
+                context.reach("is asked to release");
             }
             Event::Lost(loss) => context.reach(lost_by(contender, loss)?),
             Event::Released if !has_held => context.reach("gives up"),
@@ -299,6 +317,12 @@ impl<M: Machine + Clone + From<HintingContender<Hint>>> Workload for Lock<M> {
         if self.scenario.recreations && may_go_wrong && tree.owned().next().is_none() {
             all.push((OutsideChange::Recreate, Timing::Optional));
         }
+        let is_kept = |node: &Node| {
+            let owner = node.owner.and_then(|owner| self.contenders.get(owner));
+            owner.is_some_and(|it| it.role.keeps) && !is_revoked(node, tree.log)
+        };
+        let kept = tree.owned().filter(|(_, node)| is_kept(node));
+        all.extend(kept.map(|(node, _)| (OutsideChange::Revoke(node), Timing::Eventually)));
         all
     }
 
@@ -311,7 +335,8 @@ impl<M: Machine + Clone + From<HintingContender<Hint>>> Workload for Lock<M> {
             }
             OutsideChange::Vanish(node) => tree.delete(node),
             OutsideChange::Recreate => tree.recreate(LOCK_PATH),
-            OutsideChange::Change | OutsideChange::Revoke(_) => {}
+            OutsideChange::Revoke(node) => tree.revoke(node),
+            OutsideChange::Change => {}
         }
     }
 }
@@ -339,6 +364,7 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
         let config = AttemptConfig {
             mode: role.mode,
             wait_policy: role.wait_policy,
+            revocable: role.keeps,
             ..AttemptConfig::new(LOCK_PATH.into(), self.scenario.scheme, guid, session)
         };
         self.cell.set(self.hints[self.leader(contender)]);
