@@ -138,11 +138,11 @@ async fn contend(
             && let Some(saboteur) = &saboteur
             && let State::Connected { server, .. } = client.state()
         {
+            let before = client.statistics().connections;
             saboteur.kill(&name, server);
-            while guard.state() == Holding::Held {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            while guard.state() == Holding::Suspended {
+            // A look at the state could miss that the lock is suspended, which may take a moment only.
+            let is_back = || client.statistics().connections > before;
+            while !(guard.is_lost() || is_back() && guard.state() == Holding::Held) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
