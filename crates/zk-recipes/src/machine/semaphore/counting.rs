@@ -15,6 +15,10 @@ use crate::error::LockError;
 
 impl SemaphoreMachine {
     pub(super) fn list_permit_nodes(&mut self) {
+        // Nothing would remove the watch.
+        if self.is_releasing {
+            return;
+        }
         let list = self.outputs.submit(Operation::watch(self.permits_path()));
         // The old watch is removed after the new one is set. So the server, which knows only one
         // watch of the path, needs no message.

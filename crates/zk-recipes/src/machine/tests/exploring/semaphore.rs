@@ -399,14 +399,14 @@ fn only_if_free_never_waits() {
 #[test]
 fn only_if_free_leaves_nothing_when_it_loses_its_connection() {
     let milestones = [&SURVIVED[..6], &["has no connection"]].concat();
-    Semaphore { wants: &[1], trier: true, ..CALM }.faults(1).proves(931, &milestones);
+    Semaphore { wants: &[1], trier: true, ..CALM }.faults(1).proves(929, &milestones);
 }
 
 #[test]
 #[ignore = "some seconds; in a release build one"]
 fn only_if_free_beside_another_leaves_nothing_when_it_loses_its_connection() {
     let milestones = [&SURVIVED[..6], &[TWO, "is busy", "has no connection"]].concat();
-    Semaphore { trier: true, ..CALM }.faults(1).proves(209_501, &milestones);
+    Semaphore { trier: true, ..CALM }.faults(1).proves(209_203, &milestones);
 }
 
 #[test]
@@ -423,21 +423,29 @@ fn a_request_above_a_lowered_maximum_fails() {
 
 #[test]
 fn one_survives_a_fault() {
-    Semaphore { wants: &[2], ..ROOMY }.faults(1).with_early_release().proves(4_519, &SURVIVED);
+    Semaphore { wants: &[2], ..ROOMY }.faults(1).with_early_release().proves(4_508, &SURVIVED);
 }
 
 #[test]
 fn one_survives_a_refusal() {
     let semaphore = Semaphore { wants: &[2], fresh: true, ..ROOMY };
     let milestones = [ONE, "adopts", "creates again", "gives up", "is refused"];
-    semaphore.refusals(1).with_early_release().proves(1_547, &milestones);
+    semaphore.refusals(1).with_early_release().proves(1_543, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn one_survives_two_faults() {
     let milestones = [&SURVIVED[..], &["loses its session", "ends with its session"]].concat();
-    Semaphore { wants: &[2], ..ROOMY }.faults(2).with_early_release().proves(100_924, &milestones);
+    Semaphore { wants: &[2], ..ROOMY }.faults(2).with_early_release().proves(100_414, &milestones);
+}
+
+/// The watch of a list that it needs no more would stay: the deletion of its only node does not fire
+/// it, if somebody else has deleted that node.
+#[test]
+fn one_that_leaves_early_survives_two_faults() {
+    let milestones = [&SURVIVED[..], &["loses its session", "ends with its session"]].concat();
+    Semaphore { wants: &[1], ..CALM }.faults(2).with_early_release().proves(37_837, &milestones);
 }
 
 #[test]
@@ -445,13 +453,13 @@ fn one_survives_two_faults() {
 fn one_survives_a_refusal_and_a_fault() {
     let semaphore = Semaphore { wants: &[2], fresh: true, ..ROOMY };
     let milestones = [&SURVIVED[..], &["is refused"]].concat();
-    semaphore.faults(1).refusals(1).with_early_release().proves(98_581, &milestones);
+    semaphore.faults(1).refusals(1).with_early_release().proves(98_143, &milestones);
 }
 
 #[test]
 #[ignore = "a minute; in a release build a few seconds"]
 fn two_survive_a_fault() {
-    CALM.faults(1).with_early_release().proves(656_010, &[&SURVIVED[..], &[TWO]].concat());
+    CALM.faults(1).with_early_release().proves(653_966, &[&SURVIVED[..], &[TWO]].concat());
 }
 
 #[test]
@@ -516,7 +524,7 @@ impl From<SemaphoreMachine> for Requeued {
 fn one_that_queues_again_is_asked_to_release() {
     let semaphore = Semaphore { wants: &[1], keeper: true, revokes: true, ..CALM }.renewing(2);
     let milestones = [&SURVIVED[..5], &["loses its session", "is asked to release"]].concat();
-    search::prove(semaphore.world_of::<Requeued>(), 31_823, &milestones);
+    search::prove(semaphore.world_of::<Requeued>(), 31_793, &milestones);
 }
 
 // ---- Negative controls --------------------------------------------------------------------------
