@@ -11,10 +11,14 @@
 //! ```
 //!
 //! [`Embedded`](serve::Embedded) starts and stops it, and expires sessions. Its method
-//! [`command`](serve::Embedded::command) reaches every fault of an
-//! [`Ensemble`](server::Ensemble), and [`with`](serve::Embedded::with) every getter. The feature
-//! `digest` adds credentials of the scheme `digest`, and `sasl` the mechanism DIGEST-MD5. This is
-//! the example `test_server`:
+//! [`command`](serve::Embedded::command) reaches every fault of an [`Ensemble`](server::Ensemble),
+//! and [`with`](serve::Embedded::with) every getter. For short session timeouts, start it by
+//! [`with_config`](serve::Embedded::with_config): with
+//! `Config::servers(3).with_tick(Duration::from_millis(100))` it grants 0.2 s to 2 s, for which the
+//! client must ask.
+//!
+//! The feature `digest` adds credentials of the scheme `digest`, and `sasl` the mechanism
+//! DIGEST-MD5. This is the example `test_server`:
 //!
 //! ```
 #![doc = include_str!("../examples/test_server.rs")]
@@ -28,12 +32,12 @@
 //!
 //! | tool | tests | costs |
 //! |---|---|---|
-//! | [`fuzz`] | the decoder, with arbitrary bytes | microseconds |
-//! | [`server`] | the replies of a server, with a virtual clock and injected failures | microseconds |
-//! | [`sim`] | whole clients under random faults, from a seed | milliseconds |
-//! | [`linearizable`] | a history of concurrent operations on a register or a lock | microseconds |
-//! | [`serve`] | a client over TCP, against the in-memory server | milliseconds |
-//! | [`real`] | a real ZooKeeper | seconds, and Java |
+//! | `fuzz` | the decoder, with arbitrary bytes | microseconds |
+//! | `server` | the replies of a server, with a virtual clock and injected failures | microseconds |
+//! | `sim` | whole clients under random faults, from a seed | milliseconds |
+//! | `linearizable` | a history of concurrent operations on a register or a lock | microseconds |
+//! | `serve` | a client over TCP, against the in-memory server | milliseconds |
+//! | `real` | a real ZooKeeper | seconds, and Java |
 
 extern crate alloc;
 

@@ -68,7 +68,8 @@ impl Embedded {
         addresses.join(",")
     }
 
-    /// Returns the address of one server.
+    /// Returns the address of one server. A client that has only this address stays there; one with
+    /// several servers chooses at random.
     ///
     /// # Panics
     ///

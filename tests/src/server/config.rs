@@ -14,7 +14,8 @@ use super::version::Version;
 pub struct Config {
     /// The number of servers, at least one.
     pub servers: usize,
-    /// The tick: sessions expire at multiples of it.
+    /// The tick, by default 2 s: sessions expire at multiples of it. So session timeouts are between
+    /// 4 s and 40 s; see [`with_tick`](Self::with_tick) for shorter ones.
     pub tick: Duration,
     /// The shortest granted session timeout, by default two ticks.
     pub min_session_timeout: Duration,

@@ -35,6 +35,9 @@ impl Ensemble {
     /// Isolates a server until it is [reunited](Self::reunite) with the others. It stays alive, but
     /// its connections break, and it cannot lead. It then serves nothing or, in read-only mode,
     /// stale reads.
+    ///
+    /// Clients notice that at once. For a holder that cannot know of its loss,
+    /// [hold](Self::hold) its server, and expire its session.
     pub fn cut_off(&mut self, now: Duration, server: usize) {
         if let Some(lost) = self.servers.get_mut(server) {
             lost.is_cut_off = true;
