@@ -165,9 +165,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (file, mutants) in files {
         let source = fs::read_to_string(from.join(&file))?;
         let (out, found) = mutate(&source, &mutants).map_err(|error| format!("{file}: {error}"))?;
+        let target = to.join(&file);
         // Cargo builds again what has a new time.
-        if fs::read_to_string(to.join(&file)).ok().as_deref() != Some(&out) {
-            fs::write(to.join(&file), out)?;
+        if fs::read_to_string(&target).ok().as_deref() != Some(&out) {
+            fs::create_dir_all(target.parent().ok_or("a file without a folder")?)?;
+            fs::write(target, out)?;
         }
         regions.insert(file, found);
     }
