@@ -102,7 +102,6 @@ impl LockChecker {
                     attempt.is_guarded = holders.is_some_and(|holders| holders.contains_key(&who));
                 }
             }
-            ClientEvent::State(_) => self.of_client(client).for_each(|it| it.is_guarded = false),
             ClientEvent::Woken(id, path) => {
                 let who = (client, *id);
                 let attempt = self.attempts.get(&who);

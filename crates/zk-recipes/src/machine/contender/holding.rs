@@ -87,6 +87,8 @@ impl Contender {
                 self.look_for_revocation(reply);
                 return true;
             }
+            // The session sets the watch again, and the reconnect looks again.
+            Err(Error::ConnectionLost) if watch.armed => return true,
             Err(_) => self.unwatch_self(),
         }
         match result {

@@ -79,11 +79,23 @@ fn a_connection_lost_during_verification_leaves_it_suspended() {
     h.reconnect();
     h.expect(&["stat own-7"]);
     h.disconnect();
-    assert!(!h.wanted().contains(&"Suspended".to_string()));
+    h.expect(&[]);
     h.reconnect();
-    assert_eq!(h.wanted()[0], "watch own-7");
-    h.answer("watch own-7", ok());
+    h.expect(&["stat own-7"]);
+    h.answer("stat own-7", ok());
     h.expect(&["Resumed"]);
+}
+
+#[test]
+fn a_connection_lost_during_verification_leaves_the_watch() {
+    let mut h = Harness::suspended();
+    h.reconnect();
+    h.expect(&["stat own-7"]);
+    h.disconnect();
+    h.reconnect();
+    h.expect(&["stat own-7"]);
+    h.deleted("watch own-7");
+    h.expect_last(&["Lost(NodeDeleted)"]);
 }
 
 #[test]

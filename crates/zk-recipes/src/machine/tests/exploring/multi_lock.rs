@@ -365,7 +365,7 @@ fn two_survive_one_fault() {
 fn two_survive_two_faults() {
     let more = ["loses its session", "ends with its session"];
     let world = locks(OPPOSITE, Bounds { faults: 2, ..CALM });
-    search::prove(world, 82_876, &[&SURVIVED[..], &more].concat());
+    search::prove(world, 82_111, &[&SURVIVED[..], &more].concat());
 }
 
 // ---- Negative controls --------------------------------------------------------------------------

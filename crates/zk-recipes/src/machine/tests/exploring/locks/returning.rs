@@ -11,7 +11,7 @@ fn a_returning_contender_needs_no_list_unless_another_has_come() {
 #[test]
 fn a_returning_contender_survives_two_faults_on_servers_that_lag() {
     let milestones = [&FAULTS[..], &[ONE, "needs no list", "returns"]].concat();
-    Scenario::later(&[RETURNER]).faults(2).lagging().proves(11_809, &milestones);
+    Scenario::later(&[RETURNER]).faults(2).lagging().proves(11_813, &milestones);
 }
 
 /// Two attempts of one session send the deletion first. Those of two sessions are served in any order.

@@ -49,7 +49,7 @@ fn a_holder_that_upgrades_is_asked_once() {
 #[test]
 fn a_request_to_release_survives_two_faults_on_servers_that_lag() {
     let milestones = [&FAULTS[..], &[ONE, "gives up", ASKED]].concat();
-    Scenario::of(&[KEEPER]).faults(2).lagging().with_early_release().proves(14_533, &milestones);
+    Scenario::of(&[KEEPER]).faults(2).lagging().with_early_release().proves(14_422, &milestones);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_request_to_a_writer_that_downgrades_survives_a_fault() {
 #[test]
 fn a_holder_that_queues_again_is_asked_in_its_next_session() {
     let milestones = [&requeuing::AGAIN[..7], &[ASKED]].concat();
-    proves_requeuing(Scenario::of(&[KEEPER]).renewing(2), 1_549, &milestones);
+    proves_requeuing(Scenario::of(&[KEEPER]).renewing(2), 1_525, &milestones);
 }
 
 #[test]

@@ -85,5 +85,5 @@ fn a_downgrade_lets_in_readers_and_no_writers() {
 #[ignore = "half a minute; in a release build some seconds"]
 fn a_downgrade_survives_two_faults_on_servers_that_lag() {
     let [milestones, _] = downgraded_with(&FAULTS);
-    Scenario::shared(&[DOWNGRADER]).faults(2).lagging().proves(31_995, &milestones);
+    Scenario::shared(&[DOWNGRADER]).faults(2).lagging().proves(32_001, &milestones);
 }

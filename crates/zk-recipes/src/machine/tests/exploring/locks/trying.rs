@@ -12,7 +12,7 @@ fn two_survive_a_fault_or_a_forged_node() {
 #[test]
 fn one_survives_two_faults_and_forged_nodes() {
     let scenario = Scenario { forgeries: true, ..Scenario::of(&[WRITER]) };
-    scenario.faults(2).proves(10_044, &[&FAULTS[..], &[ONE]].concat());
+    scenario.faults(2).proves(10_045, &[&FAULTS[..], &[ONE]].concat());
 }
 
 #[test]
