@@ -179,7 +179,8 @@ impl Diagram {
         let last = self.lanes.len().saturating_sub(1);
         let from = row.from.0.min(last);
         let to = row.to.map_or(from, |to| to.0.min(last));
-        (from.min(to), from.max(to), to < from)
+        let (left, right) = (from.min(to), from.max(to));
+        (left, right, from != left)
     }
 
     fn label(&self, row: &Row) -> String {

@@ -68,7 +68,6 @@ pub fn frame(
     field::<i32>(LENGTH, &mut reader, &FieldPath::Root, visit)?;
     match announced? {
         None => return Err(Reader::new(bytes).error(DecodeErrorKind::NegativeLength(-1))),
-        Some(length) if length > reader.rest().len() => return Err(reader.truncated(length)),
         Some(length) => {
             let mut behind = reader.clone();
             behind.take(length)?;

@@ -68,11 +68,10 @@ pub fn length(stream: &[u8], limit: usize) -> Result<Option<usize>, FrameError> 
         return Ok(None);
     };
     let announced = i32::from_be_bytes(*prefix);
-    match usize::try_from(announced) {
+    let length = u32::try_from(announced).map_err(|_| FrameError::Negative(announced))?;
+    match usize::try_from(length) {
         Ok(length) if length <= limit => Ok(Some(length)),
-        Ok(length) => Err(FrameError::TooLong { length, limit }),
-        Err(_) if announced < 0 => Err(FrameError::Negative(announced)),
-        Err(_) => Err(FrameError::TooLong { length: usize::MAX, limit }),
+        length => Err(FrameError::TooLong { length: length.unwrap_or(usize::MAX), limit }),
     }
 }
 

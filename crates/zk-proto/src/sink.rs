@@ -30,9 +30,8 @@ pub trait Sink {
 
     /// Makes room for that many more bytes, if the sink can grow.
     #[inline]
-    fn reserve(&mut self, bytes: usize) {
-        let _ = bytes;
-    }
+    #[expect(unused_variables, reason = "the default does nothing")]
+    fn reserve(&mut self, bytes: usize) {}
 }
 
 #[cfg(feature = "alloc")]
