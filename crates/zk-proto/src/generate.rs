@@ -174,4 +174,12 @@ mod sources {
             Option::<Vec<T>>::arbitrary(source).map(Self)
         }
     }
+
+    #[cfg(test)]
+    #[test]
+    fn paths_have_up_to_two_names() {
+        let path = |byte| path_from(&mut Unstructured::new(&[byte])).expect("a byte is enough");
+        let count = |expected| (0..12).filter(|byte| path(*byte) == expected).count();
+        assert_eq!(["/", "/a", "/a/a"].map(count), [1, 8, 3]);
+    }
 }

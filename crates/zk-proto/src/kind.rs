@@ -155,6 +155,7 @@ mod tests {
             let request = kind.create("/a", None, acl);
             let op = kind.create_op("/a", None, acl);
             assert_eq!(kind.opcode(), alone);
+            assert_eq!(kind.is_sequential(), [2, 3, 6].contains(&number), "{kind:?}");
             assert_eq!((request.opcode(), op.header().opcode), (alone, in_a_multi), "{kind:?}");
             let (mode, ttl) = match request {
                 Request::CreateTtl(request) => (request.mode, Some(request.ttl)),

@@ -341,10 +341,13 @@ mod tests {
     }
 
     #[test]
-    fn parents() {
-        assert_eq!(parent("/"), None);
-        assert_eq!(parent("/a"), Some("/"));
-        assert_eq!(parent("/a/b"), Some("/a"));
+    fn a_path_is_a_parent_and_a_name() {
+        for (path, above, last) in [("/a", "/", "a"), ("/a/b", "/a", "b")] {
+            assert_eq!((parent(path), name(path)), (Some(above), last));
+            #[cfg(feature = "alloc")]
+            assert_eq!(child(above, last), path);
+        }
+        assert_eq!((parent("/"), name("/"), name("a")), (None, "", "a"));
     }
 
     #[test]

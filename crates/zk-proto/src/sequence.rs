@@ -30,9 +30,9 @@ impl SequenceNumber {
     /// assert_eq!(SequenceNumber(42).to_string(), "0000000042");
     /// ```
     pub fn parse(suffix: &str) -> Option<Self> {
-        let (sign, digits) = match suffix.as_bytes() {
-            [b'-', digits @ ..] => (-1, digits),
-            digits => (1, digits),
+        let (is_negative, digits) = match suffix.as_bytes() {
+            [b'-', digits @ ..] => (true, digits),
+            digits => (false, digits),
         };
         // Ten characters; or eleven if the number needs them, and so does not start with a zero.
         let is_padded = suffix.len() == 10;
@@ -44,11 +44,10 @@ impl SequenceNumber {
             let digit = byte.wrapping_sub(b'0');
             (digit < 10).then_some(number * 10 + i64::from(digit))
         })?;
-        let is_negative_zero = number == 0 && sign < 0;
-        if is_negative_zero {
+        if is_negative && number == 0 {
             return None;
         }
-        i32::try_from(sign * number).ok().map(Self)
+        i32::try_from(if is_negative { -number } else { number }).ok().map(Self)
     }
 }
 
@@ -106,6 +105,8 @@ mod tests {
             "2147483648",
             "-2147483649",
             "000000000x",
+            "000000000:",
+            "/000000000",
             "-000000000",
             "0000000 07",
             "１０００００００００",

@@ -206,6 +206,25 @@ fn an_error_keeps_its_text_and_gets_a_kind_as_an_io_error() {
     let caused = CodecError::from(io::Error::other(decode));
     assert!(core::error::Error::source(&caused).is_none());
     assert!(core::error::Error::source(&CodecError::from(decode)).is_none());
+    let caused = CodecError::from(io::Error::other(Caused(frame)));
+    let cause = core::error::Error::source(&caused).expect("that of the transport's error");
+    assert_eq!(cause.to_string(), frame.to_string());
+}
+
+/// An error of a transport that has a cause.
+#[derive(Debug)]
+struct Caused(FrameError);
+
+impl core::fmt::Display for Caused {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("broken")
+    }
+}
+
+impl core::error::Error for Caused {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.0)
+    }
 }
 
 #[test]

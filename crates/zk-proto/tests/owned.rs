@@ -234,6 +234,7 @@ fn null_stays_null() {
     assert_eq!(names, owned::List(None));
     assert_eq!((names.len(), encoded(&names)), (0, vec![0xff; 4]));
     assert_eq!(encoded(&owned::List::<String>::default()), [0; 4]);
+    assert_eq!(owned::List::from(vec![7]), owned::List(Some(vec![7])));
     let id = Id { scheme: "auth", id: None }.into_owned();
     assert_eq!((id.id.clone(), &encoded(&id)[8..]), (None, &[0xff; 4][..]));
 }

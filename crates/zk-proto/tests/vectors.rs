@@ -9,7 +9,8 @@ use zk_proto::{
     GetChildrenResponse, GetDataRequest, GetEphemeralsRequest, GetSaslRequest, KeeperState, List,
     Multi, MultiOp, MultiReadOp, MultiReadResponse, MultiReadResult, MultiResponse, MultiResult,
     NodeKind, OpCode, Perms, Reader, ReconfigRequest, ReplyHeader, Request, RequestHeader,
-    Response, SessionId, SetAclRequest, Sink, Ttl, WatcherEvent, Xid, Zxid, frame,
+    Response, SessionId, SetAclRequest, SetWatches, SetWatches2, Sink, Ttl, WatcherEvent, Xid,
+    Zxid, frame,
 };
 
 /// Checks that the message encodes to these bytes, and that they decode to the message.
@@ -347,7 +348,7 @@ fn a_list_yields_the_items_that_it_counts() {
         let length = written.encode_to_slice(&mut buffer).expect("it fits");
         let read = List::decode_all(&buffer[..length]).expect("three names");
         assert_eq!(read, written);
-        for list in [read, written] {
+        for list in [read, written, List::from(&names), List::from(&names[..])] {
             assert!(list.iter().eq(names));
             assert_eq!((list.len(), list.iter().len()), (3, 3));
             assert_eq!(list.encode_to_slice(&mut [0; 256]), Ok(length));
@@ -397,7 +398,53 @@ fn values_print_what_they_are() {
     let operations = [MultiOp::Check(CheckVersionRequest { path: "/a", version: 3 })];
     let multi = Multi::new(&operations);
     assert_eq!(format!("{multi:?}"), format!("{operations:?}"));
+    assert_ne!(multi, Multi::default());
     assert_eq!(format!("{:?}", Multi::<MultiOp<'_>>::default()), "[]");
+}
+
+#[test]
+fn a_request_has_the_paths_of_its_parts() {
+    let read = GetDataRequest { path: "/read", watch: false };
+    let delete = DeleteRequest { path: "/deleted", version: -1 };
+    let watches = SetWatches {
+        relative_zxid: Zxid(1),
+        data_watches: List::new(&["/a", "/b"]),
+        exist_watches: List::new(&["/c"]),
+        child_watches: List::new(&["/d"]),
+    };
+    let more_watches = SetWatches2 {
+        relative_zxid: Zxid(1),
+        data_watches: List::new(&["/a"]),
+        exist_watches: List::new(&["/b"]),
+        child_watches: List::NULL,
+        persistent_watches: List::new(&["/c"]),
+        persistent_recursive_watches: List::new(&["/d"]),
+    };
+    for (request, paths) in [
+        (Request::GetData(read), &["/read"][..]),
+        (Request::Multi(Multi::new(&[MultiOp::Delete(delete); 2])), &["/deleted"; 2]),
+        (Request::MultiRead(Multi::new(&[MultiReadOp::GetData(read); 2])), &["/read"; 2]),
+        (Request::SetWatches(watches), &["/a", "/b", "/c", "/d"]),
+        (Request::SetWatches2(more_watches), &["/a", "/b", "/c", "/d"]),
+        (Request::Ping(()), &[]),
+    ] {
+        assert!(request.paths().eq(paths.iter().copied()), "{request:?}");
+    }
+}
+
+/// A sink that grows does so once for each message.
+#[cfg(feature = "alloc")]
+#[test]
+fn room_is_made_for_a_whole_message() {
+    let mut sink = Vec::new();
+    Sink::reserve(&mut sink, 1000);
+    assert!(sink.capacity() >= 1000);
+    #[cfg(feature = "bytes")]
+    {
+        let mut sink = bytes::BytesMut::new();
+        Sink::reserve(&mut sink, 1000);
+        assert!(sink.capacity() >= 1000);
+    }
 }
 
 /// A sink need only take bytes.

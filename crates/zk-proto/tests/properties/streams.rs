@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use zk_proto::{Decode, Encode, List, ListReader, Reader, frame};
+use zk_proto::{Decode, DecodeErrorKind, Encode, List, ListReader, Reader, frame};
 
 const LIMIT: usize = 40;
 
@@ -34,6 +34,17 @@ proptest! {
             Ok(whole) => prop_assert!(in_pieces.is_ok() && whole.iter().eq(&read)),
             Err(_) => prop_assert!(in_pieces.is_err()),
         }
+    }
+
+    #[test]
+    fn a_list_of_which_bytes_are_missing_is_truncated(names in vec(".{1,30}", 0..5), end: Index) {
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let mut bytes = vec![0; List::new(&names).encoded_len()];
+        List::new(&names).encode_to_slice(&mut bytes).expect("short");
+        let mut reader = ListReader::new(bytes.len());
+        reader.read(&bytes[..end.index(bytes.len())], &mut |_| {}).expect("a list so far");
+        let error = reader.finish().expect_err("bytes are missing");
+        prop_assert_eq!(error.kind(), DecodeErrorKind::Truncated { missing: 1 });
     }
 
     #[test]
