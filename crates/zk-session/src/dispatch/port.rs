@@ -12,6 +12,7 @@ use super::Token;
 use super::effects::{Deferred, Effects};
 use super::machines::{Key, Refusal, Waiting, Watches};
 use crate::error::Error;
+use crate::growth::room_for_growth;
 use crate::session::{Again, RequestId, Session};
 use crate::time::Instant;
 
@@ -124,7 +125,7 @@ impl Port<'_> {
             if !cfg!(feature = "persistent-watches") {
                 self.own.reserve_exact(1);
             } else if self.own.len() == self.own.capacity() {
-                self.own.reserve_exact(1 + self.own.len() / 4);
+                self.own.reserve_exact(room_for_growth(self.own.len()));
             }
             self.own.push((tag, id));
             self.watches.insert(id, self.key);

@@ -71,17 +71,15 @@ impl<T> InFlight<T> {
         may_overtake: bool,
     ) -> Result<Sent<T>, Option<Xid>> {
         let answered = self.find_answered(xid, may_overtake)?;
+        shrink(&mut self.sent, self.max_kept);
         self.callers -= usize::from(answered.pending.is_callers());
         Ok(answered)
     }
 
     fn find_answered(&mut self, xid: Xid, may_overtake: bool) -> Result<Sent<T>, Option<Xid>> {
         // Usually it is the first one. The rest handles pings and replies that overtake.
-        let first = self.sent.front().map(|sent| sent.pending.xid);
-        if first == Some(xid) && xid != Xid::PING {
-            let answered = self.sent.pop_front().ok_or(None);
-            shrink(&mut self.sent, self.max_kept);
-            return answered;
+        if self.sent.front().is_some_and(|sent| sent.pending.xid == xid) {
+            return self.sent.pop_front().ok_or(None);
         }
         let is_request = |sent: &Sent<T>| sent.pending.xid != Xid::PING;
         let oldest = self.sent.iter().position(is_request).ok_or(None)?;

@@ -204,9 +204,7 @@ impl<T> Session<T> {
         let pending = sent.pending;
         self.renew_lease(sent.sent_at, header.err);
         self.note_service();
-        if header.zxid > Zxid::ZERO {
-            self.last_zxid = self.last_zxid.max(header.zxid);
-        }
+        self.last_zxid = self.last_zxid.max(header.zxid);
         if let Some(registration) = &pending.registration {
             let removal = self.watches.finish(registration, header.err);
             self.remove_watch(removal);
