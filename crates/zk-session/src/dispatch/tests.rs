@@ -1,5 +1,7 @@
 //! Tests with machines that log their inputs, on a session with a scripted server.
 
+mod port;
+
 use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
@@ -274,6 +276,7 @@ fn a_watch_event_goes_to_all_its_watchers() {
     assert_eq!(world.log.take(), ["watch 1 /node"; 2]);
     world.fire();
     assert_eq!((world.drain(), world.log.take()), (Vec::new(), Vec::new()));
+    world.act(first, |port| assert!(port.own.is_empty(), "the watch is over"));
 }
 
 #[test]
@@ -410,8 +413,8 @@ fn timers_that_are_set_again_and_again_are_few() {
         let at = Duration::from_nanos(later);
         world.act(far, move |port| port.set_timer(Some(port.now() + hour + at)));
         world.act(near, |port| port.set_timer(Some(port.now() + Duration::from_millis(10))));
+        assert!(world.dispatcher.machines.kept_timers() <= 12, "two for each machine, and eight");
     }
-    assert!(world.dispatcher.machines.kept_timers() < 20);
     world.act(near, |port| port.set_timer(None));
     world.drain();
     world.log.take();
@@ -786,6 +789,27 @@ fn machines_of_an_expired_session_end_and_reach_the_next_one_with_nothing() {
     assert_eq!(reconnect(&mut world), []);
     world.dispatcher.take_effects().run();
     assert_eq!(world.log.take(), ["dropped"]);
+}
+
+/// A machine with nothing but what it must have.
+struct Plain;
+
+impl Attached for Plain {
+    fn handle(&mut self, _: Input, _: &mut Port<'_>) {}
+
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_machine_ends_with_its_session_unless_it_says_otherwise() {
+    let (mut world, _) = expired(&[]);
+    let now = world.now;
+    world.dispatcher.attach(now, Box::new(Plain));
+    expire(&mut world);
+    world.drain();
+    assert_eq!(world.dispatcher.attached(), 0);
 }
 
 #[test]

@@ -49,6 +49,19 @@ fn a_request_late_in_flight_is_unknown_at_once_and_its_reply_is_skipped_in_order
 }
 
 #[test]
+fn requests_in_flight_are_late_one_after_the_other() {
+    let mut h = Harness::connected();
+    for token in 1..=3 {
+        until(&mut h, &SYNC, token, u64::from(token) * 100);
+    }
+    h.sent();
+    for token in 1..=3 {
+        assert_eq!(h.sleep(), ms(100));
+        assert_eq!(h.answers(), [(token, Some(UNKNOWN))]);
+    }
+}
+
+#[test]
 fn a_late_request_that_is_half_written_is_completed_but_not_sent_again() {
     for cut in [false, true] {
         let mut h = Harness::connected();

@@ -157,6 +157,7 @@ fn a_session_that_has_ended_has_no_timeout() {
     assert_eq!((h.events(), h.actions()), (Vec::new(), Vec::new()));
     assert_eq!((h.session.poll_timeout(), h.session.output()), (None, &b""[..]));
     assert_eq!(h.session.state(), State::Ended(End::Closed));
+    assert!(h.session.watches.is_empty());
 }
 
 #[test]

@@ -302,6 +302,19 @@ fn a_server_too_old_for_persistent_watches_ends_them_and_is_not_asked_again() {
 }
 
 #[test]
+fn persistent_watches_stay_when_a_server_fails_to_set_them_again() {
+    let mut h = Harness::connected();
+    let p = h.watch(&persistent("/p"), OK);
+    h.disconnect();
+    h.connect();
+    h.sent();
+    h.events();
+    h.reply(Xid::SET_WATCHES.0, 1, ErrorCode::SYSTEM_ERROR);
+    h.connect();
+    assert!(h.events().contains(&Event::Gap { requests: Vec::from([p]) }));
+}
+
+#[test]
 fn servers_that_refuse_watches_are_tried_with_growing_delays() {
     let mut h = Harness::connected();
     h.watch(&get_data("/d"), OK);

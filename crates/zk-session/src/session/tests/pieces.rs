@@ -33,8 +33,10 @@ fn a_long_reply_comes_in_pieces_to_who_asked_for_it() {
     let mut h = begun();
     let first = Bytes::from_static(b"first");
     assert_eq!(rest(&mut h, first.clone()), [(1, first.clone(), true)]);
+    let most = Bytes::from([7].repeat(BODY - 2 * first.len()));
+    assert_eq!(rest(&mut h, most.clone()), [(1, most, true)]);
     assert_eq!(h.session.last_zxid(), Zxid::ZERO, "it is not complete");
-    let last = Bytes::from([7].repeat(BODY - first.len()));
+    let last = Bytes::from_static(b"final");
     assert_eq!(rest(&mut h, last.clone()), [(1, last, false)]);
     assert_eq!((h.session.last_zxid(), h.session.pending()), (Zxid(9), 1));
     assert!(rest(&mut h, first).is_empty(), "there is no reply that it belongs to");
@@ -109,6 +111,17 @@ fn pieces_of_a_reply_out_of_order_cost_the_connection() {
     h.reply_too_long(2, 9, ErrorCode::OK);
     let cause = Cause::UnexpectedReply { expected: Some(Xid(1)), received: Xid(2) };
     assert_eq!(h.cause(), Some(cause));
+}
+
+#[test]
+fn a_reply_that_is_only_a_header_has_no_pieces() {
+    let mut h = Harness::connected();
+    h.session.submit_in_pieces(&get_children("/many"), 1).expect("room");
+    h.sent();
+    let mut start = BytesMut::new();
+    ReplyHeader { xid: Xid(1), zxid: Zxid(9), err: ErrorCode::OK }.encode(&mut start);
+    h.session.handle_oversized(h.now, &start, start.len());
+    assert_eq!(h.answers().len(), 1);
 }
 
 #[test]

@@ -137,6 +137,7 @@ fn an_invalid_list_of_servers_does_no_harm() {
             let mut h = Harness::new(2);
             h.connect();
             h.session.update_servers(h.now, kept, count);
+            assert!(h.session.server().is_none_or(|server| server < count));
             if count > 0 && h.session.state() == State::Suspended {
                 assert!(h.connect() < count);
             }

@@ -41,6 +41,7 @@ impl Harness {
 #[test]
 fn a_new_session_begins_like_the_first_one() {
     let mut h = Harness::renewing(config());
+    assert!(h.session.renews() && !Harness::new(1).session.renews());
     h.sync(1);
     let xid = h.sent_xids()[0];
     h.reply(xid, 700, ErrorCode::OK);

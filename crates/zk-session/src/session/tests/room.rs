@@ -137,6 +137,7 @@ fn room_is_freed_however_a_request_ends() {
     let deadline = h.now + ms(100);
     h.session.submit_until(&SYNC, 1, deadline).expect("there is room");
     h.advance(ms(100)); // late while unsent
+    assert_eq!(h.session.outbox.callers_bytes(), 0);
     h.connect();
     let deadline = h.now + ms(100);
     h.session.submit_until(&SYNC, 2, deadline).expect("there is room");
@@ -161,6 +162,24 @@ fn room_is_freed_however_a_request_ends() {
     assert_eq!(h.session.pending(), 1);
     h.session.close();
     assert_eq!(h.session.pending(), 0);
+}
+
+#[test]
+fn a_small_session_has_small_limits() {
+    let Config { max_request, max_reply, max_pending, max_unsent, max_kept, .. } =
+        Config::small(1, 0);
+    assert_eq!((max_request, max_reply, max_unsent), (1 << 10, 1 << 10, 1 << 10));
+    assert_eq!((max_pending, max_kept), (8, 0));
+}
+
+#[test]
+fn an_empty_queue_keeps_so_many_bytes() {
+    let kept = |max_kept| {
+        let mut queue = VecDeque::<u64>::with_capacity(16);
+        outbox::shrink(&mut queue, max_kept);
+        queue.capacity()
+    };
+    assert_eq!([kept(16 * 8), kept(16 * 8 - 1)], [16, 0]);
 }
 
 #[test]

@@ -61,6 +61,23 @@ fn only_a_reply_after_the_handshake_resets_the_back_off() {
 }
 
 #[test]
+fn a_server_has_served_the_session_once_it_has_set_all_watches_again() {
+    let mut h = Harness::with(Config { max_request: 60, ..Config::new(1, 0) });
+    h.connect();
+    for path in ["/the/first/node", "/the/second/node"] {
+        h.watch(&get_data(path), ErrorCode::OK);
+    }
+    h.disconnect();
+    h.connect();
+    assert_eq!(h.sent_xids(), [Xid::SET_WATCHES.0; 2]);
+    for has_served in [false, true] {
+        h.reply(Xid::SET_WATCHES.0, 1, ErrorCode::OK);
+        let connection = h.session.connection.as_ref().expect("there is one");
+        assert_eq!(connection.has_served, has_served);
+    }
+}
+
+#[test]
 fn a_lost_connection_is_replaced_by_one_to_the_next_server_soon() {
     let mut h = Harness::new(2);
     let first = h.connect();
@@ -116,6 +133,13 @@ fn while_the_session_can_be_saved_rounds_wait_at_most_a_twentieth_of_its_timeout
             assert!(last[1] - last[0] >= ms(2_500), "it backs off at last");
         }
     }
+}
+
+#[test]
+fn a_session_can_be_saved_until_its_timeout_has_passed() {
+    let h = Harness::connected();
+    let longest_delay = |after| h.session.retry_limit(h.now + ms(after));
+    assert_eq!([5_999, 6_000].map(longest_delay), [ms(300), ms(5_000)]);
 }
 
 #[test]

@@ -148,6 +148,15 @@ fn work_on_many_paths_is_linear() {
         visits::take();
         (h, ids)
     };
+    // Short names differ only in their last bytes.
+    is_linear("requested", |n| {
+        let mut h = Harness::connected();
+        visits::take();
+        for n in 0..n {
+            h.submit(&get_data(&format!("/{n}")), 0);
+        }
+        visits::take()
+    });
     is_linear("fired", |n| {
         let (mut h, ids) = set(n);
         for (path, id) in paths(n).iter().zip(ids) {

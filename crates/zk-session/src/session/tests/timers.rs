@@ -50,6 +50,19 @@ fn unanswered_pings_continue_up_to_a_limit() {
 }
 
 #[test]
+fn only_pings_count_among_what_cannot_be_sent() {
+    let mut h = Harness::connected();
+    for token in 0..100 {
+        h.sync(token);
+    }
+    for _ in 0..100 {
+        h.advance(THIRD);
+        h.notify(EventType::NODE_CREATED, "/keeps/the/connection/alive");
+    }
+    assert_eq!(pings(&mut h), 64);
+}
+
+#[test]
 fn slow_replies_do_not_delay_pings() {
     let mut h = Harness::connected();
     for token in 1..=120 {

@@ -114,6 +114,7 @@ fn one_event_fires_all_watches_on_its_node() {
     // The server has two tables, and reports each of them after a reconnect.
     h.notify(EventType::NODE_DELETED, "/a");
     assert_eq!(h.fired(), []);
+    assert_eq!(h.session.statistics().notifications, 2, "also the one that nobody waits for");
 }
 
 #[test]
@@ -458,6 +459,17 @@ fn watches_are_set_again_before_any_request() {
     assert_eq!(sent.len(), 2);
 }
 
+#[test]
+fn a_watch_requested_before_the_connection_was_lost_is_set_on_the_next() {
+    let mut h = Harness::connected();
+    let id = h.submit(&get_data("/a"), 1);
+    h.disconnect();
+    h.connect();
+    h.answer_all();
+    h.notify(EventType::NODE_DELETED, "/a");
+    assert_eq!(h.fired()[0].0, [id]);
+}
+
 /// They can differ if a missing read permission withheld the event between them.
 #[test]
 fn the_latest_request_decides_which_watch_is_set_again() {
@@ -555,6 +567,31 @@ fn no_batch_of_watches_is_longer_than_the_server_accepts() {
         set += body.data_watches.len();
     }
     assert_eq!(set, watched.len());
+}
+
+#[test]
+fn a_batch_takes_the_watches_that_fit() {
+    // Three paths of two bytes, each with its length, behind what every batch has.
+    let fits = 36 + 3 * 6;
+    for (max_request, batches) in [(fits, 1), (fits - 1, 2)] {
+        let mut h = Harness::with(Config { max_request, ..Config::new(1, 0) });
+        h.connect();
+        for path in ["/a", "/b", "/c"] {
+            h.watch(&get_data(path), OK);
+        }
+        h.disconnect();
+        h.connect();
+        assert_eq!(replayed(&mut h).len(), batches);
+    }
+}
+
+#[test]
+fn a_watch_that_could_not_be_set_again_is_refused() {
+    let (limit, path) = (60, "/".to_string() + &"x".repeat(19));
+    let mut h = Harness::with(Config { max_request: limit, ..Config::new(1, 0) });
+    assert!(h.session.submit(&get_data(&path), 0).is_ok());
+    let refused = Error::Invalid(Invalid::TooLarge { length: limit + 1, limit });
+    assert_eq!(h.session.submit(&get_data(&(path + "x")), 0), Err(refused));
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! What a machine can do with its session, and its owner with the machine.
+
+use super::*;
+
+#[cfg(feature = "blocking")]
+#[test]
+fn effects_report_what_is_to_run() {
+    use core::task::Waker;
+
+    let mut world = World::connected();
+    let key = world.attach();
+    let to_run = |world: &mut World| {
+        let effects = world.dispatcher.effects();
+        (effects.has_wakers(), effects.has_deferred(), effects.has_callbacks())
+    };
+    assert_eq!(to_run(&mut world), (false, false, false));
+    world.act(key, |port| port.wake(Waker::noop().clone()));
+    assert_eq!(to_run(&mut world), (true, false, false));
+    world.end(key);
+    assert_eq!(to_run(&mut world), (true, true, false), "the drop of a machine is no callback");
+    let key = world.attach();
+    world.act(key, |port| port.defer(|| {}));
+    assert_eq!(to_run(&mut world), (true, true, true));
+    world.dispatcher.effects().is_running = true;
+    assert_eq!(to_run(&mut world), (true, false, false), "another thread runs them");
+}
+
+#[test]
+fn a_machine_sees_its_session() {
+    let mut world = World::connected();
+    let key = world.attach();
+    for has_ended in [false, true] {
+        world.act(key, move |port| {
+            let seen = (port.session_id(), port.session_timeout(), port.lease_has_ended());
+            assert_eq!(seen, (SessionId(1), TIMEOUT, has_ended));
+        });
+        world.now = world.now + TIMEOUT;
+    }
+}
+
+#[test]
+fn a_machine_receives_a_long_reply_in_pieces_if_it_asks_for_them() {
+    let mut world = World::connected();
+    let key = world.attach();
+    world.act(key, |port| {
+        port.submit_in_pieces(7, &exists());
+        sync(port, 8);
+    });
+    world.sent();
+    world.log.take();
+    for xid in [1, 2] {
+        let header = ReplyHeader { xid: Xid(xid), zxid: Zxid(1), err: ErrorCode::OK };
+        let mut start = BytesMut::new();
+        header.encode(&mut start);
+        let now = world.now;
+        world.session().handle_oversized(now, &start, start.len() + 4);
+        for piece in ["so", "me"] {
+            world.session().handle_rest(now, piece.into());
+        }
+    }
+    world.drain();
+    let log = world.log.take();
+    assert_eq!((log.len(), &log[..2]), (3, &["reply 7", "reply 7"].map(String::from)[..]));
+    assert!(log[2].starts_with("reply 8: "), "{log:?}");
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+impl Commands for Mutex<World> {
+    fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
+        let mut world = self.lock().expect("nobody panics");
+        let now = world.now;
+        world.dispatcher.command(now, key, message)
+    }
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[test]
+fn an_attachment_reports_whether_its_machine_is_attached() {
+    let mut world = World::connected();
+    let key = world.attach();
+    let attachment = Attachment::new(Arc::new(Mutex::new(world)), key);
+    assert!(attachment.command(&mut ()), "it ends by this message");
+    assert!(!attachment.command(&mut ()));
+}
