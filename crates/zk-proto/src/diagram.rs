@@ -513,7 +513,7 @@ mod tests {
     #[test]
     fn messages_cross_the_lanes_between() {
         let diagram = drawn(|diagram| {
-            let lanes = ["a", "b", "c"].map(|name| diagram.lane(name));
+            let lanes = ["a", "bb", "c"].map(|name| diagram.lane(name));
             diagram.message(None, lanes[0], lanes[2], Style::Plain, "to the right");
             diagram.activity(lanes[1], Activity::Absent);
             diagram.message(None, lanes[2], lanes[0], Style::Reply, "back");
@@ -527,7 +527,7 @@ mod tests {
                 "self",
             );
         });
-        let expected = "               a         b          c
+        let expected = "               a        bb          c
                │────to the right───▶│
                │◀╌╌╌╌╌╌╌back╌╌╌╌╌╌╌╌│
                │╌╌lost╌╌✗           │

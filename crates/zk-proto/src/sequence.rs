@@ -66,9 +66,10 @@ impl SequenceNumber {
             left /= 10;
         }
         // Eleven characters only if the number needs them.
-        let is_full = buffer[1] != b'0' && self.0 < 0;
+        let is_negative = self.0 < 0;
+        let is_full = is_negative && buffer[1] != b'0';
         let text = &mut buffer[usize::from(!is_full)..];
-        if self.0 < 0 {
+        if is_negative {
             text[0] = b'-';
         }
         core::str::from_utf8(text).unwrap_or_default()

@@ -350,7 +350,7 @@ fn a_list_yields_the_items_that_it_counts() {
         assert_eq!(read, written);
         for list in [read, written, List::from(&names), List::from(&names[..])] {
             assert!(list.iter().eq(names));
-            assert_eq!((list.len(), list.iter().len()), (3, 3));
+            assert_eq!((list.len(), list.iter().len(), list.is_empty()), (3, 3, false));
             assert_eq!(list.encode_to_slice(&mut [0; 256]), Ok(length));
         }
     }

@@ -407,6 +407,10 @@ fn trap_35_a_request_that_costs_every_connection_fails_alone_and_was_not_applied
     let mut h = Harness::new(2);
     h.submit(&create("/too/long/for/them"), 1);
     h.sync(2);
+    for _ in 0..3 {
+        h.connect();
+        h.disconnect(); // before any byte of the request was sent
+    }
     let start = h.now;
     for _ in 0..3 {
         assert_eq!(h.answers(), []);
