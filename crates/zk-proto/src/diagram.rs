@@ -581,7 +581,9 @@ mod tests {
         });
         let text = diagram.to_string();
         assert!(text.contains("│ 12345\n") && text.contains("│ 1234…\n"), "{text}");
-        assert_eq!(diagram.to_svg().matches("<title>123456</title>").count(), 1);
+        let svg = diagram.to_svg();
+        let tips: Vec<_> = svg.split("<title>").filter(|tip| tip.starts_with("123")).collect();
+        assert!(tips.len() == 1 && tips[0].starts_with("123456</title>"), "{svg}");
     }
 
     #[test]

@@ -600,7 +600,10 @@ fn nothing_is_attached_to_a_session_that_has_ended() {
     world.session().close();
     let now = world.now;
     world.session().handle_disconnected(now);
-    world.drain();
+    while world.dispatcher.has_events() {
+        assert_eq!(world.dispatcher.attached(), 1, "until all is drained");
+        world.dispatcher.poll_event(now);
+    }
     assert_eq!(world.dispatcher.attached(), 0);
     world.dispatcher.take_effects().run();
     assert_eq!(world.log.take(), ["connected", "ended", "dropped"]);

@@ -144,6 +144,7 @@ fn a_session_that_has_ended_has_no_timeout() {
     h.answer_all();
     h.events();
     h.actions();
+    assert!(h.session.watches.is_empty());
     h.session.unwatch(watch);
     h.session.close();
     h.session.handle_connected(h.now);
@@ -157,7 +158,6 @@ fn a_session_that_has_ended_has_no_timeout() {
     assert_eq!((h.events(), h.actions()), (Vec::new(), Vec::new()));
     assert_eq!((h.session.poll_timeout(), h.session.output()), (None, &b""[..]));
     assert_eq!(h.session.state(), State::Ended(End::Closed));
-    assert!(h.session.watches.is_empty());
 }
 
 #[test]

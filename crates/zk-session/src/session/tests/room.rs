@@ -154,7 +154,7 @@ fn room_is_freed_however_a_request_ends() {
         h.disconnect();
         h.connect(); // at last given up as undeliverable
     }
-    assert_eq!(h.session.pending(), 0);
+    assert_eq!((h.session.pending(), h.session.outbox.callers_bytes()), (0, 0));
     h.sync(5);
     h.sent();
     h.sync(6);

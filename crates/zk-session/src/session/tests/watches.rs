@@ -583,6 +583,12 @@ fn a_batch_takes_the_watches_that_fit() {
         h.connect();
         assert_eq!(replayed(&mut h).len(), batches);
     }
+    let longer_than_a_batch = "/".to_string() + &"x".repeat(128 * 1024);
+    let mut h = Harness::connected();
+    h.watch(&get_data(&longer_than_a_batch), OK);
+    h.disconnect();
+    h.connect();
+    assert_eq!(replayed(&mut h).len(), 1);
 }
 
 #[test]
