@@ -38,7 +38,7 @@ pub enum Peer {
 pub enum Program {
     /// Contends for a lock.
     Contend,
-    /// Holds a lock again and again, while servers fail. Only Curator has it.
+    /// Holds a lock again and again, while servers fail.
     Hold,
     /// Measures a lock.
     Measure,

@@ -1,6 +1,6 @@
 //! The two clients, as contenders for a lock. The blocking one blocks the thread that polls.
 
-use zk_recipes::{RecipeError, blocking};
+use zk_recipes::{Options, RecipeError, blocking};
 use zk_session::proto::{NodeKind, Zxid};
 use zk_session::session::{State, Statistics};
 use zk_session::{AnyClient, ClientBuilder, Transaction};
@@ -18,7 +18,7 @@ pub(super) trait Contender: AnyClient {
     async fn connect(access: &Access) -> Self;
     async fn create(&self, path: &str);
     async fn sync(&self, path: &str) -> bool;
-    fn mutex(&self, path: &str) -> Self::Mutex;
+    fn mutex(&self, path: &str, options: Options) -> Self::Mutex;
     async fn acquire(mutex: &Self::Mutex) -> Result<Self::Guard, RecipeError>;
     fn token(guard: &Self::Guard) -> Zxid;
     fn node_path(guard: &Self::Guard) -> String;
@@ -63,8 +63,8 @@ macro_rules! contender {
                 self.sync(path)$(.$await)?.is_ok()
             }
 
-            fn mutex(&self, path: &str) -> $mutex {
-                <$mutex>::new(self, path).expect("a valid path")
+            fn mutex(&self, path: &str, options: Options) -> $mutex {
+                <$mutex>::with(self, path, options).expect("a valid path")
             }
 
             async fn acquire(mutex: &$mutex) -> Result<$guard, RecipeError> {

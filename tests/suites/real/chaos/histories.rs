@@ -12,11 +12,10 @@ use zk_testkit::linearizable::{Model, OnFenced, OnLock, OnRegister, Operation, c
 
 use super::contender::Contender;
 
-/// The node that only the holder of the lock writes.
-pub(super) const REGISTER: &str = "/chaos-register";
-
 #[derive(Debug)]
 pub(super) struct Histories {
+    /// The node that only the holder of the lock writes.
+    register_path: &'static str,
     start: Instant,
     /// The number of the last write, which makes its data unique.
     writes: AtomicU64,
@@ -26,8 +25,9 @@ pub(super) struct Histories {
 }
 
 impl Histories {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(register_path: &'static str) -> Self {
         Self {
+            register_path,
             start: Instant::now(),
             writes: AtomicU64::new(0),
             lock: Mutex::default(),
@@ -55,7 +55,7 @@ impl Histories {
         let number = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         let data = format!("{token} {number}");
         let from = self.now();
-        let transaction = fenced.set_data(REGISTER, data.as_bytes(), None);
+        let transaction = fenced.set_data(self.register_path, data.as_bytes(), None);
         let (to, stat) = match C::commit(transaction).await.map(|mut results| results.pop()) {
             Ok(Some(TransactionResult::DataSet(stat))) => (Some(self.now()), Some(stat)),
             Ok(other) => panic!("{other:?} instead of a stat"),
@@ -71,10 +71,10 @@ impl Histories {
     /// Reads the register, behind a `sync`.
     pub(super) async fn read(&self, client: &impl Contender) {
         let from = self.now();
-        if !client.sync(REGISTER).await {
+        if !client.sync(self.register_path).await {
             return;
         }
-        let Ok((data, stat)) = client.get_data(REGISTER).await else { return };
+        let Ok((data, stat)) = client.get_data(self.register_path).await else { return };
         let data = String::from_utf8_lossy(&data).into_owned();
         let token = data.split(' ').next().and_then(|token| token.parse().ok());
         let Some(token) = token else {

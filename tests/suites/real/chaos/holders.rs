@@ -8,9 +8,12 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
+use zk_recipes::machine::Scheme;
+use zk_recipes::{LockError, Options};
 use zk_session::proto::{SessionId, Stat};
 use zk_session::{AnyClient, Client, blocking};
 use zk_testkit::linearizable::OnLock;
+use zk_testkit::peers::Peer;
 use zk_testkit::turns::{Kind, Turn};
 
 use super::HANG_TIMEOUT;
@@ -19,7 +22,24 @@ use super::contender::Contender;
 use super::histories::Histories;
 use super::processes::{self, Starter};
 
-pub(super) const LOCK: &str = "/chaos-lock";
+/// A lock, and the register that it guards.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) lock: &'static str,
+    pub(super) register: &'static str,
+    pub(super) scheme: Scheme,
+}
+
+impl Place {
+    pub(super) const CURATOR: Self =
+        Self { lock: "/chaos-lock", register: "/chaos-register", scheme: Scheme::CURATOR_MUTEX };
+    /// kazoo names its nodes otherwise, so it has a lock of its own.
+    pub(super) const KAZOO: Self = Self {
+        lock: "/chaos-kazoo",
+        register: "/chaos-kazoo-register",
+        scheme: Scheme::KAZOO_MUTEX,
+    };
+}
 
 /// The tasks of all contenders.
 pub(super) struct Holders(pub(super) Vec<JoinHandle<Account>>);
@@ -58,7 +78,7 @@ impl Holders {
     pub(super) fn start(count: usize, access: &Access, contest: &Contest) -> Self {
         let is_open = access.tls.is_none();
         let launcher = (is_open && count > 3).then(Starter::launcher);
-        let curator = (is_open && count > 7).then(Starter::curator).flatten();
+        let curator = (is_open && count > 7).then(|| Starter::peer(Peer::Curator)).flatten();
         let contend = |number| {
             let (access, contest) = (access.clone(), contest.clone());
             let starter = match number % 8 {
@@ -71,16 +91,29 @@ impl Holders {
                 7 => curator.clone(),
                 _ => None,
             };
-            spawn_blocking(move || {
-                Handle::current().block_on(async {
-                    match starter {
-                        Some(starter) => processes::contend(&starter, &access, &contest).await,
-                        None => contend::<blocking::Client>(number, &access, &contest).await,
-                    }
-                })
+            on_a_thread(async move {
+                match starter {
+                    Some(starter) => processes::contend(&starter, &access, &contest).await,
+                    None => contend::<blocking::Client>(number, &access, &contest).await,
+                }
             })
         };
         Self((0..count).map(contend).collect())
+    }
+
+    /// Starts contenders for a lock of kazoo: processes of kazoo, and as many async clients.
+    pub(super) fn start_with_kazoo(pairs: usize, access: &Access, contest: &Contest) -> Self {
+        let kazoo = (access.tls.is_none() && pairs > 0).then(|| Starter::peer(Peer::Kazoo));
+        let Some(kazoo) = kazoo.flatten() else { return Self(Vec::new()) };
+        let pair = |number| {
+            let (access, contest, kazoo) = (access.clone(), contest.clone(), kazoo.clone());
+            let (same_access, same_contest) = (access.clone(), contest.clone());
+            let ours = tokio::spawn(async move {
+                contend::<Client>(number, &same_access, &same_contest).await
+            });
+            [ours, on_a_thread(async move { processes::contend(&kazoo, &access, &contest).await })]
+        };
+        Self((0..pairs).flat_map(pair).collect())
     }
 
     /// Waits until the contenders have stopped.
@@ -103,6 +136,11 @@ impl Holders {
             sessions: all.sessions,
         }
     }
+}
+
+/// Runs what blocks.
+fn on_a_thread(contender: impl Future<Output = Account> + Send + 'static) -> JoinHandle<Account> {
+    spawn_blocking(move || Handle::current().block_on(contender))
 }
 
 /// Returns the turns of which one began before another ended.
@@ -128,7 +166,9 @@ async fn contend<C: Contender>(number: usize, access: &Access, contest: &Contest
     let mut account = Account::of(C::NAME);
     while !contest.is_over() {
         let client = C::connect(access).await;
-        contest.contend(&format!("/chaos-holder-{number}"), &client, &mut account).await;
+        contest
+            .contend(&format!("{}-holder-{number}", contest.place.lock), &client, &mut account)
+            .await;
         client.close().await;
     }
     account
@@ -137,11 +177,16 @@ async fn contend<C: Contender>(number: usize, access: &Access, contest: &Contest
 /// What all contenders share.
 #[derive(Clone)]
 pub(super) struct Contest {
+    pub(super) place: Place,
     pub(super) histories: Arc<Histories>,
     pub(super) stopped: watch::Receiver<bool>,
 }
 
 impl Contest {
+    pub(super) fn new(place: Place, stopped: watch::Receiver<bool>) -> Self {
+        Self { place, histories: Arc::new(Histories::new(place.register)), stopped }
+    }
+
     pub(super) fn is_over(&self) -> bool {
         *self.stopped.borrow()
     }
@@ -154,16 +199,38 @@ impl Contest {
         account: &mut Account,
     ) {
         client.create(marker).await;
-        let mutex = client.mutex(LOCK);
+        let options = Options::new().scheme(self.place.scheme);
+        let mutex = client.mutex(self.place.lock, options);
         while !self.is_over() && !client.has_ended() {
             let asked = self.histories.now();
-            // What fails is the session, and a new one follows.
-            let Ok(held) = C::acquire(&mutex).await else { continue };
+            let held = match C::acquire(&mutex).await {
+                Ok(held) => held,
+                Err(error) => {
+                    if error.reason == LockError::TimedOut {
+                        let queue = self.queue(client).await;
+                        self.histories.violation(format!("{marker}: {error}; queue: {queue:?}"));
+                    }
+                    // Otherwise the session fails, and a new one follows.
+                    continue;
+                }
+            };
             account.acquisitions += 1;
             account.turns.extend(self.take_turn(client, marker, held, asked).await);
         }
         account.connections += client.statistics().connections;
         account.sessions += 1 + client.statistics().renewals;
+    }
+
+    /// Returns the nodes of the lock, with the sessions that own them.
+    async fn queue<C: Contender>(&self, client: &C) -> BTreeMap<String, Option<SessionId>> {
+        let mut queue = BTreeMap::new();
+        let Ok((children, _)) = client.get_children(self.place.lock).await else { return queue };
+        for child in children {
+            let path = format!("{}/{child}", self.place.lock);
+            let stat = client.exists(&path).await.ok().flatten();
+            queue.insert(child, stat.map(|stat| stat.ephemeral_owner));
+        }
+        queue
     }
 
     /// Writes with the session that holds the lock, and releases it. Returns what that proves: a

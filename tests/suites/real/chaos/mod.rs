@@ -35,8 +35,7 @@ use zk_testkit::real::RealEnsemble;
 
 use self::access::Access;
 use self::faults::Faults;
-use self::histories::{Histories, REGISTER};
-use self::holders::{Contest, Holders};
+use self::holders::{Contest, Holders, Place};
 use self::ledger::Ledger;
 use self::operator::Operator;
 use self::seat::{Found, Seat};
@@ -81,9 +80,12 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         receivers.push(receiver);
     }
 
-    let contest = Contest { histories: Arc::new(Histories::new()), stopped };
     let holders = number("ZK_CHAOS_HOLDERS").unwrap_or(8) as usize;
-    let mut holders = Holders::start(holders, &access, &contest);
+    let contest = Contest::new(Place::CURATOR, stopped.clone());
+    let with_kazoo = Contest::new(Place::KAZOO, stopped);
+    let pairs = holders / 10;
+    let beside_kazoo = Holders::start_with_kazoo(pairs, &access, &with_kazoo);
+    let mut holders = Holders::start(holders - 2 * pairs, &access, &contest);
     // Each minute, or three times in a shorter run.
     let interval = Duration::from_secs(60).min(duration / 3);
     let services =
@@ -114,9 +116,8 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
     }
     assert_same(&access, &mut ensemble, "the last pause").await;
 
-    let held = holders.finish().await;
+    let held = [holders.finish().await, beside_kazoo.finish().await];
     let served = services.finish().await;
-    let (lengths, mut violations) = contest.histories.conclude();
     judge(&access.connect().await, &ledger, &found).await;
     let sum = |figure: fn(&Found) -> u64| found.iter().map(figure).sum::<u64>();
     println!("{ledger}");
@@ -127,14 +128,25 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         sum(|found| found.expired.len() as u64),
         sum(|found| found.events),
     );
-    println!("{held}");
     println!("{served}");
-    println!("histories: {} operations on the lock, {} on the register", lengths[0], lengths[1]);
     operator.print();
-    violations.extend(ledger.violations());
+    let mut violations = ledger.violations();
+    for (contest, held) in [contest, with_kazoo].iter().zip(&held) {
+        let (lengths, wrong) = contest.histories.conclude();
+        violations.extend(wrong);
+        println!("{}: {held}", contest.place.lock);
+        println!(
+            "histories: {} operations on the lock, {} on the register",
+            lengths[0], lengths[1]
+        );
+    }
     assert_eq!(violations, [""; 0]);
-    assert_eq!((held.double_holders, served.double_leaders), (vec![], vec![]));
-    assert!(held.acquisitions.values().all(|count| *count > 0), "a kind never acquired the lock");
+    let [held, beside_kazoo] = held;
+    let double_holders = [held.double_holders, beside_kazoo.double_holders];
+    assert_eq!((double_holders.concat(), served.double_leaders), (vec![], vec![]));
+    for (kind, count) in held.acquisitions.iter().chain(&beside_kazoo.acquisitions) {
+        assert!(*count > 0, "{kind} never acquired the lock");
+    }
     for found in found {
         found.client.close().await;
     }
@@ -147,7 +159,9 @@ fn number(variable: &str) -> Option<u64> {
 
 async fn prepare(client: &Client) {
     client.ensure_path(LIVING).await.expect("no fault yet");
-    for (node, data) in [(BELL, &b""[..]), (REGISTER, b"0 0")] {
+    for (node, data) in
+        [(BELL, &b""[..]), (Place::CURATOR.register, b"0 0"), (Place::KAZOO.register, b"0 0")]
+    {
         client.create(node, data, NodeKind::Persistent).await.expect("no fault yet");
     }
     for number in 0..COUNTERS {

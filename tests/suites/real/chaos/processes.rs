@@ -1,12 +1,12 @@
-//! Contenders in processes of their own: `zk-lock`, and Curator.
+//! Contenders in processes of their own: `zk-lock`, Curator and kazoo.
 //!
 //! In each turn, a process prints the path of its lock node and its fencing token, and holds the
 //! lock until it reads a line. Meanwhile the test writes, with a session of its own, in a transaction
 //! that checks the lock node.
 
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use zk_testkit::turns::{Kind, Turn};
 use super::SESSION_TIMEOUT;
 use super::access::Access;
 use super::contender::Contender;
-use super::holders::{Account, Contest, LOCK};
+use super::holders::{Account, Contest};
 
 /// What a command does in its turn.
 const TURN: &str = r#"echo "$ZK_LOCK_NODE $ZK_LOCK_TOKEN"; read line"#;
@@ -31,7 +31,7 @@ pub(super) enum Starter {
     /// A process for each turn: `zk-lock`, at this path.
     Launcher(PathBuf),
     /// A process for all turns.
-    Curator(Arc<Runnable>),
+    Peer(Peer, Arc<Runnable>),
 }
 
 impl Starter {
@@ -39,37 +39,39 @@ impl Starter {
         Self::Launcher(build("zk-recipes", "zk-lock"))
     }
 
-    /// Returns `None` if Curator is not installed.
-    pub(super) fn curator() -> Option<Self> {
-        Peer::Curator.find_or_skip().map(|curator| Self::Curator(Arc::new(curator)))
+    /// Returns `None` if the peer is not installed.
+    pub(super) fn peer(peer: Peer) -> Option<Self> {
+        peer.find_or_skip().map(|program| Self::Peer(peer, Arc::new(program)))
     }
 
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Launcher(_) => "zk-lock",
-            Self::Curator(_) => "Curator",
+            Self::Peer(Peer::Curator, _) => "Curator",
+            Self::Peer(Peer::Kazoo, _) => "kazoo",
         }
     }
 
-    fn start(&self, at: &str) -> Process {
+    fn start(&self, at: &str, lock: &str) -> Process {
         let mut command = match self {
             Self::Launcher(program) => {
                 let mut command = Command::new(program);
                 command.args(["--connect", at]);
                 command.args(["--session-timeout", &SESSION_TIMEOUT.as_secs().to_string()]);
-                command.args(["run", LOCK, "--", "sh", "-c", TURN]);
+                command.args(["run", lock, "--", "sh", "-c", TURN]);
                 command
             }
-            Self::Curator(curator) => {
-                let mut command = curator.command(Program::Hold);
-                command.args([at, LOCK, &SESSION_TIMEOUT.as_millis().to_string()]);
+            Self::Peer(_, peer) => {
+                let mut command = peer.command(Program::Hold);
+                command.args([at, lock, &SESSION_TIMEOUT.as_millis().to_string()]);
                 command
             }
         };
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("a process");
         let output = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Process { child, output }
+        let errors = child.stderr.take().expect("piped");
+        Process { child, output, errors }
     }
 
     /// Returns the exit codes of a process that ended as it should, or because of the servers.
@@ -77,7 +79,7 @@ impl Starter {
         match self {
             // No server, and a lost lock.
             Self::Launcher(_) => &[0, 69, 73],
-            Self::Curator(_) => &[0],
+            Self::Peer(..) => &[0],
         }
     }
 }
@@ -86,6 +88,7 @@ impl Starter {
 struct Process {
     child: Child,
     output: Lines<BufReader<ChildStdout>>,
+    errors: ChildStderr,
 }
 
 /// Takes turns until the test ends. A process that failing servers have ended is followed by another.
@@ -94,9 +97,10 @@ pub(super) async fn contend(starter: &Starter, access: &Access, contest: &Contes
     let client =
         <Client as Contender>::builder(access).renew(true).connect().expect("a server answers");
     while !contest.is_over() {
-        let status = take_turns(starter.start(&access.at), &client, contest, &mut account).await;
-        if !status.is_some_and(|code| starter.exit_codes().contains(&code)) {
-            let violation = format!("{} ended with {status:?}", starter.name());
+        let process = starter.start(&access.at, contest.place.lock);
+        let (code, errors) = take_turns(process, &client, contest, &mut account).await;
+        if !code.is_some_and(|code| starter.exit_codes().contains(&code)) {
+            let violation = format!("{} ended with {code:?}: {errors}", starter.name());
             contest.histories.violation(violation);
         }
     }
@@ -106,13 +110,13 @@ pub(super) async fn contend(starter: &Starter, access: &Access, contest: &Contes
     account
 }
 
-/// Returns the exit code of the process.
+/// Returns the exit code of the process, and what it says of errors. That is less than a pipe holds.
 async fn take_turns(
     mut process: Process,
     client: &Client,
     contest: &Contest,
     account: &mut Account,
-) -> Option<i32> {
+) -> (Option<i32>, String) {
     let histories = &contest.histories;
     let mut input = process.child.stdin.take().expect("piped");
     let mut asked = histories.now();
@@ -152,7 +156,9 @@ async fn take_turns(
         let released = (code == Some(0)).then(|| histories.now());
         histories.lock(from, released, OnLock::Release(token));
     }
-    code
+    let mut errors = String::new();
+    let _ = process.errors.read_to_string(&mut errors);
+    (code, errors)
 }
 
 fn parse(line: &str) -> Option<(&str, Zxid)> {
