@@ -142,6 +142,22 @@ async fn a_lost_connection_suspends_a_lock_and_does_not_lose_it() {
 }
 
 #[tokio::test]
+async fn a_lock_lost_with_its_session_has_no_lease_of_the_next_one() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let service = Client::builder(&embedded.connect_string()).renew(true).connect().await;
+    let service = service.expect("connected");
+    let guard = Mutex::new(&service, LOCK).expect("valid").acquire().await.expect("acquired");
+    let first = service.session_id();
+    assert!(embedded.expire_session(first));
+    guard.lost().await;
+    eventually(&embedded, "renewed", |_| {
+        service.session_id() != first && service.lease().is_some()
+    })
+    .await;
+    assert_eq!(guard.lease(), None);
+}
+
+#[tokio::test]
 async fn an_attempt_on_a_closed_session_fails_at_once() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;

@@ -306,13 +306,13 @@ impl HeldLock<Client> {
     }
 
     /// Returns the end of the session's lease: until then the ensemble must keep the session, and
-    /// with it the lock. See [`Client::lease`].
+    /// with it the lock. See [`Client::lease`]. `None` if the lock is lost.
     ///
     /// On a machine that can be suspended, the client needs a
     /// [clock](zk_session::ClientBuilder::clock) that does not stop. Otherwise the lease seems to
     /// last longer than it does.
     pub fn lease(&self) -> Option<Instant> {
-        self.client().lease()
+        self.client().lease().filter(|_| !self.is_lost())
     }
 }
 

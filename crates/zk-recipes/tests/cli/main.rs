@@ -5,6 +5,7 @@ mod ends;
 #[cfg(target_os = "linux")]
 mod flock;
 mod help;
+mod outages;
 #[cfg(target_os = "linux")]
 mod processes;
 mod run;

@@ -1,8 +1,8 @@
 //! The contenders at a lock path, whatever the kind of lock.
 
 use zk_recipes::session::proto::{ErrorCode, Stat, path};
-use zk_recipes::session::{Client, RequestError};
-use zk_recipes::{LockError, Mutex, Options, QueueEntry, RwLock, Scheme, Semaphore};
+use zk_recipes::session::{Client, End, Error, RequestError};
+use zk_recipes::{LockError, Mutex, Options, QueueEntry, RecipeError, RwLock, Scheme, Semaphore};
 
 use crate::Failure;
 
@@ -72,6 +72,27 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>
     }
     contents.children = children;
     Ok(Some(contents))
+}
+
+/// Reads, again if an outage interrupts it. Each request waits for a connection.
+pub(crate) async fn despite_outages<T>(
+    read: impl AsyncFn() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    loop {
+        match read().await {
+            Err(failure) if is_outage(&failure) => {}
+            result => return result,
+        }
+    }
+}
+
+fn is_outage(failure: &Failure) -> bool {
+    let error = match failure.downcast_ref::<RecipeError>().map(|error| &error.reason) {
+        Some(LockError::Request(error)) => Some(error),
+        Some(LockError::Ended(end)) => return *end == End::Expired,
+        _ => failure.downcast_ref::<RequestError>().map(|error| &error.reason),
+    };
+    matches!(error, Some(Error::ConnectionLost | Error::Ended { end: End::Expired, .. }))
 }
 
 /// Returns the number that the next node at a lock path gets, at least.

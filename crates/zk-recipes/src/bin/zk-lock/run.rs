@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
-    Event, Held, Holding, LockError, Mutex, MutexGuard, Options, PermitGuard, ReadGuard,
+    Event, Held, Holding, LockError, Loss, Mutex, MutexGuard, Options, PermitGuard, ReadGuard,
     RecipeError, RwLock, Scheme, Semaphore, WriteGuard,
 };
 
@@ -395,7 +395,10 @@ async fn run_with(
         }
     };
     if must_end {
-        let left = || held.lease().unwrap_or_else(Instant::now) - Instant::now();
+        // A session that has ended keeps nothing. The lease is that of the next one.
+        let has_ended = matches!(held.state(), Holding::Lost(Loss::Ended(_)));
+        let lease = || client.lease().filter(|_| !has_ended).unwrap_or_else(Instant::now);
+        let left = || lease() - Instant::now();
         let min = client.session_timeout() / MIN_GRACE_DIVISOR;
         let grace = arguments.kill_after.unwrap_or_else(|| left().max(min));
         processes.end(grace, &mut supervisor.signals).await?;

@@ -70,7 +70,9 @@ impl Settings {
     pub(crate) async fn connect_to(&self, servers: &str) -> Result<Client, Failure> {
         let mut builder = Client::builder(servers)
             .session_timeout(self.session_timeout)
-            .connect_timeout(self.connect_timeout);
+            .connect_timeout(self.connect_timeout)
+            // Who waits for a lock, or watches one, goes on after an outage.
+            .renew(true);
         if let Some(user) = &self.sasl_user {
             let password = secret(self.sasl_password_file.as_deref(), "ZK_LOCK_SASL_PASSWORD")?;
             let password = password.ok_or_else(|| {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use zk_recipes::session::Client;
 use zk_recipes::{LockMode, QueueEntry};
 
-use crate::contents::{self, Contender, Contents};
+use crate::contents::{self, Contender, Contents, despite_outages};
 use crate::sessions::{self, Sessions};
 use crate::text::{ascii, cell, line};
 use crate::{Failure, code, print_error};
@@ -91,7 +91,7 @@ pub(crate) async fn watch(
     let mut changes = client.watch_recursively(path).await?;
     let mut shown = Contents::default();
     loop {
-        let contents = contents::read(client, path).await?.unwrap_or_default();
+        let contents = despite_outages(|| contents::read(client, path)).await?.unwrap_or_default();
         let [old, new] = [&shown, &contents]
             .map(|contents| contents.contenders.iter().map(describe).collect::<BTreeSet<_>>());
         // In the order of the queue.

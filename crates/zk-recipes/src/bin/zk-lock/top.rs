@@ -14,7 +14,7 @@ use zk_recipes::machine::queue_order;
 use zk_recipes::session::proto::{ErrorCode, EventType, path};
 use zk_recipes::session::{Client, WatchUpdate};
 
-use crate::contents::{self, KINDS, SEMAPHORE};
+use crate::contents::{self, KINDS, SEMAPHORE, despite_outages};
 use crate::settings::positive_seconds;
 use crate::show::{columns, owner, print, width};
 use crate::text::{cell, line};
@@ -56,7 +56,7 @@ pub(crate) async fn run(client: &Client, arguments: &Arguments) -> Result<ExitCo
             update = changes.next() => match update? {
                 WatchUpdate::Event(event) => board.handle(event.event_type, &event.path),
                 // A gap, or anything else that may have changed the queue.
-                _ => board = Board::read(client, path).await?,
+                _ => board = despite_outages(|| Board::read(client, path)).await?,
             },
             _ = ticks.tick() => {
                 let elapsed = since.elapsed();
