@@ -188,7 +188,8 @@ impl Contest {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        *self.stopped.borrow()
+        // Also after a panic of the test.
+        *self.stopped.borrow() || self.stopped.has_changed().is_err()
     }
 
     /// Takes turns with the lock, until the test or the client ends.
