@@ -252,7 +252,7 @@ impl SemaphoreMachine {
         self.unwatch_own();
         self.step = Step::Queueing;
         self.queue = Some(Contender::begun(AttemptConfig {
-            mode: LockMode::Exclusive,
+            scheme: Scheme::CURATOR_MUTEX,
             lock_path: path::child(&self.request.config.lock_path, "locks").into(),
             revocable: false,
             disconnect_policy: DisconnectPolicy::UntilServerReports,
