@@ -40,8 +40,6 @@ pub struct EphemeralMachine {
     parents: ParentCreation,
     connection: Connection,
     is_releasing: bool,
-    /// The last state of the session.
-    session: Option<State>,
     outputs: Outputs,
 }
 
@@ -109,7 +107,6 @@ impl EphemeralMachine {
             parents: ParentCreation::new(),
             connection: Connection::Down,
             is_releasing: false,
-            session: None,
             outputs: Outputs::default(),
         }
     }
@@ -133,7 +130,6 @@ impl EphemeralMachine {
     }
 
     fn session_changed(&mut self, state: State) {
-        let is_first = self.session.replace(state).is_none();
         self.connection.change(state);
         self.config.follow(state);
         match state {
@@ -141,7 +137,7 @@ impl EphemeralMachine {
             State::Ended(end) if self.czxid.is_some() => self.conclude(Event::Lost(end.into())),
             State::Ended(end) => self.conclude(Event::Failed(LockError::Ended(end))),
             State::Renewing if self.is_releasing => self.conclude(Event::Released),
-            State::Renewing if !is_first => {
+            State::Renewing => {
                 self.step = Step::Beginning;
                 self.lose(Loss::Renewed);
             }
@@ -168,7 +164,6 @@ impl EphemeralMachine {
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.make_parents(),
             Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
             // The node may exist. The next step finds out.
-            Err(error) if RetryPolicy::of(&error) == RetryPolicy::Now => {}
             Err(error) => return self.retry(error),
         }
         self.resume();

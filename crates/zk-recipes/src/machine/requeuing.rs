@@ -212,7 +212,7 @@ impl<M: Restart> Requeuing<M> {
 
     /// Returns the event to report. Decides whether another attempt follows.
     fn judge(&mut self, event: Event) -> Option<Event> {
-        if self.until == Until::Begun || self.step != Step::Contending {
+        if self.step != Step::Contending {
             return Some(event);
         }
         let is_renewing = self.session == Some(State::Renewing);

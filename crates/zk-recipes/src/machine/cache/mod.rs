@@ -499,7 +499,7 @@ impl CacheMachine {
         match result {
             // The server may have read it before it was deleted. If it was created again, an event
             // has reported that, and it is read again.
-            Ok(_) if job.is_deleted => self.unwatch_once(tag),
+            Ok(_) if job.is_deleted => self.unwatch(tag),
             Ok(reply) => {
                 let GetDataResponse { data, stat } = reply.decode()?;
                 self.found(tag, path, data.unwrap_or_default(), stat);
@@ -577,7 +577,7 @@ impl CacheMachine {
         let is_persistent = self.is_persistent();
         let child_watch = if is_persistent { 0 } else { tag };
         let Some(entry) = self.tree.entry(path).filter(|_| !job.is_deleted) else {
-            self.unwatch_once(tag);
+            self.unwatch(tag);
             return Ok(());
         };
         let before = core::mem::replace(&mut entry.child_watch, child_watch);
@@ -666,13 +666,6 @@ impl CacheMachine {
                 self.unwatch(if tag == watch { 0 } else { tag });
             }
             self.report(CacheEvent::Removed(path, entry.node));
-        }
-    }
-
-    /// Drops the one-shot watch of a read.
-    fn unwatch_once(&mut self, tag: u64) {
-        if !self.is_persistent() {
-            self.unwatch(tag);
         }
     }
 

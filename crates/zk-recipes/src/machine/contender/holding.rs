@@ -205,7 +205,6 @@ impl Contender {
                     self.verify();
                 }
             }
-            (Phase::Held { .. }, None) | (Phase::Done, _) => {}
             // Nobody waits any longer for what is left to be done.
             (Phase::Leaving, _) => self.outputs.conclude(Event::NOT_CONFIRMED),
             _ if self.is_releasing => self.outputs.conclude(Event::NOT_CONFIRMED),

@@ -254,13 +254,9 @@ impl Participant {
     fn lease_ended(&mut self) {
         self.node.handle(Input::LeaseEnded);
         self.settle();
-        match self.step {
-            Step::Leaving(_) => {
-                self.outputs.conclude(Event::NOT_CONFIRMED);
-                self.quit();
-            }
-            Step::Quitting => self.outputs.conclude(Event::NOT_CONFIRMED),
-            _ => {}
+        if matches!(self.step, Step::Leaving(_)) {
+            self.outputs.conclude(Event::NOT_CONFIRMED);
+            self.quit();
         }
     }
 

@@ -78,8 +78,6 @@ impl SemaphoreMachine {
                 self.outputs.report(event);
             }
             Event::Acquired { .. } => self.borrow(),
-            // Its deletion goes on.
-            Event::Failed(LockError::NotConfirmed(_)) => {}
             Event::Failed(error) => self.part_failed(error),
             // Another contender may be first now, and count.
             Event::Lost(_) => self.fail(LockError::NodeVanished),
