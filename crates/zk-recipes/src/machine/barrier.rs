@@ -160,6 +160,7 @@ mod tests {
     use zk_session::proto::{EventType, OpCode, SessionId, Zxid};
 
     use super::*;
+    use crate::machine::tests::noise::check_ignores_noise;
 
     const CONNECTED: State = State::Connected { session: SessionId(1), server: 0 };
 
@@ -177,6 +178,7 @@ mod tests {
 
     /// The number of the only request that the machine submits.
     fn reads(wait: &mut BarrierWait) -> OpId {
+        check_ignores_noise(wait);
         match wait.poll_output() {
             Some(Output::Submit { op, operation }) if operation.watches() => op,
             output => panic!("{output:?}"),
@@ -184,6 +186,7 @@ mod tests {
     }
 
     fn reports(wait: &mut BarrierWait) -> Event {
+        check_ignores_noise(wait);
         loop {
             match wait.poll_output() {
                 Some(Output::Event(event)) => break event,
@@ -199,7 +202,8 @@ mod tests {
         let first = reads(&mut wait);
         wait.handle(Input::Watch { op: first, event_type: EventType::NODE_DELETED });
         let second = reads_again(&mut wait, first);
-        // The reply to the first request is ignored now.
+        // The reply to the first request is ignored now, and so is a timer that nobody has set.
+        wait.handle(Input::Timer);
         wait.handle(Input::Reply { op: first, result: Err(OPEN) });
         assert_eq!(wait.poll_output(), None);
         wait.handle(Input::Reply { op: second, result: Err(Error::ConnectionLost) });

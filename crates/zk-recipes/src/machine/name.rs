@@ -658,6 +658,14 @@ mod tests {
     }
 
     #[test]
+    fn a_guid_tag_tells_guids_apart_but_not_the_case_of_their_digits() {
+        let tag = |guid: &str| guid_tag_of(format!("_c_{guid}").as_bytes());
+        assert!(tag(DASHED).is_some() && tag("1f0e").is_none());
+        assert_eq!(tag(&DASHED.to_uppercase()), tag(DASHED));
+        assert_ne!(tag(&DASHED.replace('f', "e")), tag(DASHED));
+    }
+
+    #[test]
     fn a_compact_guid_out_of_range_is_unknown() {
         let scheme = Scheme::private("w", None);
         let highest = scheme.prefix(LockMode::Exclusive, Uuid::max(), SessionId(1)) + "0000000001";

@@ -596,7 +596,7 @@ mod tests {
         let bad_numbers = [LAST_SAFE_SEQUENCE + 1, i32::MAX, -1, i32::MIN];
         let odd = ['0', '3', '9', 'g', 'A', 'F', 'w', '-', '_', '/', ':', '@', '`', '\u{0}', 'ü'];
         let (mut read, mut parsed) = (0, 0);
-        for _ in 0..20_000 {
+        for _ in 0..4_000 {
             let scheme = schemes[draw(schemes.len())];
             let modes = [LockMode::Shared, LockMode::Exclusive];
             let is_spoilt = draw(4) == 0;

@@ -17,6 +17,8 @@ mod labels;
 mod leaving;
 mod listing;
 mod long_lists;
+pub(super) mod noise;
+mod on_session;
 mod ranking;
 mod reading_only;
 mod renewals;
@@ -57,7 +59,7 @@ const PRIVATE: Scheme = Scheme::private("mine-", None);
 pub(super) const OWN: u128 = 1;
 pub(super) const SESSION: SessionId = SessionId(0x51);
 /// A hint of a contender with number 6, after many free acquisitions.
-const BEFORE: FastPathHint = FastPathHint {
+pub(super) const BEFORE: FastPathHint = FastPathHint {
     unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,
     mode: LockMode::Exclusive,
     number: SequenceNumber(6),

@@ -232,6 +232,15 @@ fn an_older_reply_does_not_replace_a_newer_one() {
 }
 
 #[test]
+fn a_read_of_the_same_data_renews_the_stat() {
+    let mut world = World::ready();
+    world.happens(CHANGED, "/c/a");
+    world.read("/c/a", 2, 2, 5);
+    world.expect(&[]);
+    assert_eq!(world.machine.tree().get("/c/a").map(|node| node.stat.num_children), Some(5));
+}
+
+#[test]
 fn a_reply_from_before_the_deletion_revives_no_node() {
     let mut world = World::ready();
     world.happens(CHANGED, "/c/a");
@@ -293,12 +302,13 @@ fn a_new_session_may_find_an_older_tree() {
     world.happens(CHANGED, "/c/a");
     world.read("/c/a", 2, 9, 0);
     world.feed(Input::State(State::Renewing));
+    world.expect(&["=/c/a@9", "Reset"]);
     world.feed(Input::State(CONNECTED));
     world.watch_is_set();
     world.read("/c", 1, 1, 1);
     world.list("/c", &["a"]);
     world.read("/c/a", 2, 2, 0);
-    world.expect(&["=/c/a@9", "Reset", "=/c/a@2", "Ready"]);
+    world.expect(&["=/c/a@2", "Ready"]);
 }
 
 #[test]
@@ -355,11 +365,17 @@ fn requests_under_way_are_limited() {
     world.asks(&["data /c/b", "data /c/d", "watch below /c"]);
     world.answer("data /c/b", Err(Error::ConnectionLost));
     world.asks(&["data /c/d", "watch below /c", "data /c"]);
+    // Those of the last session are never answered.
+    world.asked.clear();
+    world.feed(Input::State(State::Renewing));
+    world.feed(Input::State(CONNECTED));
+    world.asks(&["watch below /c", "data /c"]);
 }
 
 #[test]
 fn a_cache_ends_at_its_limits() {
-    for (nodes, bytes) in [(2, usize::MAX), (usize::MAX, 500)] {
+    // A node takes 192 bytes, its path and its data.
+    for (nodes, bytes) in [(2, usize::MAX), (usize::MAX, 398)] {
         let mut world = World::with(|config| {
             (config.max_nodes, config.max_bytes) = (nodes, bytes);
         });
@@ -368,6 +384,11 @@ fn a_cache_ends_at_its_limits() {
         world.list("/c", &["a"]);
         world.read("/c/a", 2, 2, 0);
         world.expect(&["+/c@1", "+/c/a@2", "Ready"]);
+        assert_eq!((world.machine.tree().len(), world.machine.tree().bytes()), (2, 398));
+        // The new data replaces the old.
+        world.happens(CHANGED, "/c/a");
+        world.read("/c/a", 2, 3, 0);
+        world.expect(&["=/c/a@3"]);
         world.happens(CREATED, "/c/b");
         world.read("/c/b", 3, 3, 0);
         world.expect(&["+/c/b@3", "ended: the nodes exceed the limits of the cache"]);
@@ -377,11 +398,23 @@ fn a_cache_ends_at_its_limits() {
         world.asks(&[]);
     }
     // Names count before they are read, except those that are being read.
-    let mut world = World::with(|config| (config.max_nodes, config.max_requests) = (2, 1));
-    world.watch_is_set();
-    world.read("/c", 1, 1, 4);
-    world.list("/c", &["a", "b", "d", "e"]);
-    world.expect(&["+/c@1", "ended: the nodes exceed the limits of the cache"]);
+    let long = "x".repeat(300);
+    for (bytes, most, too_many) in [
+        (usize::MAX, &["a", "b", "d"][..], &["a", "b", "d", "e"][..]),
+        (303, &[&long], &["a", &long]),
+    ] {
+        let listed = |names| {
+            let mut world = World::with(|config| {
+                (config.max_nodes, config.max_requests, config.max_bytes) = (2, 1, bytes);
+            });
+            world.watch_is_set();
+            world.read("/c", 1, 1, 4);
+            world.list("/c", names);
+            world
+        };
+        listed(most).expect(&["+/c@1"]);
+        listed(too_many).expect(&["+/c@1", "ended: the nodes exceed the limits of the cache"]);
+    }
 }
 
 #[test]
@@ -412,6 +445,7 @@ fn a_request_that_is_refused_for_now_is_repeated_later() {
     world.expect(&["timer"]);
     world.asks(&[]);
     world.feed(Input::Timer);
+    world.asks(&["data /c/a"]);
     world.read("/c/a", 2, 7, 0);
     world.expect(&["=/c/a@7"]);
     // So is the watch, and the walk with it.
@@ -424,6 +458,13 @@ fn a_request_that_is_refused_for_now_is_repeated_later() {
     world.watch_is_set();
     world.answer("data /c", Err(NO_NODE));
     world.expect(&["Ready"]);
+    // A read that sets a one-shot watch does not repeat the walk.
+    let mut world = World::one_shot();
+    world.read("/c", 1, 1, 1);
+    world.list("/c", &["a"]);
+    world.answer("data /c/a", Err(Error::Server(ErrorCode::THROTTLED_OP)));
+    world.feed(Input::Timer);
+    world.asks(&["data /c/a"]);
 }
 
 #[test]
@@ -473,6 +514,7 @@ fn each_node_has_two_one_shot_watches() {
     // A leaf is listed, too, because nothing else reports its first child.
     world.list("/c/a", &[]);
     world.expect(&["+/c@1", "+/c/a@2", "Ready"]);
+    assert!(!world.machine.tree().is_empty());
     world.watches(&["data /c", "children /c", "data /c/a", "children /c/a"]);
 
     world.fires(CHANGED, "data /c/a");
@@ -525,6 +567,20 @@ fn a_child_that_a_list_lacks_is_removed_with_all_below() {
     world.fires(CHILDREN, "children /c");
     world.list("/c", &[]);
     world.expect(&["-/c/a/x", "-/c/a"]);
+    world.watches(&["data /c", "children /c"]);
+}
+
+#[test]
+fn a_read_of_a_node_that_was_deleted_meanwhile_leaves_no_watch() {
+    let mut world = World::one_shot();
+    world.read("/c", 1, 1, 1);
+    world.list("/c", &["a"]);
+    world.read("/c/a", 2, 2, 0);
+    world.list("/c/a", &[]);
+    world.fires(CHANGED, "data /c/a");
+    world.fires(DELETED, "children /c/a");
+    world.watches(&["data /c", "children /c", "data /c/a"]);
+    world.read("/c/a", 2, 5, 0);
     world.watches(&["data /c", "children /c"]);
 }
 

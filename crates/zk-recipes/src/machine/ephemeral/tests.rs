@@ -9,6 +9,7 @@ use zk_session::proto::{Encode, OpCode, SessionId, Stat};
 use zk_session::{End, Outcome};
 
 use super::super::Scheme;
+use super::super::tests::noise::check_ignores_noise;
 use super::*;
 
 const NODE: &str = "/services/me";
@@ -59,6 +60,7 @@ impl World {
             };
             self.lines.push(line);
         }
+        check_ignores_noise(&self.machine);
     }
 
     /// Answers the oldest request, which is of this operation.
@@ -167,6 +169,9 @@ fn it_waits_for_the_node_of_another_session() {
     world.answer(OpCode::CREATE2, Err(NODE_EXISTS));
     let op = world.seen(SessionId(77), 3);
     world.expect(&["Waiting { behind: \"me\", ahead: 1 }"]);
+    // A timer that it has not set.
+    world.feed(Input::Timer);
+    assert!(world.is_quiet());
     world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
     world.created(7);
     assert_eq!(world.lines, acquired(7));

@@ -7,6 +7,7 @@ use zk_session::proto::{CreateMode, Encode, OpCode, Request, Stat};
 
 use super::*;
 use crate::error::Loss;
+use crate::machine::tests::noise::check_ignores_noise;
 use crate::machine::{DisconnectPolicy, Scheme, WaitPolicy};
 
 const PATH: &str = "/locks/printer";
@@ -100,6 +101,7 @@ impl Harness {
     fn feed(&mut self, input: Input) {
         self.machine.handle(input);
         self.take_outputs();
+        check_ignores_noise(&self.machine);
     }
 
     /// Answers the newest request of this line.
@@ -567,4 +569,34 @@ fn the_end_of_the_lease_and_a_conversion_concern_the_holder() {
         h.feed(Input::Convert(super::super::LockMode::Shared));
         h.expect(&["NotConverted(NoReaders)"]);
     }
+}
+
+#[test]
+fn a_try_goes_on_when_it_is_connected_once_more() {
+    let mut h = asking();
+    h.feed(Input::Session(CONNECTED));
+    h.expect(&["create"]);
+    h.feed(Input::Session(CONNECTED));
+    h.expect(&[]);
+}
+
+#[test]
+fn a_release_whose_node_cannot_be_deleted_fails() {
+    let mut h = Harness::new();
+    h.feed(Input::Release);
+    h.answer("create", created());
+    h.answer("delete", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["timer", "delete", "Failed Some(ErrorCode(NO_AUTH))"]);
+}
+
+#[test]
+fn a_look_after_a_reconnect_finds_the_node_of_the_next_owner() {
+    let mut h = Harness::held();
+    h.feed(Input::Timer);
+    h.answer("look", node(&mark(GUID), OURS));
+    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::Session(CONNECTED));
+    h.expect(&["look", "Suspended", "stat"]);
+    h.answer("stat", stat(Zxid(106)));
+    h.expect_last(&["unlook", "Lost(NodeDeleted)"]);
 }

@@ -449,3 +449,11 @@ fn a_second_request_to_leave_changes_nothing() {
         h.expect(&["NotConverted: NoReaders"]);
     }
 }
+
+#[test]
+fn one_that_waits_for_others_leaves_at_once() {
+    let mut h = Harness::waiting();
+    h.wanted();
+    h.feed(Input::Leave);
+    h.expect(&[&format!("un{LOOK}"), "delete own-B7"]);
+}

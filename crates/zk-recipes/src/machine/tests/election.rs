@@ -315,3 +315,11 @@ fn leadership_follows_the_events() {
     assert_eq!(after(&[acquired, Event::Released]), Leadership::Resigned);
     assert_eq!(after(&[Event::Failed(LockError::Busy)]), Leadership::Failed(LockError::Busy));
 }
+
+#[test]
+fn a_resignation_that_the_end_of_the_client_interrupts_is_not_confirmed() {
+    let mut h = Candidate::resigning();
+    h.wanted();
+    h.feed(Input::Session(State::Ended(End::Closed)));
+    h.expect_last(&["Failed: NotConfirmed(Ended(Closed))"]);
+}

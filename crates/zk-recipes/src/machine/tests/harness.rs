@@ -1,5 +1,6 @@
 //! A harness that drives one machine by hand.
 
+use super::noise::check_ignores_noise;
 use super::*;
 
 pub(in super::super) struct Asked {
@@ -26,7 +27,7 @@ pub(in super::super) struct Harness<M = Contender> {
     pub(super) has_more: bool,
 }
 
-impl<M: Machine> Harness<M> {
+impl<M: Machine + Clone> Harness<M> {
     /// Creates the machine and takes its first outputs.
     pub(in super::super) fn driving(
         config: AttemptConfig,
@@ -143,6 +144,7 @@ impl<M: Machine> Harness<M> {
             let line = match output {
                 Output::Submit { op, operation } => {
                     let line = (self.format.line)(&self.lock_path, &operation);
+                    assert!(self.asked.iter().all(|asked| asked.op != op), "{op:?} is not new");
                     self.asked.push(Asked { op, line: line.clone(), answered: false });
                     line
                 }
@@ -161,6 +163,7 @@ impl<M: Machine> Harness<M> {
             };
             self.lines.push(line);
         }
+        check_ignores_noise(&self.machine);
     }
 
     pub(in super::super) fn wanted(&mut self) -> Vec<String> {
@@ -261,6 +264,9 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
         Request::Sync(sync) => {
             assert_eq!(sync.path, lock_path);
             "sync".to_string()
+        }
+        Request::GetChildren(list) if list.watch && list.path == lock_path => {
+            "watch list".to_string()
         }
         Request::GetChildren(list) if list.watch => {
             assert!(operation.watches());

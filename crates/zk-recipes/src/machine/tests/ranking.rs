@@ -276,3 +276,12 @@ fn shared_schemes_fail_closed() {
         assert!(outputs.any(|output| output == failed), "{scheme:?}");
     }
 }
+
+/// Its pieces are not kept, so there are no names to ask about.
+#[test]
+fn a_list_in_pieces_is_not_ranked() {
+    let mut h = enqueued("own-M2147483647", 7);
+    let list = children(&["own-M2147483647", "a-M-2147483648"]).expect("a list");
+    h.answer_in_pieces("list", &list, 40);
+    assert_eq!(h.wanted()[0], "Failed: SequenceExhausted");
+}

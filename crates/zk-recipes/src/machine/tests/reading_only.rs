@@ -7,7 +7,7 @@ use super::*;
 const LOCAL: SessionId = SessionId(0x99);
 
 /// Begins with such a session. Then there is a quorum.
-fn begun_before_the_quorum<M: Machine>(
+fn begun_before_the_quorum<M: Machine + Clone>(
     config: AttemptConfig,
     make: impl FnOnce(AttemptConfig) -> M,
 ) -> Harness<M> {

@@ -19,7 +19,7 @@ use zk_session::time::Instant;
 
 use super::*;
 
-const NODE: &str = "/node";
+pub(super) const NODE: &str = "/node";
 
 /// A machine that sets one watch.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Machine for Watcher {
     }
 }
 
-struct Nobody;
+pub(super) struct Nobody;
 
 impl Observer for Nobody {
     fn observe(&mut self, _: Event, _: &mut Port<'_>) {}
@@ -70,14 +70,14 @@ impl Attached for Counting {
 }
 
 /// A session, and the bytes that its server has not read yet.
-struct Connected {
-    dispatcher: Dispatcher<()>,
-    now: Instant,
+pub(super) struct Connected {
+    pub(super) dispatcher: Dispatcher<()>,
+    pub(super) now: Instant,
     sent: BytesMut,
 }
 
 impl Connected {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let now = Instant::START;
         let mut dispatcher = Dispatcher::new(Session::new(now, Config::new(1, 0)));
         let session = dispatcher.session_mut();
@@ -102,22 +102,34 @@ impl Connected {
         while self.dispatcher.poll_event(self.now).is_some() {}
     }
 
-    /// Answers what was sent. Returns the number of requests for a watch among it.
-    fn answer(&mut self) -> usize {
+    /// The node of the watches is deleted.
+    pub(super) fn fire(&mut self) {
+        let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(-1), err: ErrorCode::OK };
+        let event = WatcherEvent {
+            event_type: EventType::NODE_DELETED,
+            state: KeeperState::SYNC_CONNECTED,
+            path: NODE,
+        };
+        self.receive(&(header, event));
+    }
+
+    /// Answers what was sent. Returns the operations, without pings.
+    pub(super) fn answer(&mut self) -> Vec<OpCode> {
         let session = self.dispatcher.session_mut();
         self.sent.extend_from_slice(session.output());
         session.handle_sent(self.now, session.output().len());
-        let mut watches = 0;
+        let mut opcodes = Vec::new();
         while let Some(request) = frame::split_bytes(&mut self.sent, usize::MAX).expect("frames") {
             let header = RequestHeader::decode(&mut Reader::new(&request)).expect("a header");
-            watches += usize::from(header.opcode == OpCode::GET_CHILDREN);
+            opcodes.push(header.opcode);
             let reply = ReplyHeader { xid: header.xid, zxid: Zxid(1), err: ErrorCode::OK };
             self.receive(&(reply, ()));
         }
-        watches
+        opcodes.retain(|opcode| *opcode != OpCode::PING);
+        opcodes
     }
 
-    fn sleep(&mut self) {
+    pub(super) fn sleep(&mut self) {
         self.now = self.dispatcher.poll_timeout().expect("a ping is due some time");
         self.dispatcher.handle_timeout(self.now);
         while self.dispatcher.poll_event(self.now).is_some() {}
@@ -179,18 +191,13 @@ fn of_all_renewals_only_the_last_watch_stays() {
     let attached = OnSession::new(Watcher(Some(watch)), Nobody, 1);
     let machine = Box::new(Counting { attached, fired: fired.clone() });
     connected.dispatcher.attach(connected.now, machine);
-    let mut watches = connected.answer();
+    let mut watches = connected.answer().len();
     while watches < 5 {
         connected.sleep();
-        watches += connected.answer();
+        let renewals = connected.answer();
+        watches += renewals.iter().filter(|opcode| **opcode == OpCode::GET_CHILDREN).count();
     }
     assert!(connected.now > Instant::START + Duration::from_secs(60), "{:?}", connected.now);
-    let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid: Zxid(-1), err: ErrorCode::OK };
-    let event = WatcherEvent {
-        event_type: EventType::NODE_DELETED,
-        state: KeeperState::SYNC_CONNECTED,
-        path: NODE,
-    };
-    connected.receive(&(header, event));
+    connected.fire();
     assert_eq!(fired.load(Ordering::Relaxed), 1);
 }

@@ -100,3 +100,15 @@ fn a_participant_notices_the_others_by_renewal() {
     h.renewed("watch c-B8", gone());
     h.expect(&["unwatch c-B8", "list"]);
 }
+
+#[test]
+fn only_some_machines_outlive_their_session() {
+    let contender = || Contender::new(config());
+    assert!(!contender().outlives_session());
+    assert!(!Requeuing::new(contender(), false).outlives_session());
+    assert!(!Participant::new(config(), 2).outlives_session());
+    assert!(!SemaphoreMachine::new(PermitRequest::new(config(), 1, None)).outlives_session());
+    assert!(Requeuing::new(contender(), true).outlives_session());
+    assert!(ElectionMachine::new(config()).outlives_session());
+    assert!(EphemeralMachine::new(config()).outlives_session());
+}

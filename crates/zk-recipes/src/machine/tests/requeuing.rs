@@ -179,3 +179,36 @@ fn other_failures_are_reported() {
     h.answer("create", refused(ErrorCode::NO_AUTH));
     h.expect_last(&["Failed: ErrorCode(NO_AUTH)"]);
 }
+
+#[test]
+fn a_session_that_is_new_when_the_attempt_begins_ends_nothing() {
+    let mut h = Waiter::creating();
+    h.wanted();
+    h.feed(Input::Session(State::Renewing));
+    h.expect(&[]);
+    h.created(7);
+    h.expect(&["Enqueued own-7 token 107"]);
+}
+
+#[test]
+fn a_held_lock_is_converted() {
+    let config = AttemptConfig { scheme: READ_WRITE, ..config() };
+    let mut h = Harness::driving(config, |config| Requeuing::new(Contender::new(config), true));
+    h.created_as("create W", "own-W7", czxid(7));
+    h.answer("list", children(&["own-W7"]));
+    h.wanted();
+    h.feed(Input::Convert(LockMode::Shared));
+    h.expect(&["replace own-W7 by own-R7"]);
+}
+
+#[test]
+fn the_next_attempt_for_permits_has_another_guid_and_the_same_path() {
+    let first = SemaphoreMachine::new(PermitRequest::new(config(), 2, Some(3)));
+    let submitted = |mut machine: SemaphoreMachine| match machine.poll_output() {
+        Some(Output::Submit { operation, .. }) => operation.path().to_string(),
+        output => panic!("{output:?}"),
+    };
+    let (next, first) = (submitted(first.restart(None)), submitted(first));
+    let path = |guid| format!("/locks/printer/locks/{}", prefix(guid));
+    assert_eq!((first, next), (path(OWN), path(OWN + 1)));
+}

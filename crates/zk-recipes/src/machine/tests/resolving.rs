@@ -223,3 +223,16 @@ fn a_timer_of_an_earlier_step_does_no_harm() {
     h.feed(Input::Timer);
     h.expect(&[]);
 }
+
+#[test]
+fn a_repeated_search_ignores_a_node_that_is_being_deleted() {
+    let mut h = Harness::resolving();
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-7", "own-9"]));
+    h.expect(&["stat own-7", "delete own-9"]);
+    h.answer("stat own-7", lost());
+    h.expect(&["sync", "list"]);
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-7", "own-9"]));
+    h.expect(&["stat own-7"]);
+}

@@ -6,30 +6,49 @@ use core::cell::RefCell;
 use super::*;
 
 /// All hints that were left, the last one of which is valid.
-#[derive(Clone, Debug)]
-struct Hints(Rc<RefCell<Vec<Option<FastPathHint>>>>);
+#[derive(Debug)]
+struct Hints {
+    left: Rc<RefCell<Vec<Option<FastPathHint>>>>,
+    is_writable: bool,
+}
+
+impl Hints {
+    fn share(&self) -> Self {
+        Self { left: self.left.clone(), is_writable: true }
+    }
+}
+
+/// A clone of a machine leaves no hints.
+impl Clone for Hints {
+    fn clone(&self) -> Self {
+        Self { left: self.left.clone(), is_writable: false }
+    }
+}
 
 impl HintCell for Hints {
     fn get(&self) -> Option<FastPathHint> {
-        self.0.borrow().last().copied().flatten()
+        self.left.borrow().last().copied().flatten()
     }
 
     fn set(&self, hint: Option<FastPathHint>) {
-        self.0.borrow_mut().push(hint);
+        if self.is_writable {
+            self.left.borrow_mut().push(hint);
+        }
     }
 }
 
 #[test]
 fn a_hint_is_left_at_the_release_and_completed_at_the_end() {
-    let hints = Hints(Rc::new(RefCell::new(alloc::vec![Some(BEFORE)])));
-    let contender = || Harness::driving(config(), |it| HintingContender::new(it, hints.clone()));
+    let left = Rc::new(RefCell::new(alloc::vec![Some(BEFORE)]));
+    let hints = Hints { left, is_writable: true };
+    let contender = || Harness::driving(config(), |it| HintingContender::new(it, hints.share()));
     let mut first = contender();
     first.created(7);
     first.expect(&["create", "Enqueued own-7 token 107", "Acquired own-7 token 107", "timer"]);
     first.feed(Input::LeaseEnded);
     first.expect(&["Lost(LeaseEnded)", "delete own-7"]);
     first.answer("delete own-7", ok());
-    assert_eq!(*hints.0.borrow(), [Some(BEFORE), None], "a lost lock leaves none");
+    assert_eq!(*hints.left.borrow(), [Some(BEFORE), None], "a lost lock leaves none");
 
     hints.set(Some(BEFORE));
     let mut first = contender();
@@ -41,7 +60,7 @@ fn a_hint_is_left_at_the_release_and_completed_at_the_end() {
     let mut second = contender();
     second.expect(&["create"]);
     first.feed(Input::Session(CONNECTED));
-    assert_eq!(hints.0.borrow().len(), 4, "nothing has changed");
+    assert_eq!(hints.left.borrow().len(), 4, "nothing has changed");
     first.answer("delete own-7", ok());
     assert_eq!(hints.get(), Some(own));
     second.created(8);

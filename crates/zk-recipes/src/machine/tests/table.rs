@@ -8,7 +8,7 @@ type Happen<M> = fn(&mut Harness<M>);
 pub(super) type Start<M = Contender> = (Arrive<M>, &'static [(&'static str, Happen<M>)]);
 
 /// The inputs that every phase can receive.
-fn everywhere<M: Machine>() -> [(&'static str, Happen<M>); 8] {
+fn everywhere<M: Machine + Clone>() -> [(&'static str, Happen<M>); 8] {
     [
         ("release", |h| h.feed(Input::Release)),
         ("connection lost", Harness::disconnect),
@@ -279,7 +279,7 @@ pub(crate) fn documented_rows(document: &str) -> Vec<String> {
 /// Compares the effect of every input in all these phases with the table in
 /// `docs/tables/{document}`.
 #[track_caller]
-pub(super) fn check_table<M: Machine>(
+pub(super) fn check_table<M: Machine + Clone>(
     document: &str,
     places: &[Start<M>],
     name: fn(&Harness<M>) -> String,

@@ -246,3 +246,35 @@ fn the_end_of_the_session_in_between_loses_the_lock() {
         h.expect_last(&["Lost(Ended(Expired))"]);
     }
 }
+
+#[test]
+fn only_a_held_lock_is_converted() {
+    let mut h = Harness::second();
+    h.wanted();
+    h.feed(Input::Convert(LockMode::Exclusive));
+    h.expect(&[]);
+}
+
+#[test]
+fn a_release_amid_an_upgrade_deletes_both_nodes() {
+    let mut h = created();
+    h.feed(Input::Release);
+    h.expect(&["delete own-R7"]);
+    // The list was made after that.
+    h.answer("list", children(&["own-W9"]));
+    h.expect(&["delete own-W9"]);
+    h.answer("delete own-R7", ok());
+    h.answer("delete own-W9", ok());
+    h.expect_last(&["unwatch own-R7", "Released"]);
+}
+
+#[test]
+fn an_upgrade_that_is_refused_without_a_connection_asks_for_nothing() {
+    let mut h = held();
+    h.disconnect();
+    h.expect(&["Suspended"]);
+    h.feed(Input::Convert(LockMode::Exclusive));
+    h.expect(&["create W", "list"]);
+    h.answer("create W", Err(QUEUE_FULL));
+    h.expect(&["NotConverted: QueueFull { limit: 1 }"]);
+}

@@ -1,12 +1,15 @@
 //! From the first request to the permits, and their release.
 
+use alloc::format;
 use alloc::string::ToString;
 
 use zk_session::proto::{ErrorCode, EventType};
 use zk_session::session::State;
 
-use super::super::super::tests::{CONNECTED, READ_ONLY, data, lost, ok, refused};
-use super::super::super::{AttemptConfig, DisconnectPolicy, Input, Machine, WaitPolicy};
+use super::super::super::tests::{BEFORE, CONNECTED, READ_ONLY, data, lost, ok, refused};
+use super::super::super::{
+    AttemptConfig, DisconnectPolicy, Input, LockMode, Machine, PermitRequest, Scheme, WaitPolicy,
+};
 use super::harness::{Harness, children, created, maximum};
 
 #[test]
@@ -238,6 +241,78 @@ fn a_try_creates_nothing_if_there_are_too_few_permits() {
     h.answer("watch max", maximum(3));
     h.expect(&["unwatch leases", "unwatch max", "list locks"]);
     assert!(!h.machine.is_done());
+}
+
+#[test]
+fn a_try_creates_the_semaphore_unless_it_must_exist() {
+    let trying = |maximum| {
+        let mut h = Harness::of(|request| {
+            (request.config.wait_policy, request.maximum) = (WaitPolicy::OnlyIfFree, maximum);
+        });
+        h.feed(Input::Session(CONNECTED));
+        h.expect(&["watch leases", "watch max"]);
+        h
+    };
+    let missing = || refused(ErrorCode::NO_NODE);
+    let mut h = trying(Some(3));
+    h.answer("watch max", missing());
+    h.expect(&["unwatch max", "unwatch leases", "list locks"]);
+    let mut h = trying(None);
+    h.answer("watch max", missing());
+    h.expect_last(&["unwatch max", "Failed: NoMaximum", "unwatch leases"]);
+    // There is no permit node yet.
+    let mut h = trying(Some(3));
+    h.answer("watch leases", missing());
+    h.expect(&["unwatch leases"]);
+    h.answer("watch max", maximum(3));
+    h.expect(&["unwatch max", "list locks"]);
+    let mut h = trying(Some(3));
+    h.answer("watch leases", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["unwatch leases", "Failed: ErrorCode(NO_AUTH)", "unwatch max"]);
+}
+
+#[test]
+fn permit_nodes_whose_parent_is_deleted_are_created_again() {
+    let mut h = Harness::new().waiting();
+    h.leases_change();
+    h.answer("watch leases", refused(ErrorCode::NO_NODE));
+    let lines = h.wanted();
+    assert!(lines.contains(&"create 2 leases".to_string()), "{lines:?}");
+}
+
+#[test]
+fn the_queue_is_a_mutex_whatever_the_configuration() {
+    let config = |request: &mut PermitRequest| {
+        request.config.scheme = Scheme::CURATOR_READ_WRITE;
+        request.config.mode = LockMode::Shared;
+        request.config.hint = Some(BEFORE);
+    };
+    Harness::of(config).creating();
+}
+
+#[test]
+fn one_permit_is_granted_without_a_list_of_permits() {
+    let mut h = Harness::of(|request| request.permits = 1).queueing();
+    h.answer("list locks", children(&["locks/own-7"]));
+    h.answer("create 1 leases", created(&[3]));
+    h.answer("watch max", maximum(3));
+    h.wanted();
+    h.answer("watch leases", children(&["leases/own-3"]));
+    let acquired = "Acquired leases/own-3 token 100";
+    h.expect(&["unwatch leases", "unwatch max", acquired, "delete locks/own-7"]);
+}
+
+#[test]
+fn only_many_permits_are_asked_for_first() {
+    for (permits, asks) in [(100, false), (101, true)] {
+        let mut h = Harness::of(|request| {
+            (request.permits, request.maximum) = (permits, Some(200));
+        })
+        .queueing();
+        h.answer("list locks", children(&["locks/own-7"]));
+        let creates = h.wanted().contains(&format!("create {permits} leases"));
+        assert_eq!(creates, !asks, "{permits}");
+    }
 }
 
 fn asking() -> Harness {

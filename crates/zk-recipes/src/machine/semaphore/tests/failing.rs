@@ -42,6 +42,8 @@ fn an_impossible_request_is_refused_before_anything_is_sent() {
         lines
     };
     assert_eq!(failed(0, Some(3)), ["Failed: NoPermits"]);
+    let most = Harness::of(|request| (request.permits, request.maximum) = (1, Some((1 << 31) - 1)));
+    most.queueing();
     assert_eq!(failed(4, Some(3)), ["Failed: TooManyPermits { maximum: 3 }"]);
     assert_eq!(failed(1, Some(1 << 31)), ["Failed: TooManyPermits { maximum: 2147483647 }"]);
     let too_many = ["Failed: TooManyPermits { maximum: 65536 }"];
@@ -405,4 +407,11 @@ fn permit_nodes_of_unknown_outcome_are_deleted_without_the_full_list() {
     let lines = h.wanted();
     assert!(lines.contains(&failed()), "{lines:?}");
     assert!(lines.iter().any(|line| line == "delete locks/own-7"), "{lines:?}");
+}
+
+#[test]
+fn a_node_left_in_the_queue_is_reported_and_the_permits_stay() {
+    let mut h = Harness::new().held();
+    h.answer("delete locks/own-7", refused(ErrorCode::NO_AUTH));
+    h.expect(&["Abandoned locks/own-7: ErrorCode(NO_AUTH)"]);
 }

@@ -1,0 +1,254 @@
+//! A machine that does what the test says, on a real session.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::any::Any;
+use std::sync::{Mutex, MutexGuard};
+
+use zk_session::dispatch::{self, Attached, Key, Port};
+use zk_session::session::WatchedEvent;
+
+use super::renewals::{Connected, NODE};
+use super::*;
+
+/// What the machine is to do, and what has happened to it.
+#[derive(Debug, Default)]
+struct Course {
+    outputs: VecDeque<Output>,
+    is_done: bool,
+    seen: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Script(Arc<Mutex<Course>>);
+
+impl Script {
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.0.lock().expect("nobody panics")
+    }
+
+    fn take(&self) -> Vec<String> {
+        core::mem::take(&mut self.course().seen)
+    }
+}
+
+impl Machine for Script {
+    fn handle(&mut self, input: Input) {
+        let line = match input {
+            Input::Reply { op, .. } => format!("reply {}", op.0),
+            Input::Watch { op, .. } => format!("watch {}", op.0),
+            Input::Session(State::Connected { .. }) => "connected".to_string(),
+            input => format!("{input:?}"),
+        };
+        self.course().seen.push(line);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.course().outputs.pop_front()
+    }
+
+    fn is_done(&self) -> bool {
+        self.course().is_done
+    }
+
+    fn outlives_session(&self) -> bool {
+        true
+    }
+}
+
+impl Observer for Script {
+    fn observe(&mut self, _: Event, _: &mut Port<'_>) {}
+
+    fn finish(&mut self, _: &mut Port<'_>) {
+        self.course().seen.push("finish".to_string());
+    }
+}
+
+/// Takes inputs of the dispatcher as messages, too.
+struct Directed(OnSession<Script, Script>);
+
+impl Attached for Directed {
+    fn handle(&mut self, input: dispatch::Input, port: &mut Port<'_>) {
+        self.0.handle(input, port);
+    }
+
+    fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
+        match message.downcast_mut::<Option<dispatch::Input>>() {
+            Some(input) => self.0.handle(input.take().expect("an input"), port),
+            None => self.0.command(message, port),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+}
+
+/// A session with such a machine, which has submitted these requests for a watch.
+struct Attachment {
+    connected: Connected,
+    key: Key,
+    script: Script,
+}
+
+impl Attachment {
+    fn watching(ops: &[u64]) -> Self {
+        Self::configured(ops, |machine| machine)
+    }
+
+    fn configured(
+        ops: &[u64],
+        configure: fn(OnSession<Script, Script>) -> OnSession<Script, Script>,
+    ) -> Self {
+        let (mut connected, script) = (Connected::new(), Script::default());
+        let watch = |op: &u64| Output::Submit { op: OpId(*op), operation: Operation::watch(NODE) };
+        script.course().outputs.extend(ops.iter().map(watch));
+        let machine = configure(OnSession::new(script.clone(), script.clone(), 1));
+        let key = connected.dispatcher.attach(connected.now, Box::new(Directed(machine)));
+        connected.answer();
+        let replies = ops.iter().map(|op| format!("reply {op}"));
+        let seen: Vec<_> = core::iter::once("connected".to_string()).chain(replies).collect();
+        assert_eq!(script.take(), seen);
+        Self { connected, key, script }
+    }
+
+    fn send(&mut self, message: &mut dyn Any) {
+        let Self { connected: Connected { dispatcher, now, .. }, key, .. } = self;
+        assert!(dispatcher.command(*now, *key, message));
+    }
+
+    fn feed(&mut self, input: dispatch::Input) {
+        self.send(&mut Some(input));
+    }
+
+    /// The machine wants this before it receives its next input.
+    fn perform(&mut self, output: Output) {
+        self.script.course().outputs.push_back(output);
+        self.feed(dispatch::Input::LeaseEnded);
+        self.expect(&["LeaseEnded"]);
+    }
+
+    /// Waits until a watch is renewed.
+    fn renew(&mut self) {
+        while !self.connected.answer().contains(&OpCode::GET_CHILDREN) {
+            self.connected.sleep();
+        }
+    }
+
+    #[track_caller]
+    fn expect(&mut self, lines: &[&str]) {
+        assert_eq!(self.script.take(), lines);
+    }
+}
+
+#[test]
+fn a_watch_that_fires_is_reported_once_whether_it_was_renewed_or_not() {
+    for renewals in 0..4 {
+        let mut attachment = Attachment::watching(&[1]);
+        for _ in 0..renewals {
+            attachment.renew();
+            attachment.expect(&["reply 1"]);
+        }
+        attachment.connected.fire();
+        attachment.expect(&["watch 1"]);
+        attachment.connected.fire();
+        attachment.expect(&[]);
+    }
+}
+
+#[test]
+fn each_watch_is_renewed_under_its_own_number() {
+    let mut attachment = Attachment::watching(&[4, 7]);
+    for op in [7, 4, 7, 4] {
+        attachment.renew();
+        attachment.expect(&[&format!("reply {op}")]);
+    }
+}
+
+#[test]
+fn a_watch_that_is_dropped_is_removed_whether_it_was_renewed_or_not() {
+    for renewals in 0..3 {
+        let mut attachment = Attachment::watching(&[1]);
+        (0..renewals).for_each(|_| attachment.renew());
+        attachment.script.take();
+        attachment.perform(Output::Unwatch(OpId(1)));
+        assert_eq!(attachment.connected.answer(), [OpCode::REMOVE_WATCHES]);
+        // It is not renewed any more.
+        for _ in 0..50 {
+            attachment.connected.sleep();
+            assert_eq!(attachment.connected.answer(), []);
+        }
+    }
+}
+
+#[test]
+fn an_event_of_another_watch_is_not_reported() {
+    let mut attachment = Attachment::watching(&[1]);
+    let event = WatchedEvent::new(EventType::NODE_DELETED, NODE.into(), Zxid(-1));
+    attachment.feed(dispatch::Input::Watch { tag: 2, event });
+    attachment.expect(&[]);
+}
+
+#[test]
+fn watches_stay_with_their_session() {
+    let mut attachment = Attachment::watching(&[1]);
+    attachment.feed(dispatch::Input::State(State::Suspended));
+    attachment.expect(&["Session(Suspended)"]);
+    attachment.connected.fire();
+    attachment.expect(&["watch 1"]);
+    let mut attachment = Attachment::watching(&[1]);
+    attachment.feed(dispatch::Input::State(State::Renewing));
+    attachment.expect(&["Session(Renewing)"]);
+    attachment.connected.fire();
+    attachment.expect(&[]);
+}
+
+#[test]
+fn a_machine_settles_when_the_session_has() {
+    let mut attachment = Attachment::watching(&[]);
+    attachment.perform(Output::Settle);
+    let now = attachment.connected.now;
+    attachment.connected.dispatcher.settle(now);
+    attachment.expect(&["Settled"]);
+}
+
+#[test]
+fn commands_are_inputs_except_the_check_of_the_lease() {
+    let mut attachment = Attachment::watching(&[]);
+    for (mut command, input) in [
+        (Command::Convert(LockMode::Shared), &["Convert(Shared)"][..]),
+        (Command::Leave, &["Leave"]),
+        (Command::Release, &["Release"]),
+        (Command::CheckLease, &[]),
+    ] {
+        attachment.send(&mut command);
+        attachment.expect(input);
+    }
+}
+
+#[test]
+fn a_machine_that_is_done_is_detached() {
+    let mut attachment = Attachment::watching(&[]);
+    attachment.script.course().is_done = true;
+    attachment.send(&mut Command::Release);
+    attachment.expect(&["Release", "finish"]);
+    assert_eq!(attachment.connected.dispatcher.attached(), 0);
+}
+
+#[cfg(feature = "study")]
+#[test]
+fn watches_are_not_renewed_on_request() {
+    let mut attachment = Attachment::configured(&[1], OnSession::without_renewals);
+    for _ in 0..100 {
+        attachment.connected.sleep();
+        assert_eq!(attachment.connected.answer(), []);
+    }
+}
+
+#[test]
+fn an_attached_machine_outlives_the_session_if_it_can() {
+    assert!(OnSession::new(Script::default(), Script::default(), 1).outlives_session());
+    let contender = Contender::new(config());
+    assert!(!OnSession::new(contender, Script::default(), 1).outlives_session());
+}
