@@ -36,7 +36,7 @@ impl SequenceNumber {
         };
         // Ten characters; or eleven if the number needs them, and so does not start with a zero.
         let is_padded = suffix.len() == 10;
-        let is_full = suffix.len() == 11 && digits.len() == 10 && digits[0] != b'0';
+        let is_full = suffix.len() == 11 && digits[0] != b'0';
         if !is_padded && !is_full {
             return None;
         }
@@ -103,6 +103,7 @@ mod tests {
             "+000000007",
             "00000000070",
             "-00000000001",
+            "12345678901",
             "2147483648",
             "-2147483649",
             "000000000x",

@@ -32,6 +32,15 @@ fn any_request_serves_as_a_ping() {
 }
 
 #[test]
+fn a_write_of_no_bytes_delays_no_ping() {
+    let mut h = Harness::connected();
+    h.advance(THIRD / 2);
+    h.session.handle_sent(h.now, 0);
+    h.advance(THIRD / 2);
+    assert_eq!(pings(&mut h), 1);
+}
+
+#[test]
 fn unanswered_pings_continue_up_to_a_limit() {
     const MOST: usize = 64;
     let mut h = Harness::connected();
