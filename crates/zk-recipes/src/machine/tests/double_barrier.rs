@@ -457,3 +457,14 @@ fn one_that_waits_for_others_leaves_at_once() {
     h.feed(Input::Leave);
     h.expect(&[&format!("un{LOOK}"), "delete own-B7"]);
 }
+
+#[test]
+fn an_attempt_that_does_not_wait_goes_on_until_it_is_disconnected() {
+    let mut h = asking_by(WaitPolicy::OnlyIfFirst);
+    h.wanted();
+    h.reconnect();
+    let lines = h.wanted();
+    assert!(!lines.iter().any(|line| line.starts_with("Failed")), "{lines:?}");
+    h.feed(Input::Session(State::Suspended));
+    assert!(h.wanted().contains(&"Failed: NoConnection".to_string()));
+}

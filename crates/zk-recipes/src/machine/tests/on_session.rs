@@ -252,3 +252,32 @@ fn an_attached_machine_outlives_the_session_if_it_can() {
     let contender = Contender::new(config());
     assert!(!OnSession::new(contender, Script::default(), 1).outlives_session());
 }
+
+/// A cache on a session.
+struct Cached(CacheMachine, Script);
+
+impl Attached for Cached {
+    fn handle(&mut self, input: dispatch::Input, port: &mut Port<'_>) {
+        let Self(machine, script) = self;
+        machine.drive(input, port, |event, _| script.course().seen.push(format!("{event:?}")));
+    }
+
+    fn command(&mut self, _: &mut dyn Any, _: &mut Port<'_>) {}
+
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_cache_reads_behind_its_watch_and_drops_it_in_the_end() {
+    let (mut connected, script) = (Connected::new(), Script::default());
+    let machine = CacheMachine::new(CacheConfig::new(NODE.into()));
+    let machine = Box::new(Cached(machine, script.clone()));
+    connected.dispatcher.attach(connected.now, machine);
+    assert_eq!(connected.answer(), [OpCode::ADD_WATCH, OpCode::GET_DATA]);
+    // The reply has no data, which ends the cache.
+    let seen = script.take();
+    assert!(seen.len() == 1 && seen[0].starts_with("Ended"), "{seen:?}");
+    assert_eq!(connected.answer(), [OpCode::REMOVE_WATCHES]);
+}
