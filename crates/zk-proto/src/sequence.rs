@@ -36,7 +36,7 @@ impl SequenceNumber {
         };
         // Ten characters; or eleven if the number needs them, and so does not start with a zero.
         let is_padded = suffix.len() == 10;
-        let is_full = suffix.len() == 11 && digits[0] != b'0';
+        let is_full = suffix.len() == 11 && !digits.starts_with(b"0");
         if !is_padded && !is_full {
             return None;
         }
