@@ -163,7 +163,7 @@ impl EphemeralMachine {
             }
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.make_parents(),
             Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
-            // The node may exist. The next step finds out.
+            // After a lost reply, the node may exist. The next step finds out.
             Err(error) => return self.retry(error),
         }
         self.resume();

@@ -576,7 +576,16 @@ mod tests {
 
     #[test]
     fn the_fast_parser_agrees_with_the_full_parser() {
-        let mut seed = 7_u64;
+        compare_parsers(4_000, 7);
+    }
+
+    /// The first test takes so little time that `.ci/mutants` uses it.
+    #[test]
+    fn the_fast_parser_agrees_with_the_full_parser_in_many_lists() {
+        compare_parsers(20_000, 8);
+    }
+
+    fn compare_parsers(lists: usize, mut seed: u64) {
         let mut draw = move |below: usize| {
             seed = seed
                 .wrapping_mul(6_364_136_223_846_793_005)
@@ -596,7 +605,7 @@ mod tests {
         let bad_numbers = [LAST_SAFE_SEQUENCE + 1, i32::MAX, -1, i32::MIN];
         let odd = ['0', '3', '9', 'g', 'A', 'F', 'w', '-', '_', '/', ':', '@', '`', '\u{0}', 'ü'];
         let (mut read, mut parsed) = (0, 0);
-        for _ in 0..4_000 {
+        for _ in 0..lists {
             let scheme = schemes[draw(schemes.len())];
             let modes = [LockMode::Shared, LockMode::Exclusive];
             let is_spoilt = draw(4) == 0;

@@ -1,7 +1,8 @@
 //! Sessions on three real servers that are killed, stopped and restarted meanwhile.
 //!
 //! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_CHAOS_HOLDERS` the number of contenders
-//! for the lock besides the services (8 by default), and `ZK_SEED` the seed. The seed determines
+//! besides the services (8 by default), and `ZK_SEED` the seed. Of ten contenders, two share a lock
+//! with names of kazoo, and the others have one with names of Curator. The seed determines
 //! the faults and the actions of the sessions, but not the behaviour of the servers. With
 //! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With `ZK_CHAOS_ISOLATED`,
 //! which needs Linux and root, packets between them get lost, and their disks fill up. `ZK_CHAOS_FAULTS` selects
