@@ -1,5 +1,4 @@
-//! An exhaustive search through the states of a world: breadth first, so the shortest way to a
-//! violation is found.
+//! An exhaustive search through the states of a world, which finds the shortest way to a violation.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
@@ -11,7 +10,7 @@ use std::hash::DefaultHasher;
 
 /// The state of machines and their environment. Faults are taken from a budget, so there are
 /// finitely many states.
-pub(crate) trait World: Sized {
+pub(crate) trait World: Clone {
     /// A step from one state to the next.
     type Action: Copy + Debug;
     /// A goal that some state of every sufficiently large world must reach.
@@ -33,31 +32,49 @@ pub(crate) trait World: Sized {
     fn take_milestones(&mut self) -> BTreeSet<Self::Milestone>;
 }
 
-struct Explored<W: World> {
-    states: usize,
-    milestones: BTreeSet<W::Milestone>,
-    /// The violation, and the steps that led to it.
-    violation: Option<(String, Vec<W::Action>)>,
+/// Visits all states, depth first, which keeps few of them in memory. Returns their number and the
+/// milestones, or a violation.
+fn visit<W: World>(first: W) -> Result<(usize, BTreeSet<W::Milestone>), String> {
+    let mut known = HashSet::from([first.fingerprint()]);
+    let mut milestones = BTreeSet::new();
+    let unvisited = |world: W| {
+        let (steps, faults) = world.actions();
+        if steps.is_empty() {
+            world.check_end()?;
+        }
+        Ok::<_, String>((world, steps.into_iter().chain(faults)))
+    };
+    let mut path = alloc::vec![unvisited(first)?];
+    while let Some((world, actions)) = path.last_mut() {
+        let Some(action) = actions.next() else {
+            path.pop();
+            continue;
+        };
+        let mut next = world.after(action)?;
+        milestones.append(&mut next.take_milestones());
+        if known.insert(next.fingerprint()) {
+            path.push(unvisited(next)?);
+        }
+    }
+    Ok((known.len(), milestones))
 }
 
-fn explore<W: World>(first: W) -> Explored<W> {
+/// Returns the first violation, breadth first, and the shortest way to it.
+fn find_violation<W: World>(first: W) -> Option<(String, Vec<W::Action>)> {
     let mut known = HashSet::from([first.fingerprint()]);
     // How each state was reached: the index of the state before it, and the step.
     let mut ways: Vec<(usize, Option<W::Action>)> = alloc::vec![(0, None)];
     let mut queue = VecDeque::from([(0, first)]);
-    let mut milestones = BTreeSet::new();
-    let mut violation = None;
-    while let (Some((place, world)), None) = (queue.pop_front(), &violation) {
+    while let Some((place, world)) = queue.pop_front() {
         let (steps, faults) = world.actions();
         if steps.is_empty()
             && let Err(wrong) = world.check_end()
         {
-            violation = Some((wrong, way(&ways, place)));
+            return Some((wrong, way(&ways, place)));
         }
         for action in steps.into_iter().chain(faults) {
             match world.after(action) {
-                Ok(mut next) => {
-                    milestones.append(&mut next.take_milestones());
+                Ok(next) => {
                     if known.insert(next.fingerprint()) {
                         ways.push((place, Some(action)));
                         queue.push_back((ways.len() - 1, next));
@@ -66,12 +83,12 @@ fn explore<W: World>(first: W) -> Explored<W> {
                 Err(wrong) => {
                     let mut way = way(&ways, place);
                     way.push(action);
-                    violation = violation.or(Some((wrong, way)));
+                    return Some((wrong, way));
                 }
             }
         }
     }
-    Explored { states: known.len(), milestones, violation }
+    None
 }
 
 fn way<A: Copy>(ways: &[(usize, Option<A>)], mut place: usize) -> Vec<A> {
@@ -88,18 +105,19 @@ fn way<A: Copy>(ways: &[(usize, Option<A>)], mut place: usize) -> Vec<A> {
 /// states detects an unintended change of what is explored.
 #[track_caller]
 pub(crate) fn prove<W: World>(first: W, states: usize, milestones: &[W::Milestone]) {
-    let explored = explore(first);
-    if let Some((wrong, way)) = explored.violation {
-        panic!("{wrong} after {way:#?}");
+    match visit(first.clone()) {
+        Ok((visited, reached)) => {
+            assert_eq!(reached, milestones.iter().copied().collect());
+            assert_eq!(visited, states);
+        }
+        Err(_) => panic!("{:#?}", find_violation(first)),
     }
-    assert_eq!(explored.milestones, milestones.iter().copied().collect());
-    assert_eq!(explored.states, states);
 }
 
 /// Checks that a world with an injected bug violates this invariant after this many steps.
 #[track_caller]
 pub(crate) fn refute<W: World>(first: W, wrong: &str, steps: usize) {
-    let (found, way) = explore(first).violation.expect("the flaw is noticed");
+    let (found, way) = find_violation(first).expect("the flaw is noticed");
     assert_eq!((&*found, way.len()), (wrong, steps), "{way:#?}");
 }
 

@@ -29,6 +29,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use core::fmt::{Debug, Write};
 use core::hash::{Hash, Hasher};
+use core::ops::RangeInclusive;
 use std::hash::DefaultHasher;
 
 use zk_session::Outcome;
@@ -103,8 +104,10 @@ impl Bounds {
 #[derive(Clone)]
 struct Client<M> {
     machine: Rc<M>,
-    /// A hash of the state of `machine`.
+    /// A hash of the state of `machine`, without the ids of its requests.
     fingerprint: u64,
+    /// These ids.
+    ops: Rc<[OpId]>,
     server: Option<usize>,
     timer: bool,
     /// The state of the tree that the machine knows, if it has asked to settle.
@@ -118,8 +121,9 @@ struct Client<M> {
 
 impl<M> Hash for Client<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { fingerprint, server, timer, settling, noted, has_acted, line, .. } = self;
+        let Self { fingerprint, ops, server, timer, settling, noted, has_acted, line, .. } = self;
         (fingerprint, server, timer, settling, noted, has_acted, line).hash(state);
+        symmetry::hash_order(ops.iter().copied().chain(line.ops()), state);
     }
 }
 
@@ -136,6 +140,10 @@ pub(super) struct World<P: Workload> {
 /// GUIDs with enough distance for several attempts of each client.
 pub(super) const fn guid(client: usize, attempt: u128) -> Uuid {
     Uuid::from_u128(((client as u128 + 1) << 8) + attempt)
+}
+
+pub(super) const fn is_guid_of(client: usize, guid: Uuid) -> bool {
+    guid.as_u128() >> 8 == client as u128 + 1
 }
 
 pub(super) const fn session(client: usize) -> SessionId {
@@ -156,6 +164,7 @@ impl<P: Workload> World<P> {
             Rc::new(Client {
                 machine: Rc::new(machine),
                 fingerprint: 0,
+                ops: Rc::default(),
                 server: Some(if has_own_server { client } else { 0 }),
                 timer: false,
                 settling: None,
@@ -194,13 +203,10 @@ impl<P: Workload> search::World for World<P> {
     fn actions(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut steps, mut faults) = (Vec::new(), Vec::new());
         // An input affects no other client before the machine's next request is served. So deliver
-        // it at once, unless the connection can break before that.
-        let is_safe = |client: &Rc<Client<_>>| {
-            let calm = self.bounds.faults == 0 && client.server.is_some();
-            calm && client.line.has_events() || !client.line.inbox.is_empty()
-        };
-        if let Some(client) = self.clients.iter().position(is_safe) {
+        // it at once, or lose it with the connection.
+        if let Some(client) = self.clients.iter().position(|client| client.line.has_events()) {
             self.local_actions(client, &mut steps, &mut faults);
+            self.losses(client, &mut faults);
             return (steps, faults);
         }
         steps.extend(self.tree.lagging().filter(|it| self.has_clients(*it)).map(Action::CatchUp));
@@ -220,11 +226,7 @@ impl<P: Workload> search::World for World<P> {
         if self.bounds.deletions.unwrap_or(self.bounds.faults) > 0 {
             faults.extend(self.tree.owned().map(|(node, _)| Action::DeleteNode(node)));
         }
-        let may_go_wrong =
-            self.bounds.faults + self.bounds.deletions.unwrap_or_default() + self.bounds.refusals
-                > 0;
-        let amid = self.bounds.timers == Timers::AmongFaults && may_go_wrong;
-        if self.bounds.timers != Timers::Always && (amid || steps.is_empty()) {
+        if steps.is_empty() {
             let timers = (0..self.clients.len())
                 .filter(|client| self.clients[*client].timer && !self.is_behind_twin(*client));
             steps.extend(timers.map(Action::Timer));
@@ -249,6 +251,7 @@ impl<P: Workload> search::World for World<P> {
         {
             world.receive(client)?;
         }
+        world.forget_the_past();
         world.sort_servers();
         let lines: Vec<_> = world.clients.iter().map(|client| &client.line).collect();
         world.workload.check(&world.tree, &world.owners, &lines, &mut world.milestones)?;
@@ -271,6 +274,17 @@ impl<P: Workload> search::World for World<P> {
     }
 }
 
+/// Returns the ways in which a connection breaks after so many requests were executed.
+fn cuts(
+    client: usize,
+    line: &Line,
+    applied: RangeInclusive<usize>,
+) -> impl Iterator<Item = Action> + use<> {
+    let unserved = line.unserved();
+    let cut = move |applied, sent| Action::Cut { client, sent, applied };
+    applied.flat_map(move |applied| (applied..=unserved).map(move |sent| cut(applied, sent)))
+}
+
 // ---- Possible actions
 // ----------------------------------------------------------------------------
 
@@ -283,8 +297,14 @@ impl<P: Workload> World<P> {
         if client.settling.is_some() && client.line.inbox.is_empty() {
             steps.push(Action::Settle(index));
         }
-        if client.timer && self.bounds.timers == Timers::Always {
+        let Bounds { timers, faults: losses, deletions, refusals, leases, .. } = self.bounds;
+        let may_go_wrong = losses + deletions.unwrap_or_default() + refusals > 0;
+        let is_early = timers == Timers::AmongFaults && may_go_wrong;
+        if client.timer && (timers == Timers::Always || is_early) {
             steps.push(Action::Timer(index));
+        }
+        if leases > 0 {
+            faults.push(Action::LeaseEnds(index));
         }
         for (act, when) in self.workload.owner_actions(index, &self.owners) {
             match when {
@@ -295,9 +315,26 @@ impl<P: Workload> World<P> {
         }
     }
 
+    /// Adds the faults by which a client loses the messages in transit.
+    ///
+    /// Before its connection breaks, others may act. That matters only if one of its writes is
+    /// executed meanwhile.
+    fn losses(&self, index: usize, faults: &mut Vec<Action>) {
+        let line = &self.clients[index].line;
+        if self.bounds.faults > 0 && line.inbox.is_empty() {
+            let before_write = line.unserved_before_write();
+            faults.extend(cuts(index, line, 0..=before_write.unwrap_or(line.unserved())));
+            faults.extend(before_write.map(|_| Action::Deafen(index)));
+        }
+    }
+
     fn session_actions(&self, index: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
         let client = &self.clients[index];
         let unserved = client.line.unserved();
+        if client.line.is_deaf {
+            let written = client.line.unserved_before_write().map_or(0, |before| before + 1);
+            return steps.extend(cuts(index, &client.line, written..=unserved));
+        }
         if client.server.is_some() && unserved > 0 {
             steps.push(Action::Serve(index));
             if self.bounds.refusals > 0 {
@@ -315,18 +352,10 @@ impl<P: Workload> World<P> {
         }
         if self.bounds.faults > 0 {
             match client.server {
-                Some(_) => {
-                    for sent in 0..=unserved {
-                        let cut = |applied| Action::Cut { client: index, sent, applied };
-                        faults.extend((0..=sent).map(cut));
-                    }
-                }
+                Some(_) => faults.extend(cuts(index, &client.line, 0..=unserved)),
                 None if !client.line.expired => faults.push(Action::Expire(index)),
                 None => {}
             }
-        }
-        if self.bounds.leases > 0 {
-            faults.push(Action::LeaseEnds(index));
         }
     }
 
@@ -356,8 +385,12 @@ impl<P: Workload> World<P> {
                 self.owners[client].release |= act == OwnerAction::Release;
                 self.perform(client, Some(act.input()), Cause::Other, 0)?;
             }
-            Action::Cut { client, sent, applied } => {
+            Action::Deafen(client) => {
                 self.bounds.faults -= 1;
+                self.client(client).line.deafen();
+            }
+            Action::Cut { client, sent, applied } => {
+                self.bounds.faults -= usize::from(!self.clients[client].line.is_deaf);
                 self.cut(client, sent, applied);
             }
             Action::Resume { client, server, at, reversed } => {
@@ -621,7 +654,7 @@ impl<P: Workload> World<P> {
         }
         let done = machine.is_done();
         let client = self.client(index);
-        client.fingerprint = digest(&machine);
+        (client.fingerprint, client.ops) = symmetry::digest_without_ops(&machine);
         client.machine = Rc::new(machine);
         let begins = self.workload.end_turn(index, &mut self.milestones);
         if done {
@@ -682,7 +715,7 @@ impl<P: Workload> World<P> {
         client.line.forget();
         if next.is_none() {
             // Nothing happens to it any more.
-            (client.fingerprint, client.server) = (0, None);
+            (client.fingerprint, client.ops, client.server) = (0, Rc::default(), None);
         }
         next.map_or(Ok(()), |next| {
             self.milestones.insert("returns");

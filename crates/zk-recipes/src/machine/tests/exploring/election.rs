@@ -147,22 +147,21 @@ const CALM: Bounds = Bounds { deletions: Some(0), ..Bounds::CALM };
 #[test]
 fn two_candidates_lead_in_turn() {
     let bounds = Bounds { early_commands: 1, ..CALM };
-    search::prove(election(2, bounds), 192, &["goes on", "leads", "resigns"]);
+    search::prove(election(2, bounds), 132, &["goes on", "leads", "resigns"]);
 }
 
 #[test]
 fn of_two_that_may_expire_one_leads_unsuspended() {
     let bounds = Bounds { faults: 2, ..CALM };
     let milestones = ["leads", "leads still", "resigns", "ends with its session"];
-    search::prove(election(2, bounds), 23_838, &[&milestones[..], &["goes on"]].concat());
+    search::prove(election(2, bounds), 7_346, &[&milestones[..], &["goes on"]].concat());
 }
 
 #[test]
-#[ignore = "some seconds; in a release build one"]
 fn of_two_whose_nodes_are_deleted_each_queues_again() {
     let bounds = Bounds { deletions: Some(2), early_commands: 1, ..CALM };
     let milestones = ["leads", "leads again", "loses", "resigns", "goes on"];
-    search::prove(election(2, bounds), 31_018, &milestones);
+    search::prove(election(2, bounds), 8_987, &milestones);
 }
 
 const ALL: [&str; 6] = ["leads", "leads again", "leads still", "loses", "resigns", "goes on"];
@@ -171,21 +170,21 @@ const ALL: [&str; 6] = ["leads", "leads again", "leads still", "loses", "resigns
 fn one_survives_faults_of_every_kind() {
     let bounds = Bounds { faults: 3, deletions: Some(2), early_commands: 1, ..CALM };
     let milestones = [&ALL[..], &["ends with its session"]].concat();
-    search::prove(election(1, bounds), 22_989, &milestones);
+    search::prove(election(1, bounds), 6_181, &milestones);
 }
 
 #[test]
-#[ignore = "ten seconds; in a release build two"]
+#[ignore = "some seconds; in a release build one"]
 fn two_survive_faults_of_every_kind() {
     let bounds = Bounds { faults: 1, deletions: Some(1), early_commands: 1, ..CALM };
-    search::prove(election(2, bounds), 119_284, &ALL);
+    search::prove(election(2, bounds), 42_143, &ALL);
 }
 
 #[test]
 fn a_leader_lost_with_its_lease_queues_behind_no_own_node() {
     let bounds = Bounds { faults: 2, leases: 1, timers: Timers::AtLast, ..CALM };
     let milestones = [&ALL[..], &["ends with its session", "resigns without an answer"]].concat();
-    search::prove(election(2, bounds), 43_417, &milestones);
+    search::prove(election(2, bounds), 14_710, &milestones);
 }
 
 const RENEWING: Bounds = Bounds { renews: true, ..CALM };
@@ -193,21 +192,21 @@ const RENEWING: Bounds = Bounds { renews: true, ..CALM };
 #[test]
 fn one_stands_again_in_its_next_sessions_on_servers_that_lag() {
     let bounds = Bounds { faults: 3, early_commands: 1, late: true, servers: 2, ..RENEWING };
-    search::prove(election(1, bounds), 17_142, &ALL);
+    search::prove(election(1, bounds), 5_052, &ALL);
 }
 
 #[test]
-#[ignore = "a minute; in a release build some seconds"]
+#[ignore = "some seconds; in a release build one"]
 fn two_stand_again_in_their_next_sessions() {
     let bounds = Bounds { faults: 2, early_commands: 1, ..RENEWING };
-    search::prove(election(2, bounds), 81_601, &ALL);
+    search::prove(election(2, bounds), 25_184, &ALL);
 }
 
 #[test]
-#[ignore = "a minute; in a release build some seconds"]
+#[ignore = "half a minute; in a release build some seconds"]
 fn two_stand_again_after_a_renewal_or_a_deletion() {
     let bounds = Bounds { faults: 2, deletions: Some(1), ..RENEWING };
-    search::prove(election(2, bounds), 486_173, &ALL);
+    search::prove(election(2, bounds), 121_669, &ALL);
 }
 
 #[test]

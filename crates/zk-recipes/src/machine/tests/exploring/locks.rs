@@ -26,7 +26,9 @@ struct Role {
     conversion: Option<LockMode>,
     /// The mode of its second attempt, which uses the hint of the first. `None`: there is none.
     returns: Option<LockMode>,
-    /// Whether it begins when the contender before it is released, with its hint.
+    /// Whether it begins when the contender before it is released, with its hint. In a client both
+    /// have one session, and lose its connection together. Here they have two, so this is not for
+    /// worlds with faults.
     succeeds: bool,
     /// Whether it releases the lock only when it is asked to.
     keeps: bool,

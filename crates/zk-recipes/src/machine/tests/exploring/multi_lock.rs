@@ -320,20 +320,20 @@ fn flawed(wants: Wants, bounds: Bounds, flaw: Option<Flaw>) -> World<SeveralLock
 #[test]
 fn two_that_give_two_locks_in_opposite_orders_take_turns() {
     let bounds = Bounds { late: true, ..CALM };
-    search::prove(locks(OPPOSITE, bounds), 370, &[ONE, TWO, "waits"]);
+    search::prove(locks(OPPOSITE, bounds), 230, &[ONE, TWO, "waits"]);
 }
 
 #[test]
 fn two_take_turns_with_three_locks() {
     let wants: Wants = &[&["/a", "/b", "/c"], &["/c", "/b", "/a"]];
-    search::prove(locks(wants, CALM), 409, &[ONE, TWO, "waits"]);
+    search::prove(locks(wants, CALM), 222, &[ONE, TWO, "waits"]);
 }
 
 #[test]
-#[ignore = "a minute; in a release build a few seconds"]
+#[ignore = "some seconds; in a release build one"]
 fn three_that_want_two_of_three_locks_each_take_turns() {
     let wants: Wants = &[&["/a", "/b"], &["/b", "/c"], &["/c", "/a"]];
-    search::prove(locks(wants, CALM), 119_043, &[ONE, TWO, THREE, "waits"]);
+    search::prove(locks(wants, CALM), 23_887, &[ONE, TWO, THREE, "waits"]);
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn one_that_gives_up_or_runs_out_of_time_holds_nothing() {
     let bounds = Bounds { early_commands: 2, ..CALM };
     search::prove(
         locks(OPPOSITE, bounds),
-        7_436,
+        3_836,
         &[ONE, TWO, "waits", "gives up", "runs out of time"],
     );
 }
@@ -350,22 +350,22 @@ fn one_that_gives_up_or_runs_out_of_time_holds_nothing() {
 fn one_that_loses_a_lock_releases_the_others() {
     let bounds = Bounds { deletions: Some(1), timers: Timers::AmongFaults, ..CALM };
     let lost = ["loses its node", "loses a lock while it waits", "vanishes"];
-    search::prove(locks(OPPOSITE, bounds), 11_428, &[&[ONE, TWO, "waits"][..], &lost].concat());
+    search::prove(locks(OPPOSITE, bounds), 3_059, &[&[ONE, TWO, "waits"][..], &lost].concat());
 }
 
 const SURVIVED: [&str; 4] = [ONE, TWO, "waits", "resumes"];
 
 #[test]
 fn two_survive_one_fault() {
-    search::prove(locks(OPPOSITE, Bounds { faults: 1, ..CALM }), 5_064, &SURVIVED);
+    search::prove(locks(OPPOSITE, Bounds { faults: 1, ..CALM }), 2_195, &SURVIVED);
 }
 
 #[test]
-#[ignore = "a minute; in a release build a few seconds"]
+#[ignore = "some seconds; in a release build one"]
 fn two_survive_two_faults() {
     let more = ["loses its session", "ends with its session"];
     let world = locks(OPPOSITE, Bounds { faults: 2, ..CALM });
-    search::prove(world, 82_111, &[&SURVIVED[..], &more].concat());
+    search::prove(world, 24_340, &[&SURVIVED[..], &more].concat());
 }
 
 // ---- Negative controls --------------------------------------------------------------------------

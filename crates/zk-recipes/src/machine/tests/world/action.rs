@@ -14,6 +14,9 @@ pub(in super::super) enum Action {
     Settle(usize),
     Timer(usize),
     Command(usize, OwnerAction),
+    /// The messages to this client are lost, those in transit and those to come. Then its connection
+    /// breaks, after a write of it was executed.
+    Deafen(usize),
     /// The connection breaks. `sent` of the unanswered requests were sent, and `applied` of those
     /// were executed.
     Cut {
@@ -48,6 +51,7 @@ impl Action {
             | Self::Settle(client)
             | Self::Timer(client)
             | Self::Command(client, _)
+            | Self::Deafen(client)
             | Self::Cut { client, .. }
             | Self::Resume { client, .. }
             | Self::Expire(client)

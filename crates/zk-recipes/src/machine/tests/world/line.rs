@@ -17,6 +17,13 @@ pub(in super::super) struct PendingRequest {
 }
 
 impl PendingRequest {
+    fn is_write(&self) -> bool {
+        !self.is(|request| {
+            use Request::{Exists, GetChildren, GetData, Sync};
+            matches!(request, Exists(_) | GetChildren(_) | GetData(_) | Sync(_))
+        })
+    }
+
     pub(in super::super) fn is(&self, what: impl FnOnce(&Request<'_>) -> bool) -> bool {
         self.operation.with_request(what)
     }
@@ -24,7 +31,7 @@ impl PendingRequest {
 
 impl Hash for PendingRequest {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.op, self.digest).hash(state);
+        self.digest.hash(state);
     }
 }
 
@@ -100,7 +107,7 @@ enum Message {
 }
 
 /// An event of a session.
-#[derive(Clone, Hash)]
+#[derive(Clone)]
 pub(in super::super) enum SessionEvent {
     Reply(PendingRequest, Answer),
     Fired(OpId, i32, Index),
@@ -110,7 +117,19 @@ pub(in super::super) enum SessionEvent {
     Expired,
 }
 
-#[derive(Clone, Hash)]
+impl Hash for SessionEvent {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        core::mem::discriminant(self).hash(state);
+        match self {
+            Self::Reply(asked, answer) => (asked, answer).hash(state),
+            Self::Fired(_, event, now) => (event, now).hash(state),
+            Self::Connected(session) => session.hash(state),
+            Self::Suspended | Self::Renewing | Self::Expired => {}
+        }
+    }
+}
+
+#[derive(Clone)]
 pub(in super::super) struct SessionWatch {
     op: OpId,
     pub(in super::super) path: Rc<str>,
@@ -119,6 +138,13 @@ pub(in super::super) struct SessionWatch {
     set: Option<Watched>,
 }
 
+impl Hash for SessionWatch {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.path, self.is_of_children, self.set).hash(state);
+    }
+}
+
+/// Its hash leaves out the ids of requests: see [`ops`](Line::ops).
 #[derive(Clone, Default, Hash)]
 pub(in super::super) struct Line {
     /// Whether the ensemble has expired the session.
@@ -132,6 +158,8 @@ pub(in super::super) struct Line {
     pub(super) asked: VecDeque<PendingRequest>,
     /// How many of these the server has answered. Their replies are on the way.
     pub(super) served: usize,
+    /// Whether messages of the server are lost.
+    pub(super) is_deaf: bool,
     wire: VecDeque<Message>,
     pub(super) inbox: VecDeque<SessionEvent>,
     pub(in super::super) watches: Vec<SessionWatch>,
@@ -152,6 +180,38 @@ impl Line {
     /// Returns the number of requests that the server has not answered.
     pub(super) fn unserved(&self) -> usize {
         self.asked.len() - self.served
+    }
+
+    /// Returns the number of requests that the server has not answered before the first write among
+    /// them. `None` if there is no write.
+    pub(super) fn unserved_before_write(&self) -> Option<usize> {
+        self.asked.iter().skip(self.served).position(PendingRequest::is_write)
+    }
+
+    /// Returns the ids of its requests.
+    pub(super) fn ops(&self) -> impl Iterator<Item = OpId> {
+        let of_event = |event: &SessionEvent| match event {
+            SessionEvent::Reply(asked, _) => Some(asked.op),
+            SessionEvent::Fired(op, ..) => Some(*op),
+            _ => None,
+        };
+        let asked = self.asked.iter().map(|asked| asked.op);
+        let watches = self.watches.iter().map(|watch| watch.op);
+        asked.chain(self.inbox.iter().filter_map(of_event)).chain(watches)
+    }
+
+    /// Returns the states of the tree that its messages show.
+    pub(super) fn shown(&self) -> impl Iterator<Item = Index> {
+        let by_message = |message: &Message| match message {
+            Message::Reply(Answer { now, .. }) | Message::Fired(_, _, now) => *now,
+        };
+        let by_event = |event: &SessionEvent| match event {
+            SessionEvent::Reply(_, Answer { now, .. }) | SessionEvent::Fired(_, _, now) => {
+                Some(*now)
+            }
+            _ => None,
+        };
+        self.wire.iter().map(by_message).chain(self.inbox.iter().filter_map(by_event))
     }
 
     /// Returns the oldest request that the server has not answered.
@@ -206,10 +266,16 @@ impl Line {
         self.wire.extend(pieces.into_iter().map(Message::Reply));
     }
 
+    /// Loses the messages in transit, and those to come.
+    pub(super) fn deafen(&mut self) {
+        self.is_deaf = true;
+        self.wire.clear();
+    }
+
     pub(super) fn fire(&mut self, path: &Rc<str>, event: EventType, now: Index) {
         let before = self.watched.len();
         self.watched.retain(|(of, watched)| of != path || !watched.receives(event));
-        if self.watched.len() < before {
+        if self.watched.len() < before && !self.is_deaf {
             self.wire.push_back(Message::Fired(path.clone(), event.0, now));
         }
     }
@@ -266,7 +332,7 @@ impl Line {
         resent.append(&mut self.asked);
         self.asked = resent;
         self.inbox.push_back(SessionEvent::Suspended);
-        self.served = 0;
+        (self.served, self.is_deaf) = (0, false);
         self.wire.clear();
         self.watched.clear();
     }
@@ -314,7 +380,7 @@ impl Line {
 
     /// Drops everything, since the machine is done.
     pub(super) fn forget(&mut self) {
-        self.served = 0;
+        (self.served, self.is_deaf) = (0, false);
         self.asked.clear();
         self.wire.clear();
         self.inbox.clear();

@@ -1,5 +1,5 @@
-//! States that stand for others: of interchangeable clients and servers, and of servers that nobody
-//! sees.
+//! States that stand for others: of interchangeable clients and servers, of servers that nobody
+//! sees, and with another past.
 
 use super::*;
 
@@ -29,6 +29,37 @@ impl<P: Workload> World<P> {
         }
     }
 
+    /// Forgets what nobody sees any more.
+    pub(super) fn forget_the_past(&mut self) {
+        let may_resume = |client: &Rc<Client<P::Machine>>| {
+            let is_connected = client.server.is_some() && !client.line.is_deaf;
+            !client.machine.is_done() && (!is_connected || self.bounds.faults > 0)
+        };
+        let may_resume: Vec<_> = self.clients.iter().map(may_resume).collect();
+        for (client, may_resume) in may_resume.iter().enumerate() {
+            if !may_resume && self.clients[client].line.seen > 0 {
+                self.client(client).line.seen = 0;
+            }
+        }
+        if !may_resume.contains(&true) {
+            for server in 0..self.bounds.servers {
+                if !self.has_clients(server) {
+                    self.tree.advance(server, self.tree.log);
+                }
+            }
+        }
+        let shown = self.clients.iter().zip(&may_resume).flat_map(|(client, may_resume)| {
+            let seen = may_resume.then_some(client.line.seen);
+            let unseen = client.line.shown().map(|shown| shown.saturating_sub(1));
+            seen.into_iter().chain(client.settling).chain(unseen)
+        });
+        let shown = shown.chain((0..self.bounds.servers).map(|it| self.tree.now(it)));
+        let lines = self.clients.iter().map(|client| &client.line);
+        let is_watched =
+            |path: &str| lines.clone().any(|it| it.watches.iter().any(|it| *it.path == *path));
+        self.tree.forget(shown.min().unwrap_or_default(), is_watched);
+    }
+
     pub(super) fn has_clients(&self, server: usize) -> bool {
         self.clients.iter().any(|client| client.server == Some(server))
     }
@@ -46,4 +77,31 @@ impl<P: Workload> World<P> {
             move |server| (self.tree.now(server)..=newest(server)).map(move |at| (server, at));
         (0..self.bounds.servers).flat_map(all).filter(move |(_, at)| *at >= seen)
     }
+}
+
+/// Returns a hash of a machine without the ids of its requests, and these ids, as often as they
+/// occur.
+pub(super) fn digest_without_ops(machine: &impl Debug) -> (u64, Rc<[OpId]>) {
+    let text = format!("{machine:?}");
+    let mut hasher = DefaultHasher::new();
+    let (mut ops, mut begins_with_op) = (Vec::new(), false);
+    // The first of these counts the requests.
+    for part in text.split_inclusive("last_op: ").flat_map(|part| part.split_inclusive("OpId(")) {
+        let rest = part.trim_start_matches(|it: char| it.is_ascii_digit());
+        hasher.write(rest.as_bytes());
+        if begins_with_op {
+            ops.extend(part[..part.len() - rest.len()].parse().map(OpId));
+        }
+        begins_with_op = part.ends_with("OpId(");
+    }
+    (hasher.finish(), ops.into())
+}
+
+/// Hashes the order of the ids of requests. Machines compare ids, and do not see how many requests
+/// there were before.
+pub(super) fn hash_order<H: Hasher>(ops: impl Iterator<Item = OpId>, state: &mut H) {
+    let ops: Vec<_> = ops.map(OpId::split).collect();
+    let order: BTreeSet<_> = ops.iter().map(|(_, op)| op).collect();
+    let order: Vec<_> = order.into_iter().collect();
+    ops.iter().for_each(|(part, op)| (part, order.binary_search(&op)).hash(state));
 }

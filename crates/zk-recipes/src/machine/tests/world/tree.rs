@@ -219,6 +219,12 @@ impl Tree {
         self.servers[server] = to;
     }
 
+    /// Forgets the nodes that were deleted until then, but for those for which this returns true.
+    pub(super) fn forget(&mut self, until: Index, is_kept: impl Fn(&str) -> bool) {
+        let exists_later = |node: &Node| node.deleted.is_none_or(|deleted| deleted > until);
+        self.nodes.retain(|node| exists_later(node) || is_kept(&node.path));
+    }
+
     pub(super) fn sort_servers(&mut self) {
         self.servers.sort_unstable();
     }

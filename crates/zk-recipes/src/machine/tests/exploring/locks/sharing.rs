@@ -4,27 +4,26 @@ use super::*;
 
 #[test]
 fn a_reader_and_a_writer_take_turns() {
-    Scenario::shared(&[WRITER, READER]).proves(494, &[ONE, TWO]);
+    Scenario::shared(&[WRITER, READER]).proves(367, &[ONE, TWO]);
 }
 
 #[test]
-#[ignore = "a minute; in a release build a few seconds"]
 fn readers_share_the_lock_and_exclude_writers() {
     let milestones = [ONE, TWO, THREE, "hold together"];
-    Scenario::shared(&[READER, WRITER, READER]).proves(22_293, &milestones);
+    Scenario::shared(&[READER, WRITER, READER]).proves(10_427, &milestones);
 }
 
 pub(super) const DOWNGRADED: [&str; 4] = [ONE, TWO, "is downgraded", "leaves while converting"];
 
 #[test]
 fn a_downgrade_keeps_a_writer_out() {
-    Scenario::shared(&[DOWNGRADER, WRITER]).proves(3_104, &DOWNGRADED);
+    Scenario::shared(&[DOWNGRADER, WRITER]).proves(1_313, &DOWNGRADED);
 }
 
 #[test]
 fn a_downgrade_lets_a_reader_in() {
     let milestones = [&DOWNGRADED[..], &["hold together"]].concat();
-    Scenario::shared(&[DOWNGRADER, READER]).proves(4_679, &milestones);
+    Scenario::shared(&[DOWNGRADER, READER]).proves(1_874, &milestones);
 }
 
 /// The milestones with one reader, and with several.
@@ -37,53 +36,52 @@ fn downgraded_with(faults: &[&'static str]) -> [Vec<&'static str>; 2] {
 #[test]
 fn a_downgrade_survives_one_fault_on_servers_that_lag() {
     let [milestones, _] = downgraded_with(&FAULT);
-    Scenario::shared(&[DOWNGRADER]).faults(1).lagging().proves(3_222, &milestones);
+    Scenario::shared(&[DOWNGRADER]).faults(1).lagging().proves(961, &milestones);
 }
 
 #[test]
-#[ignore = "a minute; in a release build a few seconds"]
+#[ignore = "some seconds; in a release build one"]
 fn a_downgrade_beside_a_writer_survives_one_fault() {
     let [_, milestones] = downgraded_with(&FAULT);
-    Scenario::shared(&[DOWNGRADER, WRITER]).faults(1).proves(197_287, &milestones);
+    Scenario::shared(&[DOWNGRADER, WRITER]).faults(1).proves(35_075, &milestones);
 }
 
 #[test]
-#[ignore = "a minute; in a release build a few seconds"]
+#[ignore = "some seconds; in a release build one"]
 fn a_downgrade_beside_a_reader_survives_one_fault() {
     let [_, milestones] = downgraded_with(&FAULT);
     let milestones = [&milestones[..], &["hold together"]].concat();
-    Scenario::shared(&[DOWNGRADER, READER]).faults(1).proves(279_861, &milestones);
+    Scenario::shared(&[DOWNGRADER, READER]).faults(1).proves(50_312, &milestones);
 }
 
 #[test]
 fn an_upgrade_beside_a_writer_succeeds_or_fails() {
-    Scenario::shared(&[UPGRADER, WRITER]).proves(3_567, &UPGRADED);
+    Scenario::shared(&[UPGRADER, WRITER]).proves(1_793, &UPGRADED);
 }
 
 #[test]
-#[ignore = "a minute; in a release build a few seconds"]
+#[ignore = "some seconds; in a release build one"]
 fn two_upgrades_do_not_deadlock() {
     let milestones = [&UPGRADED[..], &["hold together"]].concat();
-    Scenario::shared(&[UPGRADER, UPGRADER]).proves(71_687, &milestones);
+    Scenario::shared(&[UPGRADER, UPGRADER]).proves(33_768, &milestones);
 }
 
 #[test]
-#[ignore = "a minute; in a release build a few seconds"]
+#[ignore = "some seconds; in a release build one"]
 fn an_upgrade_beside_a_writer_survives_one_fault() {
     let milestones = [&UPGRADED[..], &FAULT].concat();
-    Scenario::shared(&[UPGRADER, WRITER]).faults(1).proves(335_798, &milestones);
+    Scenario::shared(&[UPGRADER, WRITER]).faults(1).proves(70_094, &milestones);
 }
 
 #[test]
-#[ignore = "a minute; in a release build ten seconds"]
+#[ignore = "some seconds; in a release build one"]
 fn a_downgrade_lets_in_readers_and_no_writers() {
     let milestones = [&DOWNGRADED[..], &[THREE, "hold together"]].concat();
-    Scenario::shared(&[DOWNGRADER, READER, WRITER]).proves(219_114, &milestones);
+    Scenario::shared(&[DOWNGRADER, READER, WRITER]).proves(49_561, &milestones);
 }
 
 #[test]
-#[ignore = "half a minute; in a release build some seconds"]
 fn a_downgrade_survives_two_faults_on_servers_that_lag() {
     let [milestones, _] = downgraded_with(&FAULTS);
-    Scenario::shared(&[DOWNGRADER]).faults(2).lagging().proves(32_001, &milestones);
+    Scenario::shared(&[DOWNGRADER]).faults(2).lagging().proves(7_220, &milestones);
 }

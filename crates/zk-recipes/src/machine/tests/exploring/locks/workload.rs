@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 
 use super::world::{
     Cause, Index, Line, Milestones, Node, OTHER_PROGRAM, OutsideChange, Owner, OwnerAction,
-    Progress, ReportContext, Timing, Tree, Workload, guid, session,
+    Progress, ReportContext, Timing, Tree, Workload, guid, is_guid_of, session,
 };
 use super::*;
 
@@ -394,7 +394,7 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
     ) -> Result<(), String> {
         let token = Index::try_from(token.0).expect("a transaction of this world");
         let Some((_, own)) = context.tree.all().find(|(_, node)| node.created == token) else {
-            return Err(format!("{contender} has a token that is nobody's"));
+            return Err(format!("{contender} is granted the lock without its node"));
         };
         if own.owner != Some(contender) || !own.exists_at(context.now) {
             return Err(format!("{contender} is granted the lock without its node"));
@@ -483,12 +483,11 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
     fn check_wake_ups(&self, tree: &Tree, lines: &[&Line]) -> Result<(), String> {
         let mut waiting: Vec<(&str, LockMode)> = Vec::new();
         for (contender, line) in lines.iter().enumerate() {
-            let own: Vec<_> =
-                tree.all().filter(|(_, node)| node.owner == Some(contender)).collect();
-            if !own.iter().any(|(_, node)| node.exists_at(tree.log)) {
+            if tree.owned_by(contender, tree.log).next().is_none() {
                 continue;
             }
-            let is_own = |path: &str| own.iter().any(|(_, node)| node.is(path));
+            let guid_of = |path: &str| self.scenario.scheme.parse(path.rsplit('/').next()?)?.guid;
+            let is_own = |path: &str| guid_of(path).is_some_and(|it| is_guid_of(contender, it));
             let others = line.watches.iter().map(|watch| &*watch.path);
             let others: Vec<_> = others.filter(|path| !is_own(path)).collect();
             if others.len() > 1 {
