@@ -110,7 +110,7 @@ pub(crate) fn prove<W: World>(first: W, states: usize, milestones: &[W::Mileston
             assert_eq!(reached, milestones.iter().copied().collect());
             assert_eq!(visited, states);
         }
-        Err(_) => panic!("{:#?}", find_violation(first)),
+        Err(wrong) => panic!("{wrong}; the shortest way: {:#?}", find_violation(first)),
     }
 }
 

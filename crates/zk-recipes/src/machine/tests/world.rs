@@ -21,7 +21,7 @@
 mod action;
 mod bug;
 mod line;
-mod symmetry;
+mod reduction;
 mod tree;
 mod workload;
 
@@ -29,7 +29,6 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use core::fmt::{Debug, Write};
 use core::hash::{Hash, Hasher};
-use core::ops::RangeInclusive;
 use std::hash::DefaultHasher;
 
 use zk_session::Outcome;
@@ -50,7 +49,7 @@ pub(super) use workload::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timers {
     Always,
-    /// While faults are left, and when nothing else can happen.
+    /// Always in a world where something may go wrong. In others, when nothing else can happen.
     AmongFaults,
     /// When nothing else can happen.
     AtLast,
@@ -106,7 +105,7 @@ struct Client<M> {
     machine: Rc<M>,
     /// A hash of the state of `machine`, without the ids of its requests.
     fingerprint: u64,
-    /// These ids.
+    /// The ids of requests in `machine`, in the order of its debug text.
     ops: Rc<[OpId]>,
     server: Option<usize>,
     timer: bool,
@@ -123,7 +122,7 @@ impl<M> Hash for Client<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { fingerprint, ops, server, timer, settling, noted, has_acted, line, .. } = self;
         (fingerprint, server, timer, settling, noted, has_acted, line).hash(state);
-        symmetry::hash_order(ops.iter().copied().chain(line.ops()), state);
+        reduction::hash_order(ops.iter().copied().chain(line.ops()), state);
     }
 }
 
@@ -156,7 +155,15 @@ fn digest(value: &impl Debug) -> u64 {
 }
 
 impl<P: Workload> World<P> {
-    pub(super) fn new(bounds: Bounds, workload: P) -> Self {
+    pub(super) fn new(mut bounds: Bounds, workload: P) -> Self {
+        let Bounds { faults, deletions, refusals, .. } = bounds;
+        bounds.timers = match bounds.timers {
+            Timers::AmongFaults if faults + deletions.unwrap_or_default() + refusals > 0 => {
+                Timers::Always
+            }
+            Timers::AmongFaults => Timers::AtLast,
+            timers => timers,
+        };
         let tree = Tree::new(bounds.numbers, bounds.servers, bounds.bug, &workload.nodes());
         let machines = workload.machines();
         let has_own_server = machines.len() <= bounds.servers;
@@ -274,15 +281,16 @@ impl<P: Workload> search::World for World<P> {
     }
 }
 
-/// Returns the ways in which a connection breaks after so many requests were executed.
-fn cuts(
-    client: usize,
-    line: &Line,
-    applied: RangeInclusive<usize>,
-) -> impl Iterator<Item = Action> + use<> {
-    let unserved = line.unserved();
+/// Returns the cuts that leave the pending writes unexecuted.
+fn cuts_before_writes(client: usize, line: &Line) -> impl Iterator<Item = Action> {
+    (0..=line.unserved()).map(move |sent| Action::Cut { client, sent, applied: 0 })
+}
+
+/// Returns the cuts after a pending write is executed.
+fn cuts_after_writes(client: usize, line: &Line) -> impl Iterator<Item = Action> {
+    let all = line.unserved_writes().map(|before| before + 1);
     let cut = move |applied, sent| Action::Cut { client, sent, applied };
-    applied.flat_map(move |applied| (applied..=unserved).map(move |sent| cut(applied, sent)))
+    all.flat_map(move |applied| (applied..=line.unserved()).map(move |sent| cut(applied, sent)))
 }
 
 // ---- Possible actions
@@ -297,13 +305,10 @@ impl<P: Workload> World<P> {
         if client.settling.is_some() && client.line.inbox.is_empty() {
             steps.push(Action::Settle(index));
         }
-        let Bounds { timers, faults: losses, deletions, refusals, leases, .. } = self.bounds;
-        let may_go_wrong = losses + deletions.unwrap_or_default() + refusals > 0;
-        let is_early = timers == Timers::AmongFaults && may_go_wrong;
-        if client.timer && (timers == Timers::Always || is_early) {
+        if client.timer && self.bounds.timers == Timers::Always {
             steps.push(Action::Timer(index));
         }
-        if leases > 0 {
+        if self.bounds.leases > 0 {
             faults.push(Action::LeaseEnds(index));
         }
         for (act, when) in self.workload.owner_actions(index, &self.owners) {
@@ -315,25 +320,26 @@ impl<P: Workload> World<P> {
         }
     }
 
-    /// Adds the faults by which a client loses the messages in transit.
+    /// Adds the faults that lose the messages in transit.
     ///
-    /// Before its connection breaks, others may act. That matters only if one of its writes is
-    /// executed meanwhile.
+    /// Others may act before the connection breaks. That matters only if a write of this client is
+    /// executed in between.
     fn losses(&self, index: usize, faults: &mut Vec<Action>) {
         let line = &self.clients[index].line;
         if self.bounds.faults > 0 && line.inbox.is_empty() {
-            let before_write = line.unserved_before_write();
-            faults.extend(cuts(index, line, 0..=before_write.unwrap_or(line.unserved())));
-            faults.extend(before_write.map(|_| Action::Deafen(index)));
+            faults.extend(cuts_before_writes(index, line));
+            faults.extend(line.unserved_writes().next().map(|_| Action::LoseReplies(index)));
         }
     }
 
     fn session_actions(&self, index: usize, steps: &mut Vec<Action>, faults: &mut Vec<Action>) {
         let client = &self.clients[index];
         let unserved = client.line.unserved();
-        if client.line.is_deaf {
-            let written = client.line.unserved_before_write().map_or(0, |before| before + 1);
-            return steps.extend(cuts(index, &client.line, written..=unserved));
+        if client.line.loses_replies {
+            steps.extend(cuts_after_writes(index, &client.line));
+            // Others may act between two writes.
+            let is_last = client.line.unserved_writes().count() == 1;
+            return steps.extend((!is_last).then_some(Action::Serve(index)));
         }
         if client.server.is_some() && unserved > 0 {
             steps.push(Action::Serve(index));
@@ -352,7 +358,10 @@ impl<P: Workload> World<P> {
         }
         if self.bounds.faults > 0 {
             match client.server {
-                Some(_) => faults.extend(cuts(index, &client.line, 0..=unserved)),
+                Some(_) => {
+                    faults.extend(cuts_before_writes(index, &client.line));
+                    faults.extend(cuts_after_writes(index, &client.line));
+                }
                 None if !client.line.expired => faults.push(Action::Expire(index)),
                 None => {}
             }
@@ -385,12 +394,12 @@ impl<P: Workload> World<P> {
                 self.owners[client].release |= act == OwnerAction::Release;
                 self.perform(client, Some(act.input()), Cause::Other, 0)?;
             }
-            Action::Deafen(client) => {
+            Action::LoseReplies(client) => {
                 self.bounds.faults -= 1;
-                self.client(client).line.deafen();
+                self.client(client).line.lose_replies();
             }
             Action::Cut { client, sent, applied } => {
-                self.bounds.faults -= usize::from(!self.clients[client].line.is_deaf);
+                self.bounds.faults -= usize::from(!self.clients[client].line.loses_replies);
                 self.cut(client, sent, applied);
             }
             Action::Resume { client, server, at, reversed } => {
@@ -654,7 +663,7 @@ impl<P: Workload> World<P> {
         }
         let done = machine.is_done();
         let client = self.client(index);
-        (client.fingerprint, client.ops) = symmetry::digest_without_ops(&machine);
+        (client.fingerprint, client.ops) = reduction::digest_without_ops(&machine);
         client.machine = Rc::new(machine);
         let begins = self.workload.end_turn(index, &mut self.milestones);
         if done {

@@ -20,7 +20,7 @@ struct BarrierWorkload {
     expected: usize,
     /// Whether earlier participants have left nodes behind.
     is_used: bool,
-    /// The number of nodes that there have been, at most that of the members.
+    /// How often the node of a participant has appeared, at most the number of members.
     came: usize,
     /// The last transaction after which all participants were present.
     complete_at: Index,
@@ -197,21 +197,21 @@ fn two_enter_and_leave_together() {
 #[test]
 #[ignore = "some seconds; in a release build one"]
 fn three_enter_and_leave_together() {
-    search::prove(meeting(3, CALM), 18_967, &["comes", "is in", "is out"]);
+    search::prove(meeting(3, CALM), 18_904, &["comes", "is in", "is out"]);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build some seconds"]
 fn of_three_one_may_give_up() {
     let bounds = Bounds { early_commands: 1, ..CALM };
-    search::prove(meeting(3, bounds), 85_764, &["comes", "is in", "is out", "gives up"]);
+    search::prove(meeting(3, bounds), 85_413, &["comes", "is in", "is out", "gives up"]);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build some seconds"]
 fn of_three_one_may_lose_its_connection() {
     let bounds = Bounds { faults: 1, ..CALM };
-    search::prove(meeting(3, bounds), 359_462, &SURVIVED);
+    search::prove(meeting(3, bounds), 358_678, &SURVIVED);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn of_three_one_may_lose_its_connection() {
 fn of_three_one_may_be_deleted() {
     let bounds = Bounds { deletions: Some(1), ..CALM };
     let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
-    search::prove(meeting(3, bounds), 267_252, &milestones);
+    search::prove(meeting(3, bounds), 262_305, &milestones);
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn an_expired_participant_blocks_no_one() {
 fn a_deleted_participant_blocks_no_one() {
     let bounds = Bounds { deletions: Some(1), ..CALM };
     let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
-    search::prove(meeting(2, bounds), 2_686, &milestones);
+    search::prove(meeting(2, bounds), 2_678, &milestones);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_participant_notices_the_deletion_of_its_node() {
     let bounds = Bounds { deletions: Some(1), timers: Timers::AmongFaults, ..CALM };
     let lost = ["is lost before", "is lost inside", "is lost on its way out"];
     let milestones = [&["comes", "is in", "is out", "gives up"][..], &lost].concat();
-    search::prove(meeting(2, bounds), 15_253, &milestones);
+    search::prove(meeting(2, bounds), 20_245, &milestones);
 }
 
 #[test]

@@ -14,9 +14,9 @@ pub(in super::super) enum Action {
     Settle(usize),
     Timer(usize),
     Command(usize, OwnerAction),
-    /// The messages to this client are lost, those in transit and those to come. Then its connection
-    /// breaks, after a write of it was executed.
-    Deafen(usize),
+    /// From now on, all messages to this client are lost. Later the server executes at least one of
+    /// its pending writes, and the connection breaks.
+    LoseReplies(usize),
     /// The connection breaks. `sent` of the unanswered requests were sent, and `applied` of those
     /// were executed.
     Cut {
@@ -51,7 +51,7 @@ impl Action {
             | Self::Settle(client)
             | Self::Timer(client)
             | Self::Command(client, _)
-            | Self::Deafen(client)
+            | Self::LoseReplies(client)
             | Self::Cut { client, .. }
             | Self::Resume { client, .. }
             | Self::Expire(client)

@@ -31,7 +31,7 @@ impl PendingRequest {
 
 impl Hash for PendingRequest {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.digest.hash(state);
+        (self.digest, self.is_behind_sync).hash(state);
     }
 }
 
@@ -158,8 +158,8 @@ pub(in super::super) struct Line {
     pub(super) asked: VecDeque<PendingRequest>,
     /// How many of these the server has answered. Their replies are on the way.
     pub(super) served: usize,
-    /// Whether messages of the server are lost.
-    pub(super) is_deaf: bool,
+    /// Whether all messages of the server are lost.
+    pub(super) loses_replies: bool,
     wire: VecDeque<Message>,
     pub(super) inbox: VecDeque<SessionEvent>,
     pub(in super::super) watches: Vec<SessionWatch>,
@@ -182,10 +182,10 @@ impl Line {
         self.asked.len() - self.served
     }
 
-    /// Returns the number of requests that the server has not answered before the first write among
-    /// them. `None` if there is no write.
-    pub(super) fn unserved_before_write(&self) -> Option<usize> {
-        self.asked.iter().skip(self.served).position(PendingRequest::is_write)
+    /// Returns the positions of the writes among the requests that the server has not answered.
+    pub(super) fn unserved_writes(&self) -> impl Iterator<Item = usize> {
+        let unserved = self.asked.iter().skip(self.served).enumerate();
+        unserved.filter(|(_, asked)| asked.is_write()).map(|(position, _)| position)
     }
 
     /// Returns the ids of its requests.
@@ -263,20 +263,26 @@ impl Line {
         }
         self.served += 1;
         let pieces = if is_cut { answer.in_pieces() } else { [answer].into() };
-        self.wire.extend(pieces.into_iter().map(Message::Reply));
+        pieces.into_iter().for_each(|piece| self.send(Message::Reply(piece)));
+    }
+
+    fn send(&mut self, message: Message) {
+        if !self.loses_replies {
+            self.wire.push_back(message);
+        }
     }
 
     /// Loses the messages in transit, and those to come.
-    pub(super) fn deafen(&mut self) {
-        self.is_deaf = true;
+    pub(super) fn lose_replies(&mut self) {
+        self.loses_replies = true;
         self.wire.clear();
     }
 
     pub(super) fn fire(&mut self, path: &Rc<str>, event: EventType, now: Index) {
         let before = self.watched.len();
         self.watched.retain(|(of, watched)| of != path || !watched.receives(event));
-        if self.watched.len() < before && !self.is_deaf {
-            self.wire.push_back(Message::Fired(path.clone(), event.0, now));
+        if self.watched.len() < before {
+            self.send(Message::Fired(path.clone(), event.0, now));
         }
     }
 
@@ -332,7 +338,7 @@ impl Line {
         resent.append(&mut self.asked);
         self.asked = resent;
         self.inbox.push_back(SessionEvent::Suspended);
-        (self.served, self.is_deaf) = (0, false);
+        (self.served, self.loses_replies) = (0, false);
         self.wire.clear();
         self.watched.clear();
     }
@@ -380,7 +386,7 @@ impl Line {
 
     /// Drops everything, since the machine is done.
     pub(super) fn forget(&mut self) {
-        (self.served, self.is_deaf) = (0, false);
+        (self.served, self.loses_replies) = (0, false);
         self.asked.clear();
         self.wire.clear();
         self.inbox.clear();

@@ -7,7 +7,7 @@ use super::*;
 /// The index of a transaction in the log. It identifies the state of the tree after it.
 pub(in super::super) type Index = u8;
 
-/// The index of a node in the order of all creations.
+/// The index of a node among those that the tree has. It is valid within one step.
 pub(in super::super) type NodeId = usize;
 
 /// The owner of nodes that belong to no client of this world.
@@ -219,10 +219,9 @@ impl Tree {
         self.servers[server] = to;
     }
 
-    /// Forgets the nodes that were deleted until then, but for those for which this returns true.
-    pub(super) fn forget(&mut self, until: Index, is_kept: impl Fn(&str) -> bool) {
-        let exists_later = |node: &Node| node.deleted.is_none_or(|deleted| deleted > until);
-        self.nodes.retain(|node| exists_later(node) || is_kept(&node.path));
+    /// Removes the nodes that were deleted until then.
+    pub(super) fn forget(&mut self, until: Index) {
+        self.nodes.retain(|node| node.deleted.is_none_or(|deleted| deleted > until));
     }
 
     pub(super) fn sort_servers(&mut self) {

@@ -20,7 +20,8 @@ pub(in super::super) trait Workload: Clone + Hash {
         None
     }
 
-    /// Returns what the owner of this machine can do now.
+    /// Returns what the owner of this machine can do now. With delays, this depends on nothing that
+    /// other clients do.
     fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
         owners[client].release_action()
     }

@@ -1,5 +1,4 @@
-//! States that stand for others: of interchangeable clients and servers, of servers that nobody
-//! sees, and with another past.
+//! States that behave alike are explored once.
 
 use super::*;
 
@@ -29,10 +28,11 @@ impl<P: Workload> World<P> {
         }
     }
 
-    /// Forgets what nobody sees any more.
+    /// Removes what no client can observe any more: deleted nodes, what sessions that cannot resume
+    /// have seen, and the lag of servers without clients.
     pub(super) fn forget_the_past(&mut self) {
         let may_resume = |client: &Rc<Client<P::Machine>>| {
-            let is_connected = client.server.is_some() && !client.line.is_deaf;
+            let is_connected = client.server.is_some() && !client.line.loses_replies;
             !client.machine.is_done() && (!is_connected || self.bounds.faults > 0)
         };
         let may_resume: Vec<_> = self.clients.iter().map(may_resume).collect();
@@ -50,14 +50,10 @@ impl<P: Workload> World<P> {
         }
         let shown = self.clients.iter().zip(&may_resume).flat_map(|(client, may_resume)| {
             let seen = may_resume.then_some(client.line.seen);
-            let unseen = client.line.shown().map(|shown| shown.saturating_sub(1));
-            seen.into_iter().chain(client.settling).chain(unseen)
+            seen.into_iter().chain(client.settling).chain(client.line.shown())
         });
         let shown = shown.chain((0..self.bounds.servers).map(|it| self.tree.now(it)));
-        let lines = self.clients.iter().map(|client| &client.line);
-        let is_watched =
-            |path: &str| lines.clone().any(|it| it.watches.iter().any(|it| *it.path == *path));
-        self.tree.forget(shown.min().unwrap_or_default(), is_watched);
+        self.tree.forget(shown.min().unwrap_or_default());
     }
 
     pub(super) fn has_clients(&self, server: usize) -> bool {
@@ -85,7 +81,7 @@ pub(super) fn digest_without_ops(machine: &impl Debug) -> (u64, Rc<[OpId]>) {
     let text = format!("{machine:?}");
     let mut hasher = DefaultHasher::new();
     let (mut ops, mut begins_with_op) = (Vec::new(), false);
-    // The first of these counts the requests.
+    // `OpId(` precedes an id, and `last_op: ` a counter, which is left out.
     for part in text.split_inclusive("last_op: ").flat_map(|part| part.split_inclusive("OpId(")) {
         let rest = part.trim_start_matches(|it: char| it.is_ascii_digit());
         hasher.write(rest.as_bytes());
@@ -97,8 +93,8 @@ pub(super) fn digest_without_ops(machine: &impl Debug) -> (u64, Rc<[OpId]>) {
     (hasher.finish(), ops.into())
 }
 
-/// Hashes the order of the ids of requests. Machines compare ids, and do not see how many requests
-/// there were before.
+/// Hashes the ranks of the ids of requests, since machines only compare ids. The parts of a machine
+/// count their requests by themselves.
 pub(super) fn hash_order<H: Hasher>(ops: impl Iterator<Item = OpId>, state: &mut H) {
     let ops: Vec<_> = ops.map(OpId::split).collect();
     let order: BTreeSet<_> = ops.iter().map(|(_, op)| op).collect();
