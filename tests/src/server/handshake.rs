@@ -37,7 +37,9 @@ impl Ensemble {
         let timeout = self.grant(request.timeout);
         if self.is_read_only(server) {
             // The error of the transaction that would create the session replaces the answer.
+            // Requests of this session, which does not exist, are dropped.
             if self.config.version.is_read_only_locally() && !self.config.local_sessions {
+                self.join(conn, SessionId::NONE);
                 let refusal = self.servers[server].refusal(Xid(0), ErrorCode::NOT_READ_ONLY);
                 return self.outbox.send(conn, SessionId::NONE, refusal);
             }

@@ -100,7 +100,7 @@ fn odd_records_are_accepted() {
 }
 
 #[test]
-fn a_read_only_server_without_local_sessions_sends_a_bare_reply_header() {
+fn a_read_only_server_without_local_sessions_sends_a_bare_reply_header_and_no_more() {
     let properties = vec!["readonlymode.enabled=true".into()];
     let settings = Settings { servers: 3, properties, ..Settings::default() };
     let Some(mut ensemble) = real::ensemble_with_or_skip(settings) else { return };
@@ -118,13 +118,17 @@ fn a_read_only_server_without_local_sessions_sends_a_bare_reply_header() {
     let handshake = ConnectRequest {
         protocol_version: 0,
         last_zxid_seen: Zxid::ZERO,
-        timeout: 10_000,
+        timeout: 1,
         session_id: SessionId::NONE,
         password: Some(&Password::NONE.0),
         read_only: Some(true),
     };
     let mut bytes = Vec::new();
     frame::encode(&handshake, &mut bytes).expect("short");
+    let ping = RequestHeader { xid: Xid::PING, opcode: OpCode::PING };
+    frame::encode(&ping, &mut bytes).expect("short");
+    let read = RequestHeader { xid: Xid(1), opcode: OpCode::EXISTS };
+    frame::encode(&(read, ExistsRequest { path: "/", watch: false }), &mut bytes).expect("short");
     stream.write_all(&bytes).expect("it reads");
     let mut length = [0; 4];
     stream.read_exact(&mut length).expect("an answer");
@@ -136,6 +140,9 @@ fn a_read_only_server_without_local_sessions_sends_a_bare_reply_header() {
     } else {
         let header = ReplyHeader::decode_all(&answer).expect("a bare header");
         assert_eq!((header.xid, header.err), (Xid(0), ErrorCode::NOT_READ_ONLY));
+        // There is no session. So the requests are dropped, and the connection is closed later.
+        let closed = stream.read_exact(&mut length).map_err(|error| error.kind());
+        assert_eq!(closed, Err(ErrorKind::UnexpectedEof));
     }
 }
 

@@ -74,6 +74,10 @@ fn without_local_sessions_the_handshake_is_an_error() {
     let mut expected = BytesMut::new();
     frame::encode(&header, &mut expected).expect("a frame");
     assert_eq!(world.messages(conn), [Message::Garbage(expected.freeze().slice(4..))]);
+    // A request of a session that does not exist, which could be read as a second handshake.
+    world.send_bytes(conn, &connect(SessionId::NONE, Password::NONE));
+    world.send(conn, &exists("/a", false));
+    assert_eq!(world.messages(conn), []);
 
     let mut world = partitioned(Config::default().with_version(Version::V3_6));
     let conn = world.open(0);
