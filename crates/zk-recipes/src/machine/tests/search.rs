@@ -5,16 +5,21 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Debug, Write};
 use core::hash::Hasher;
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::env;
 use std::hash::DefaultHasher;
+use std::sync::{LockResult, Mutex, OnceLock};
+
+use rayon::{Scope, ThreadPoolBuilder};
 
 /// The state of machines and their environment. Faults are taken from a budget, so there are
 /// finitely many states.
-pub(crate) trait World: Clone {
+pub(crate) trait World: Clone + Send {
     /// A step from one state to the next.
     type Action: Copy + Debug;
     /// A goal that some state of every sufficiently large world must reach.
-    type Milestone: Copy + Debug + Ord;
+    type Milestone: Copy + Debug + Ord + Send;
 
     /// Returns a hash of everything that determines the future.
     fn fingerprint(&self) -> u64;
@@ -32,31 +37,86 @@ pub(crate) trait World: Clone {
     fn take_milestones(&mut self) -> BTreeSet<Self::Milestone>;
 }
 
-/// Visits all states, depth first, which keeps few of them in memory. Returns their number and the
-/// milestones, or a violation.
+/// Visits all states. Returns their number and the milestones, or a violation.
+///
+/// Several threads visit them in another order each time. So their number may vary, unless
+/// [states that are equal have equal futures](prove_equal_futures).
 fn visit<W: World>(first: W) -> Result<(usize, BTreeSet<W::Milestone>), String> {
-    let mut known = HashSet::from([first.fingerprint()]);
-    let mut milestones = BTreeSet::new();
-    let unvisited = |world: W| {
+    let threads = env::var("ZK_THREADS").map_or(1, |it| it.parse().expect("a number of threads"));
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+    let search = Search::<W>::default();
+    search.is_new(&first);
+    pool.scope(|scope| search.visit(first, scope));
+    match search.violation.into_inner() {
+        Some(wrong) => Err(wrong),
+        None => Ok((
+            search.known.into_iter().map(|part| unlocked(part.into_inner()).len()).sum(),
+            unlocked(search.milestones.into_inner()),
+        )),
+    }
+}
+
+/// What the threads of a search share.
+struct Search<W: World> {
+    /// The fingerprints of all states, apart by their last bits.
+    known: [Mutex<HashSet<u64>>; 64],
+    milestones: Mutex<BTreeSet<W::Milestone>>,
+    violation: OnceLock<String>,
+}
+
+impl<W: World> Default for Search<W> {
+    fn default() -> Self {
+        let known = core::array::from_fn(|_| Mutex::default());
+        Self { known, milestones: Mutex::default(), violation: OnceLock::new() }
+    }
+}
+
+impl<W: World> Search<W> {
+    fn is_new(&self, world: &W) -> bool {
+        let fingerprint = world.fingerprint();
+        unlocked(self.known[fingerprint as usize % self.known.len()].lock()).insert(fingerprint)
+    }
+
+    /// Visits a state, then those that follow it.
+    ///
+    /// A thread takes the state that it found last. So it goes depth first, which keeps few of them
+    /// in memory.
+    fn visit<'s>(&'s self, world: W, scope: &Scope<'s>)
+    where
+        W: 's,
+    {
+        if self.violation.get().is_none()
+            && let Err(wrong) = self.try_visit(world, scope)
+        {
+            // One is enough, whichever it is.
+            let _ = self.violation.set(wrong);
+        }
+    }
+
+    fn try_visit<'s>(&'s self, world: W, scope: &Scope<'s>) -> Result<(), String>
+    where
+        W: 's,
+    {
         let (steps, faults) = world.actions();
         if steps.is_empty() {
             world.check_end()?;
         }
-        Ok::<_, String>((world, steps.into_iter().chain(faults)))
-    };
-    let mut path = alloc::vec![unvisited(first)?];
-    while let Some((world, actions)) = path.last_mut() {
-        let Some(action) = actions.next() else {
-            path.pop();
-            continue;
-        };
-        let mut next = world.after(action)?;
-        milestones.append(&mut next.take_milestones());
-        if known.insert(next.fingerprint()) {
-            path.push(unvisited(next)?);
+        for action in steps.into_iter().chain(faults) {
+            let mut next = world.after(action)?;
+            let mut milestones = next.take_milestones();
+            if !milestones.is_empty() {
+                unlocked(self.milestones.lock()).append(&mut milestones);
+            }
+            if self.is_new(&next) {
+                scope.spawn(|scope| self.visit(next, scope));
+            }
         }
+        Ok(())
     }
-    Ok((known.len(), milestones))
+}
+
+fn unlocked<T>(value: LockResult<T>) -> T {
+    value.expect("no thread has panicked")
 }
 
 /// Returns the first violation, breadth first, and the shortest way to it.
@@ -111,6 +171,28 @@ pub(crate) fn prove<W: World>(first: W, states: usize, milestones: &[W::Mileston
             assert_eq!(visited, states);
         }
         Err(wrong) => panic!("{wrong}; the shortest way: {:#?}", find_violation(first)),
+    }
+}
+
+/// Checks that states with the same fingerprint are followed by states with the same fingerprints.
+///
+/// Then it makes no difference which of them is visited.
+#[track_caller]
+pub(crate) fn prove_equal_futures<W: World>(first: W) {
+    let mut known: HashMap<u64, BTreeSet<u64>> = HashMap::new();
+    let mut worlds = alloc::vec![first];
+    while let Some(world) = worlds.pop() {
+        let (steps, faults) = world.actions();
+        let actions = steps.into_iter().chain(faults);
+        let after: Vec<_> = actions.map(|it| world.after(it).expect("no violation")).collect();
+        let futures: BTreeSet<_> = after.iter().map(W::fingerprint).collect();
+        match known.entry(world.fingerprint()) {
+            Entry::Vacant(entry) => {
+                entry.insert(futures);
+                worlds.extend(after);
+            }
+            Entry::Occupied(entry) => assert_eq!(*entry.get(), futures),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ mod tree;
 mod workload;
 
 use alloc::collections::{BTreeSet, VecDeque};
-use alloc::rc::Rc;
+use alloc::sync::Arc;
 use core::fmt::{Debug, Write};
 use core::hash::{Hash, Hasher};
 use std::hash::DefaultHasher;
@@ -102,11 +102,11 @@ impl Bounds {
 
 #[derive(Clone)]
 struct Client<M> {
-    machine: Rc<M>,
+    machine: Arc<M>,
     /// A hash of the state of `machine`, without the ids of its requests.
     fingerprint: u64,
     /// The ids of requests in `machine`, in the order of its debug text.
-    ops: Rc<[OpId]>,
+    ops: Arc<[OpId]>,
     server: Option<usize>,
     timer: bool,
     /// The state of the tree that the machine knows, if it has asked to settle.
@@ -131,7 +131,7 @@ pub(super) struct World<P: Workload> {
     bounds: Bounds,
     pub(super) workload: P,
     pub(super) tree: Tree,
-    clients: Vec<Rc<Client<P::Machine>>>,
+    clients: Vec<Arc<Client<P::Machine>>>,
     owners: Vec<Owner>,
     milestones: Milestones,
 }
@@ -168,10 +168,10 @@ impl<P: Workload> World<P> {
         let machines = workload.machines();
         let has_own_server = machines.len() <= bounds.servers;
         let client = |(client, machine)| {
-            Rc::new(Client {
-                machine: Rc::new(machine),
+            Arc::new(Client {
+                machine: Arc::new(machine),
                 fingerprint: 0,
-                ops: Rc::default(),
+                ops: Arc::default(),
                 server: Some(if has_own_server { client } else { 0 }),
                 timer: false,
                 settling: None,
@@ -191,7 +191,7 @@ impl<P: Workload> World<P> {
     }
 
     fn client(&mut self, client: usize) -> &mut Client<P::Machine> {
-        Rc::make_mut(&mut self.clients[client])
+        Arc::make_mut(&mut self.clients[client])
     }
 }
 
@@ -458,7 +458,7 @@ impl<P: Workload> World<P> {
     }
 
     fn resume(&mut self, index: usize, server: usize, at: Index, reversed: bool) {
-        let client = Rc::make_mut(&mut self.clients[index]);
+        let client = Arc::make_mut(&mut self.clients[index]);
         match client.line.expired {
             true if self.bounds.renews => client.line.renew(),
             true => client.line.end(),
@@ -664,7 +664,7 @@ impl<P: Workload> World<P> {
         let done = machine.is_done();
         let client = self.client(index);
         (client.fingerprint, client.ops) = reduction::digest_without_ops(&machine);
-        client.machine = Rc::new(machine);
+        client.machine = Arc::new(machine);
         let begins = self.workload.end_turn(index, &mut self.milestones);
         if done {
             self.finish(index)?;
@@ -724,7 +724,7 @@ impl<P: Workload> World<P> {
         client.line.forget();
         if next.is_none() {
             // Nothing happens to it any more.
-            (client.fingerprint, client.ops, client.server) = (0, Rc::default(), None);
+            (client.fingerprint, client.ops, client.server) = (0, Arc::default(), None);
         }
         next.map_or(Ok(()), |next| {
             self.milestones.insert("returns");
@@ -736,7 +736,7 @@ impl<P: Workload> World<P> {
     fn begin(&mut self, index: usize, machine: P::Machine) -> Result<(), String> {
         let client = self.client(index);
         client.line.forget();
-        client.machine = Rc::new(machine);
+        client.machine = Arc::new(machine);
         self.owners[index] = Owner::default();
         self.perform(index, None, Cause::Other, 0)
     }

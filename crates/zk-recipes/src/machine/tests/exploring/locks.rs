@@ -3,6 +3,7 @@
 //! A [`Scenario`] says which contenders there are, and what may happen to them.
 
 mod controls;
+mod long;
 mod queueing;
 mod requeuing;
 mod returning;
@@ -144,7 +145,10 @@ impl Scenario {
     }
 
     /// Returns the world with another machine around each contender.
-    fn world_of<M: Machine + Clone + From<HintingContender<Hint>>>(self) -> World<Lock<M>> {
+    fn world_of<M>(self) -> World<Lock<M>>
+    where
+        M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>,
+    {
         let mut world = World::new(self.bounds, Lock::new(self));
         world.tree.created_before(LOCK_PATH, self.created_before);
         world
@@ -159,6 +163,22 @@ impl Scenario {
     fn refutes(self, bug: Bug, wrong: &str, steps: usize) {
         let bounds = Bounds { bug: Some(bug), ..self.bounds };
         search::refute(Self { bounds, ..self }.world(), wrong, steps);
+    }
+}
+
+/// Then the order in which states are visited makes no difference, nor the number of threads.
+#[test]
+fn equal_states_have_equal_futures() {
+    let two = Scenario::of(&[WRITER; 2]);
+    for scenario in [
+        Scenario::of(&[WRITER; 3]).on(3),
+        two.faults(1),
+        two.renewing(1).with_early_release(),
+        Scenario::of(&[WRITER]).faults(2).lagging(),
+        Scenario::shared(&[UPGRADER, WRITER]).with_early_release(),
+        Scenario::later(&[RETURNER, WRITER]),
+    ] {
+        search::prove_equal_futures(scenario.world());
     }
 }
 

@@ -124,7 +124,7 @@ impl<M> PermitWorkload<M> {
     }
 }
 
-impl<M: Machine + Clone + From<SemaphoreMachine>> Workload for PermitWorkload<M> {
+impl<M: Machine + Clone + Send + Sync + From<SemaphoreMachine>> Workload for PermitWorkload<M> {
     type Machine = M;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
@@ -354,7 +354,10 @@ impl Semaphore {
         self.world_of()
     }
 
-    fn world_of<M: Machine + Clone + From<SemaphoreMachine>>(self) -> World<PermitWorkload<M>> {
+    fn world_of<M>(self) -> World<PermitWorkload<M>>
+    where
+        M: Machine + Clone + Send + Sync + From<SemaphoreMachine>,
+    {
         let borrowers = alloc::vec![PermitState::default(); self.wants.len()];
         let machine = PhantomData;
         World::new(self.bounds, PermitWorkload { semaphore: self, borrowers, changed: 0, machine })
@@ -406,7 +409,7 @@ fn only_if_free_leaves_nothing_when_it_loses_its_connection() {
 #[ignore = "half a minute; in a release build some seconds"]
 fn only_if_free_beside_another_leaves_nothing_when_it_loses_its_connection() {
     let milestones = [&SURVIVED[..6], &[TWO, "is busy", "has no connection"]].concat();
-    Semaphore { trier: true, ..CALM }.faults(1).proves(104_987, &milestones);
+    Semaphore { trier: true, ..CALM }.faults(1).proves(104_652, &milestones);
 }
 
 #[test]
@@ -430,14 +433,14 @@ fn one_survives_a_fault() {
 fn one_survives_a_refusal() {
     let semaphore = Semaphore { wants: &[2], fresh: true, ..ROOMY };
     let milestones = [ONE, "adopts", "creates again", "gives up", "is refused"];
-    semaphore.refusals(1).with_early_release().proves(1_986, &milestones);
+    semaphore.refusals(1).with_early_release().proves(1_977, &milestones);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build some seconds"]
 fn one_survives_two_faults() {
     let milestones = [&SURVIVED[..], &["loses its session", "ends with its session"]].concat();
-    Semaphore { wants: &[2], ..ROOMY }.faults(2).with_early_release().proves(40_251, &milestones);
+    Semaphore { wants: &[2], ..ROOMY }.faults(2).with_early_release().proves(40_873, &milestones);
 }
 
 /// The watch of a list that it needs no more would stay: the deletion of its only node does not fire
@@ -445,7 +448,7 @@ fn one_survives_two_faults() {
 #[test]
 fn one_that_leaves_early_survives_two_faults() {
     let milestones = [&SURVIVED[..], &["loses its session", "ends with its session"]].concat();
-    Semaphore { wants: &[1], ..CALM }.faults(2).with_early_release().proves(15_938, &milestones);
+    Semaphore { wants: &[1], ..CALM }.faults(2).with_early_release().proves(16_457, &milestones);
 }
 
 #[test]
@@ -453,13 +456,13 @@ fn one_that_leaves_early_survives_two_faults() {
 fn one_survives_a_refusal_and_a_fault() {
     let semaphore = Semaphore { wants: &[2], fresh: true, ..ROOMY };
     let milestones = [&SURVIVED[..], &["is refused"]].concat();
-    semaphore.faults(1).refusals(1).with_early_release().proves(48_523, &milestones);
+    semaphore.faults(1).refusals(1).with_early_release().proves(48_835, &milestones);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build some seconds"]
 fn two_survive_a_fault() {
-    CALM.faults(1).with_early_release().proves(274_789, &[&SURVIVED[..], &[TWO]].concat());
+    CALM.faults(1).with_early_release().proves(273_153, &[&SURVIVED[..], &[TWO]].concat());
 }
 
 #[test]
@@ -485,7 +488,7 @@ fn a_holder_of_two_permits_is_asked_to_release_once() {
 fn a_request_to_release_survives_a_fault() {
     let semaphore = Semaphore { wants: &[1], keeper: true, revokes: true, ..CALM };
     let milestones = [&SURVIVED[..6], &["is asked to release"]].concat();
-    semaphore.faults(1).proves(1_138, &milestones);
+    semaphore.faults(1).proves(1_110, &milestones);
 }
 
 #[test]
@@ -496,7 +499,7 @@ fn a_request_to_release_survives_the_end_of_the_lease() {
     semaphore.bounds.leases = 1;
     let lost = ["loses its lease", "loses its node", "vanishes", "is not confirmed", "resumes"];
     let milestones = [&lost[..], &[ONE, "adopts", "creates again", "is asked to release"]];
-    semaphore.proves(5_062, &milestones.concat());
+    semaphore.proves(4_985, &milestones.concat());
 }
 
 #[test]
@@ -506,7 +509,7 @@ fn a_request_to_release_comes_with_the_loss_of_the_connection() {
     let semaphore = Semaphore { keeper: true, revokes: true, policy, ..CALM };
     let lost = ["loses its connection", "loses its node", "vanishes"];
     let milestones = [&lost[..], &[ONE, TWO, "adopts", "creates again", "is asked to release"]];
-    semaphore.faults(1).proves(172_785, &milestones.concat());
+    semaphore.faults(1).proves(170_265, &milestones.concat());
 }
 
 // ---- Renewal ------------------------------------------------------------------------------------
@@ -524,14 +527,18 @@ impl From<SemaphoreMachine> for Requeued {
 fn one_that_queues_again_is_asked_to_release() {
     let semaphore = Semaphore { wants: &[1], keeper: true, revokes: true, ..CALM }.renewing(2);
     let milestones = [&SURVIVED[..5], &["loses its session", "is asked to release"]].concat();
-    search::prove(semaphore.world_of::<Requeued>(), 13_189, &milestones);
+    search::prove(semaphore.world_of::<Requeued>(), 13_058, &milestones);
 }
 
-#[test]
-#[ignore = "minutes; in a release build a minute"]
-fn two_queue_again() {
-    let milestones = [&SURVIVED[..5], &[TWO, "loses its session"]].concat();
-    search::prove(CALM.renewing(2).world_of::<Requeued>(), 2_276_553, &milestones);
+mod long {
+    use super::*;
+
+    #[test]
+    #[ignore = "a minute in a release build"]
+    fn two_queue_again() {
+        let milestones = [&SURVIVED[..5], &[TWO, "loses its session"]].concat();
+        search::prove(CALM.renewing(2).world_of::<Requeued>(), 2_270_220, &milestones);
+    }
 }
 
 // ---- Negative controls --------------------------------------------------------------------------

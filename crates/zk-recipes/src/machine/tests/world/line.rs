@@ -10,7 +10,7 @@ const CUT: usize = 20;
 #[derive(Clone)]
 pub(in super::super) struct PendingRequest {
     pub(super) op: OpId,
-    pub(super) operation: Rc<Operation>,
+    pub(super) operation: Arc<Operation>,
     /// A hash of `operation`.
     digest: u64,
     pub(super) is_behind_sync: bool,
@@ -48,7 +48,7 @@ pub(super) enum AfterLoss {
 /// A reply, with the state of the tree that it shows.
 #[derive(Clone)]
 pub(in super::super) struct Answer {
-    pub(super) result: Rc<Result<Reply, Error>>,
+    pub(super) result: Arc<Result<Reply, Error>>,
     pub(super) now: Index,
     /// The watch that the server has set.
     watch: Option<Watched>,
@@ -65,7 +65,7 @@ impl Answer {
             }
             Err(error) => digest(error),
         };
-        Self { result: Rc::new(result), now, watch, digest }
+        Self { result: Arc::new(result), now, watch, digest }
     }
 
     fn has_more(&self) -> bool {
@@ -103,7 +103,7 @@ impl Hash for Answer {
 #[derive(Clone, Hash)]
 enum Message {
     Reply(Answer),
-    Fired(Rc<str>, i32, Index),
+    Fired(Arc<str>, i32, Index),
 }
 
 /// An event of a session.
@@ -132,7 +132,7 @@ impl Hash for SessionEvent {
 #[derive(Clone)]
 pub(in super::super) struct SessionWatch {
     op: OpId,
-    pub(in super::super) path: Rc<str>,
+    pub(in super::super) path: Arc<str>,
     is_of_children: bool,
     /// `None` until the server has confirmed the watch.
     set: Option<Watched>,
@@ -164,7 +164,7 @@ pub(in super::super) struct Line {
     pub(super) inbox: VecDeque<SessionEvent>,
     pub(in super::super) watches: Vec<SessionWatch>,
     /// The watches that the server holds.
-    watched: BTreeSet<(Rc<str>, Watched)>,
+    watched: BTreeSet<(Arc<str>, Watched)>,
 }
 
 impl Line {
@@ -231,21 +231,21 @@ impl Line {
             self.watches.push(SessionWatch { op, path, is_of_children, set: None });
         }
         let digest = digest(&operation);
-        let operation = Rc::new(operation);
+        let operation = Arc::new(operation);
         self.asked.push_back(PendingRequest { op, operation, digest, is_behind_sync });
     }
 
     pub(super) fn unwatch(&mut self, op: OpId) {
         self.watches.retain(|watch| watch.op != op);
         let watches = &self.watches;
-        let is_wanted = |path: &Rc<str>, of_children| {
+        let is_wanted = |path: &Arc<str>, of_children| {
             watches.iter().any(|it| it.path == *path && it.is_of_children == of_children)
         };
         self.watched.retain(|(path, watched)| is_wanted(path, *watched == Watched::Children));
     }
 
     /// Makes the server watch another path than requested.
-    pub(super) fn redirect(&mut self, op: OpId, path: Rc<str>) {
+    pub(super) fn redirect(&mut self, op: OpId, path: Arc<str>) {
         let watch = self.watches.iter_mut().find(|watch| watch.op == op);
         watch.into_iter().for_each(|watch| watch.path = path.clone());
     }
@@ -278,7 +278,7 @@ impl Line {
         self.wire.clear();
     }
 
-    pub(super) fn fire(&mut self, path: &Rc<str>, event: EventType, now: Index) {
+    pub(super) fn fire(&mut self, path: &Arc<str>, event: EventType, now: Index) {
         let before = self.watched.len();
         self.watched.retain(|(of, watched)| of != path || !watched.receives(event));
         if self.watched.len() < before {

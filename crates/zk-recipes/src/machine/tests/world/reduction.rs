@@ -31,7 +31,7 @@ impl<P: Workload> World<P> {
     /// Removes what no client can observe any more: deleted nodes, what sessions that cannot resume
     /// have seen, and the lag of servers without clients.
     pub(super) fn forget_the_past(&mut self) {
-        let may_resume = |client: &Rc<Client<P::Machine>>| {
+        let may_resume = |client: &Arc<Client<P::Machine>>| {
             let is_connected = client.server.is_some() && !client.line.loses_replies;
             !client.machine.is_done() && (!is_connected || self.bounds.faults > 0)
         };
@@ -77,8 +77,9 @@ impl<P: Workload> World<P> {
 
 /// Returns a hash of a machine without the ids of its requests, and these ids, as often as they
 /// occur.
-pub(super) fn digest_without_ops(machine: &impl Debug) -> (u64, Rc<[OpId]>) {
-    let text = format!("{machine:?}");
+pub(super) fn digest_without_ops(machine: &impl Debug) -> (u64, Arc<[OpId]>) {
+    let mut text = String::with_capacity(4_096);
+    write!(text, "{machine:?}").expect("a string grows");
     let mut hasher = DefaultHasher::new();
     let (mut ops, mut begins_with_op) = (Vec::new(), false);
     // `OpId(` precedes an id, and `last_op: ` a counter, which is left out.

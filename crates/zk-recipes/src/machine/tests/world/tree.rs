@@ -60,9 +60,9 @@ impl Numbers {
 
 #[derive(Clone, Hash)]
 pub(in super::super) struct Node {
-    pub(in super::super) path: Rc<str>,
+    pub(in super::super) path: Arc<str>,
     /// The path that an injected bug shows to some clients instead.
-    alias: Option<Rc<str>>,
+    alias: Option<Arc<str>>,
     pub(in super::super) owner: Option<usize>,
     /// That of its owner.
     session: SessionId,
@@ -72,7 +72,7 @@ pub(in super::super) struct Node {
     pub(in super::super) created: Index,
     deleted: Option<Index>,
     /// Its data, and since when.
-    data: Vec<(Index, Rc<[u8]>)>,
+    data: Vec<(Index, Arc<[u8]>)>,
     /// The number of nodes created below it.
     children: i32,
 }
@@ -188,7 +188,7 @@ impl Tree {
     }
 
     /// Returns the path of a node as a client sees it.
-    fn visible_path(&self, node: &Node, client: usize) -> Rc<str> {
+    fn visible_path(&self, node: &Node, client: usize) -> Arc<str> {
         let is_own = node.owner == Some(client);
         let by_alias = is_own == (self.bug == Some(Bug::ReadersWatchHigherWriters));
         node.alias.clone().filter(|_| by_alias).unwrap_or_else(|| node.path.clone())
@@ -229,7 +229,7 @@ impl Tree {
     }
 
     /// Applies the next transaction on a server. Returns the events of its watches.
-    pub(super) fn apply_next(&mut self, server: usize) -> (Index, Vec<(Rc<str>, EventType)>) {
+    pub(super) fn apply_next(&mut self, server: usize) -> (Index, Vec<(Arc<str>, EventType)>) {
         self.servers[server] += 1;
         let now = self.servers[server];
         let mut events = Vec::new();

@@ -6,8 +6,8 @@ use super::*;
 /// The milestones that were reached.
 pub(in super::super) type Milestones = BTreeSet<&'static str>;
 
-pub(in super::super) trait Workload: Clone + Hash {
-    type Machine: Machine + Clone;
+pub(in super::super) trait Workload: Clone + Hash + Send {
+    type Machine: Machine + Clone + Send + Sync;
 
     /// Returns the nodes that exist at the beginning, with their data.
     fn nodes(&self) -> Vec<(&str, &[u8])>;

@@ -85,27 +85,6 @@ fn two_survive_three_faults() {
 }
 
 #[test]
-#[ignore = "minutes; in a release build a minute"]
-fn two_survive_three_faults_on_three_servers() {
-    let milestones = [&FAULTS[..], &[ONE, TWO, "takes over"]].concat();
-    Scenario::of(&[WRITER; 2]).faults(3).on(3).proves(2_788_728, &milestones);
-}
-
-#[test]
-#[ignore = "minutes; in a release build half a minute"]
-fn three_survive_two_faults() {
-    let milestones = [&FAULTS[..], &[ONE, TWO, THREE, "takes over"]].concat();
-    Scenario::of(&[WRITER; 3]).faults(2).proves(2_318_061, &milestones);
-}
-
-#[test]
-#[ignore = "an hour; in a release build ten minutes"]
-fn three_survive_two_faults_on_three_servers() {
-    let milestones = [&FAULTS[..], &[ONE, TWO, THREE, "takes over"]].concat();
-    Scenario::of(&[WRITER; 3]).faults(2).on(3).proves(20_305_158, &milestones);
-}
-
-#[test]
 fn one_survives_three_faults_on_three_servers() {
     let milestones = [&FAULTS[..], &[ONE]].concat();
     Scenario::of(&[WRITER]).faults(3).on(3).proves(5_421, &milestones);

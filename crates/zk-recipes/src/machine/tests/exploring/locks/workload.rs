@@ -1,6 +1,5 @@
 //! A lock and its contenders: what they do, and what must hold.
 
-use alloc::rc::Rc;
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
@@ -18,7 +17,6 @@ pub(super) struct Lock<M> {
     contenders: Vec<ContenderState>,
     /// The hint that each contender has left.
     hints: Vec<Option<FastPathHint>>,
-    cell: Hint,
     machine: PhantomData<M>,
 }
 
@@ -30,9 +28,14 @@ impl<M> Hash for Lock<M> {
     }
 }
 
-/// The cell of all contenders in all worlds. It has the hint for the one whose turn it is.
-#[derive(Clone, Default)]
-pub(super) struct Hint(Rc<Cell<Option<FastPathHint>>>);
+std::thread_local! {
+    /// The hint for the contender whose turn it is.
+    static HINT: Cell<Option<FastPathHint>> = const { Cell::new(None) };
+}
+
+/// The cell of all contenders in all worlds.
+#[derive(Clone)]
+pub(super) struct Hint;
 
 impl fmt::Debug for Hint {
     /// Writes nothing: the hint belongs to the workload, not to the machine.
@@ -43,11 +46,11 @@ impl fmt::Debug for Hint {
 
 impl HintCell for Hint {
     fn get(&self) -> Option<FastPathHint> {
-        self.0.get()
+        HINT.get()
     }
 
     fn set(&self, hint: Option<FastPathHint>) {
-        self.0.set(hint);
+        HINT.set(hint);
     }
 }
 
@@ -105,7 +108,7 @@ impl ContenderState {
     }
 }
 
-impl<M: Machine + Clone + From<HintingContender<Hint>>> Workload for Lock<M> {
+impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload for Lock<M> {
     type Machine = M;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
@@ -280,13 +283,13 @@ impl<M: Machine + Clone + From<HintingContender<Hint>>> Workload for Lock<M> {
     }
 
     fn begin_turn(&mut self, contender: usize) {
-        self.cell.set(self.hints[self.leader(contender)]);
+        Hint.set(self.hints[self.leader(contender)]);
     }
 
     /// The hint of the first attempt must be valid at once.
     fn end_turn(&mut self, contender: usize, milestones: &mut Milestones) -> Option<(usize, M)> {
         let leader = self.leader(contender);
-        self.hints[leader] = self.cell.get().map(|hint| FastPathHint {
+        self.hints[leader] = Hint.get().map(|hint| FastPathHint {
             followed: u32::MAX,
             mode: if self.scenario.forgets_readers { LockMode::Exclusive } else { hint.mode },
             ..hint
@@ -350,7 +353,7 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
         let contenders: Vec<_> =
             scenario.roles.iter().map(|role| ContenderState::new(*role, 0)).collect();
         let hints = alloc::vec![None; contenders.len()];
-        Self { scenario, contenders, hints, cell: Hint::default(), machine: PhantomData }
+        Self { scenario, contenders, hints, machine: PhantomData }
     }
 
     /// Returns the contender with whose cell this one begins and ends.
@@ -367,8 +370,8 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
             revocable: role.keeps,
             ..AttemptConfig::new(LOCK_PATH.into(), self.scenario.scheme, guid, session)
         };
-        self.cell.set(self.hints[self.leader(contender)]);
-        let mut machine = HintingContender::new(config, self.cell.clone());
+        Hint.set(self.hints[self.leader(contender)]);
+        let mut machine = HintingContender::new(config, Hint);
         if role.wait_policy != WaitPolicy::Queue {
             machine.handle(Input::Session(State::Connected { server: 0, session }));
         }
