@@ -31,8 +31,8 @@ fn three_survive_three_faults() {
 }
 
 #[test]
-#[ignore = "two hours and 10 GB in a release build"]
+#[ignore = "two hours and 5 GB in a release build"]
 fn three_survive_three_faults_on_three_servers() {
     let milestones = [&FAULTS[..], &[ONE, TWO, THREE, "takes over"]].concat();
-    Scenario::of(&[WRITER; 3]).faults(3).on(3).proves(31_162_822, &milestones);
+    Scenario::of(&[WRITER; 3]).faults(3).on(3).proves(425_482_151, &milestones);
 }
