@@ -25,6 +25,7 @@ use self::disk::Disk;
 pub use self::network::End;
 use self::network::Network;
 use crate::server::Version;
+use crate::skipped::skip;
 use crate::transaction_log::{self, Logged};
 
 /// The version of the Debian package.
@@ -55,23 +56,10 @@ pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
             panic!("ZK_REAL=require, but {reason}; run `sh tests/setup-real.sh --all`")
         }
         Err(reason) => {
-            skip(&reason);
+            skip(reason);
             None
         }
     }
-}
-
-fn skip(reason: &str) {
-    // The test passes, and the harness hides what passing tests print by `eprintln!`.
-    let _ = writeln!(
-        io::stderr(),
-        "\n\
-         ************************************************************************\n\
-         * SKIPPED, nothing was tested: {reason}.\n\
-         * To have what it takes, run `sh tests/setup-real.sh`.\n\
-         * To make its absence an error, set ZK_REAL=require.\n\
-         ************************************************************************\n"
-    );
 }
 
 /// Returns the folder with the jars of the version in `ZK_VERSIONS`, or `None` for the packaged one.
@@ -138,7 +126,7 @@ pub fn isolated_or_skip(servers: usize) -> Option<RealEnsemble> {
             ensemble_with_or_skip(Settings { servers, is_isolated: true, ..Settings::default() })
         }
         Err(error) => {
-            skip(&format!("servers cannot be isolated, which takes Linux and root: {error}"));
+            skip(format_args!("servers cannot be isolated, which takes Linux and root: {error}"));
             None
         }
     }

@@ -20,6 +20,8 @@ pub mod real;
 pub mod scenarios;
 pub mod scripted;
 pub mod sim;
+#[path = "../../crates/zk-proto/tests/skipped/mod.rs"]
+pub mod skipped;
 pub mod suite;
 pub mod tls;
 pub mod transaction_log;

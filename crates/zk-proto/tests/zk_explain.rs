@@ -1,6 +1,7 @@
 //! The command `zk-explain`, as a user runs it.
 
 mod captures;
+pub mod skipped;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -10,6 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use captures::{Capture, Kind};
 use serde_json::Value;
+use skipped::skip;
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zk-explain"));
@@ -483,7 +485,7 @@ fn tshark(folder: &Folder, capture: &str, arguments: &[&str]) -> Option<String> 
         .output();
     let Ok(output) = output else {
         assert!(std::env::var_os("ZK_TSHARK").is_none(), "ZK_TSHARK=require, and no tshark");
-        println!("skipped: there is no tshark (Debian: apt-get install tshark)");
+        skip("tshark is not installed");
         return None;
     };
     let remarks = String::from_utf8_lossy(&output.stderr);
@@ -716,8 +718,7 @@ fn the_program_of_the_corpus_reads_it() {
     let (program, _) = program.split_once("```").expect("its end");
     let output = Command::new("python3").args(["-c", program]).arg(corpus()).output();
     let Ok(output) = output else {
-        println!("skipped: there is no python3");
-        return;
+        return skip("python3 is not installed");
     };
     let Ran { code, out, remarks } = ran(output);
     assert_eq!((code, &remarks[..]), (Some(0), ""));

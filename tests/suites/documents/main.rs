@@ -1,5 +1,5 @@
 //! Checks the documents: their style, their links and paths, the tests that they name, the generated
-//! parts of the guide, the names of errors, and what `defmt` can format.
+//! parts of the guide, the names of errors, what `defmt` can format, and the summary of all tests.
 
 mod answers;
 mod api;
@@ -10,6 +10,7 @@ mod guide;
 mod links;
 mod names;
 mod style;
+mod summary;
 
 use std::fs;
 use std::path::{Path, PathBuf};

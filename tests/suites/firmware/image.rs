@@ -7,6 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use zk_testkit::skipped::skip;
+
 /// A program for a board.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Program {
@@ -57,7 +59,7 @@ impl Program {
             (None, _) => Some(self.build()),
             (Some(missing), Ok("require")) => panic!("ZK_FIRMWARE=require, but {missing}"),
             (Some(missing), _) => {
-                println!("SKIPPED, nothing was tested: {missing}");
+                skip(missing);
                 None
             }
         }

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
 use zk_recipes::Mutex;
+use zk_testkit::skipped::skip;
 
 use crate::{LONG, PATH, World, ended, error_message, out, send, unignoring};
 
@@ -184,7 +185,7 @@ fn a_process_group_of_another_namespace_does_no_harm() {
         command
     };
     if !unshare("true").status().expect("`unshare` of util-linux").success() {
-        return eprintln!("skipped: this machine cannot create namespaces");
+        return skip("this machine cannot create namespaces");
     }
     let mut command = unshare(env!("CARGO_BIN_EXE_zk-lock"));
     command.args(["--connect", &world.embedded.connect_string(), "run", PATH, "--"]);

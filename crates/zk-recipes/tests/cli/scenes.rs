@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use zk_testkit::real;
 use zk_testkit::server::Config;
+use zk_testkit::skipped::skip;
 
 use crate::{LIMIT, PATH, World, ended, out, output, report, send, unignoring};
 
@@ -188,7 +189,7 @@ fn without_an_environment(ensemble: &Ensemble) {
 /// A user without privileges, and a command without those of `zk-lock`.
 fn other_users(ensemble: &Ensemble) {
     if !is_root() {
-        return eprintln!("skipped: only root can become another user");
+        return skip("only root can become another user");
     }
     let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs";
     let shell = |line: &str| {

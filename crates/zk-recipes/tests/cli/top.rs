@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use zk_recipes::{Mutex, Options, Semaphore};
+use zk_testkit::skipped::skip;
 
 use crate::{PATH, World, error_message, out};
 
@@ -53,7 +54,7 @@ impl Tmux {
     fn start(line: &str) -> Option<Self> {
         let installed = Command::new("tmux").arg("-V").stdout(Stdio::null()).status();
         if !installed.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: tmux is not installed");
+            skip("tmux is not installed");
             return None;
         }
         let tmux = Self(format!("zk-lock-{}", std::process::id()));

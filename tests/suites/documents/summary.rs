@@ -1,0 +1,56 @@
+//! The summary at the end of `tests/all.sh`.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use zk_testkit::skipped::skip;
+
+use crate::root;
+
+const PRINTED: &str = "\
+     Running unittests src/lib.rs (target/debug/deps/zk_recipes-1f292e002120daf2)
+test machine::a ... ok
+test machine::b ... ignored, some seconds
+test machine::c ... ignored, some seconds
+test result: ok. 1 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.10s
+     Running suites/real/main.rs (target/debug/deps/real-ea0110eb1d2ac5c7)
+SKIPPED lock::d: `java` does not run
+SKIPPED lock::d: kazoo is missing
+SKIPPED lock::e: `java` does not run
+test lock::d ... ok
+test lock::e ... ok
+test lock::f ... ok
+test lock::g ... FAILED
+test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
+error: test failed, to rerun pass `-p zk-testkit --test real`
+   Doc-tests zk_proto
+test crates/zk-proto/src/lib.rs - (line 7) ... ok
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.20s
+";
+
+const SUMMARY: &str = "
+==== Summary ====
+failed:
+    suites/real/main.rs: lock::g
+    error: test failed, to rerun pass `-p zk-testkit --test real`
+skipped:
+       2  `java` does not run
+       2  some seconds
+3 passed, 1 failed, 4 skipped
+";
+
+#[test]
+fn the_summary_has_all_failures_and_the_reasons_of_skipped_tests() {
+    let awk = Command::new("awk")
+        .args(["-f", "tests/summary.awk"])
+        .current_dir(root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut awk) = awk else { return skip("awk is not installed") };
+    let mut input = awk.stdin.take().expect("piped");
+    input.write_all(PRINTED.as_bytes()).expect("awk reads");
+    drop(input);
+    let output = awk.wait_with_output().expect("awk ends");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), SUMMARY);
+}

@@ -1,0 +1,33 @@
+# Summarizes what `cargo test` prints. The lines that begin with SKIPPED are those of zk_testkit::skipped.
+/^ *(Running|Doc-tests) / {
+    suite = $0
+    sub(/^ *(Running (unittests )?|Doc-tests )/, "", suite)
+    sub(/ \(.*/, "", suite)
+}
+# A test may report several reasons, and counts once.
+/^SKIPPED / {
+    split(substr($0, 9), part, ": ")
+    if (!seen[suite, part[1]]++) {
+        skipped++
+        reasons[substr($0, 9 + length(part[1]) + 2)]++
+    }
+}
+/^test .* \.\.\. ignored/ {
+    reason = $0
+    sub(/.* \.\.\. ignored(, )?/, "", reason)
+    reasons[reason == "" ? "ignored" : reason]++
+}
+/^test .* \.\.\. FAILED$/ { failures[++failing] = suite ": " $2 }
+/^error/ { failures[++failing] = $0 }
+/^test result: / { passed += $4; failed += $6; ignored += $8 }
+END {
+    print "\n==== Summary ===="
+    if (failing) print "failed:"
+    for (number = 1; number <= failing; number++) print "    " failures[number]
+    if (skipped + ignored) print "skipped:"
+    sorted = "LC_ALL=C sort -k 1,1nr -k 2"
+    fflush()
+    for (reason in reasons) printf "%8d  %s\n", reasons[reason], reason | sorted
+    close(sorted)
+    printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, skipped + ignored
+}
