@@ -79,11 +79,6 @@ fn a_client_that_sleeps_through_outages_is_found() {
 }
 
 #[test]
-fn a_lock_held_across_sessions_is_found() {
-    assert_found(Bug::KeepsLocksAcrossSessions, "outlives its session");
-}
-
-#[test]
 fn a_waiter_that_does_not_queue_again_is_found() {
     assert_found(Bug::ForgetsWaiters, "1 attempts unanswered");
 }

@@ -112,6 +112,29 @@ fn a_stalled_request_is_answered_later_and_once() {
     }
 }
 
+/// Expires the session of a holder, which renews it. Returns the violations.
+fn renewed_holder(bug: Option<Bug>) -> Vec<String> {
+    let mut sim = connected(Options { renew: true, bug, ..Options::default() });
+    sim.with(0, |now, client| client.contend(now, LOCK, LockKind::Mutex, Uuid::from_u128(7)));
+    assert!(sim.run_until(second(), |sim| sim.report().acquisitions == 1));
+    sim.expire(0);
+    sim.advance(second() * 5);
+    let is_connected = |client: &SimClient| matches!(client.state(), State::Connected { .. });
+    assert!(sim.client(0).is_some_and(is_connected));
+    sim.report().violations
+}
+
+#[test]
+fn a_lock_ends_with_its_session_although_a_new_one_follows() {
+    assert_eq!(renewed_holder(None), Vec::<String>::new());
+}
+
+#[test]
+fn a_lock_held_across_sessions_is_found() {
+    let found = renewed_holder(Some(Bug::KeepsLocksAcrossSessions));
+    assert!(found.iter().any(|violation| violation.contains("outlives its session")), "{found:?}");
+}
+
 #[test]
 fn the_lock_of_a_paused_client_goes_to_the_next() {
     let mut sim = connected(Options { clients: 2, ..Options::default() });

@@ -158,6 +158,7 @@ fn of_two_that_may_expire_one_leads_unsuspended() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn of_two_whose_nodes_are_deleted_each_queues_again() {
     let bounds = Bounds { deletions: Some(2), early_commands: 1, ..CALM };
     let milestones = ["leads", "leads again", "loses", "resigns", "goes on"];

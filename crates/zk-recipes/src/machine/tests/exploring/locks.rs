@@ -168,6 +168,7 @@ impl Scenario {
 
 /// Then the order in which states are visited makes no difference, nor the number of threads.
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn equal_states_have_equal_futures() {
     let two = Scenario::of(&[WRITER; 2]);
     for scenario in [

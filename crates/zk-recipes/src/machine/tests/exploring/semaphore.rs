@@ -446,6 +446,7 @@ fn one_survives_two_faults() {
 /// The watch of a list that it needs no more would stay: the deletion of its only node does not fire
 /// it, if somebody else has deleted that node.
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn one_that_leaves_early_survives_two_faults() {
     let milestones = [&SURVIVED[..], &["loses its session", "ends with its session"]].concat();
     Semaphore { wants: &[1], ..CALM }.faults(2).with_early_release().proves(16_457, &milestones);
@@ -558,6 +559,7 @@ fn watching_one_permit_node_misses_the_end_of_others() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn permits_acquired_one_at_a_time_deadlock() {
     // Each holds one of two permits and wants the other (H44).
     let semaphore = Semaphore { wants: &[1; 4], one_at_a_time: true, ..ROOMY };

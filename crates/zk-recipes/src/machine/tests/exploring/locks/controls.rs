@@ -16,6 +16,7 @@ fn a_lost_sync_that_is_trusted_creates_a_node_twice() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn without_a_sync_a_downgraded_writer_is_not_found() {
     let scenario = Scenario::shared(&[DOWNGRADER, READER]).faults(1).lagging();
     scenario.refutes(Bug::NoSyncForReader, "0 is done and leaves a node", 18);
@@ -29,6 +30,7 @@ fn without_a_watch_on_our_own_node_the_takeover_is_unsafe() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn a_takeover_after_a_reconnect_is_unsafe() {
     // Both nodes are deleted during a disconnect. Of the two events, ours arrives second.
     let scenario = Scenario::of(&[WRITER; 2]).faults(2);

@@ -75,6 +75,7 @@ fn a_downgraded_reader_returns_beside_a_writer() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn a_returning_reader_beside_an_upgrade() {
     let milestones = [&UPGRADED[..], &["needs no list", "returns", "hold together"]].concat();
     Scenario::later_shared(&[REREADER, UPGRADER]).proves(24_899, &milestones);
