@@ -77,27 +77,38 @@ pub(crate) fn fetched_jars() -> Result<Option<PathBuf>, String> {
         !versions.contains(','),
         "to test several versions, run `tests/on-versions.sh`: ZK_VERSIONS={versions}"
     );
-    if versions == PACKAGED {
+    jars_of(&versions)
+}
+
+/// Returns the folder with the jars of a version, or `None` for the packaged one.
+fn jars_of(version: &str) -> Result<Option<PathBuf>, String> {
+    if version == PACKAGED {
         return Ok(None);
     }
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-    let jars = target.join(format!("zookeeper-{versions}"));
+    let jars = target.join(format!("zookeeper-{version}"));
     match jars.is_dir() {
         true => Ok(Some(jars)),
         false => Err(format!("{} does not exist", jars.display())),
     }
 }
 
-/// Returns the class path of ZooKeeper.
-fn find() -> Result<String, String> {
+/// Returns the class path of a version, or of the one that the environment selects.
+fn find(version: Option<&str>) -> Result<String, String> {
     let java = Command::new("java").arg("-version").stderr(Stdio::null()).status();
     if !java.is_ok_and(|status| status.success()) {
         return Err("`java` does not run".into());
     }
-    if let Ok(class_path) = env::var("ZK_CLASSPATH") {
-        return Ok(class_path);
+    match (version, env::var("ZK_CLASSPATH")) {
+        (Some(version), _) => class_path(jars_of(version)?),
+        (None, Ok(class_path)) => Ok(class_path),
+        (None, Err(_)) => class_path(fetched_jars()?),
     }
-    match fetched_jars()? {
+}
+
+/// Returns the class path of the jars in a folder, or of the packaged ones.
+fn class_path(jars: Option<PathBuf>) -> Result<String, String> {
+    match jars {
         Some(jars) => Ok(format!("{}/*", jars.display())),
         None if Path::new(SERVER_JAR).exists() => Ok(format!("{SERVER_JAR}:{LOG_JAR}:{CODEC_JAR}")),
         None => Err(format!("{SERVER_JAR} does not exist, and ZK_CLASSPATH is not set")),
@@ -120,7 +131,7 @@ pub fn ensemble_or_skip(servers: usize) -> Option<RealEnsemble> {
 ///
 /// If `ZK_REAL=require` and ZooKeeper is missing, or if a server does not start.
 pub fn isolated_or_skip(servers: usize) -> Option<RealEnsemble> {
-    or_skip(find)?;
+    or_skip(|| find(None))?;
     match can_isolate() {
         Ok(()) => {
             ensemble_with_or_skip(Settings { servers, is_isolated: true, ..Settings::default() })
@@ -144,7 +155,7 @@ fn can_isolate() -> io::Result<()> {
 ///
 /// Those of [`ensemble_or_skip`].
 pub fn ensemble_with_or_skip(settings: Settings) -> Option<RealEnsemble> {
-    let class_path = or_skip(find)?;
+    let class_path = or_skip(|| settings.class_path())?;
     match RealEnsemble::run(settings, class_path) {
         Ok(ensemble) => Some(ensemble),
         Err(error) => panic!("the real ZooKeeper does not start: {error}"),
@@ -162,6 +173,8 @@ pub struct Settings {
     pub extra: String,
     /// Additional system properties for every server, as `name=value`.
     pub properties: Vec<String>,
+    /// The first version of all servers. Without one, `ZK_VERSIONS` selects it.
+    pub version: Option<String>,
     /// Whether each server has a network namespace and a disk of its own, which can
     /// [lose packets](RealEnsemble::lose) and be [full](RealEnsemble::fill_disk). Needs Linux and
     /// root.
@@ -175,8 +188,15 @@ impl Default for Settings {
             tick: Duration::from_millis(500),
             extra: String::new(),
             properties: Vec::new(),
+            version: None,
             is_isolated: false,
         }
+    }
+}
+
+impl Settings {
+    fn class_path(&self) -> Result<String, String> {
+        find(self.version.as_deref())
     }
 }
 
@@ -185,7 +205,6 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct RealEnsemble {
     settings: Settings,
-    class_path: String,
     servers: Vec<Server>,
     /// Declared behind the servers, which end before it is removed.
     network: Option<Network>,
@@ -196,6 +215,7 @@ pub struct RealEnsemble {
 #[derive(Debug)]
 struct Server {
     address: SocketAddr,
+    class_path: String,
     directory: PathBuf,
     disk: Option<Disk>,
     child: Option<Child>,
@@ -218,7 +238,8 @@ impl RealEnsemble {
     ///
     /// Those of [`start`](Self::start).
     pub fn with_settings(settings: Settings) -> io::Result<Self> {
-        Self::run(settings, find().map_err(io::Error::other)?)
+        let class_path = settings.class_path().map_err(io::Error::other)?;
+        Self::run(settings, class_path)
     }
 
     fn run(settings: Settings, class_path: String) -> io::Result<Self> {
@@ -247,9 +268,10 @@ impl RealEnsemble {
             let address = SocketAddr::new(host(number).into(), ports[0]);
             let configuration = configure(&settings, &directory, address, &quorum);
             fs::write(directory.join("zoo.cfg"), configuration)?;
-            servers.push(Server { address, directory, disk, child: None });
+            let class_path = class_path.clone();
+            servers.push(Server { address, class_path, directory, disk, child: None });
         }
-        let mut ensemble = Self { settings, class_path, servers, network, directory };
+        let mut ensemble = Self { settings, servers, network, directory };
         ensemble.restart_all()?;
         ensemble.wait_until_all_serve()?;
         Ok(ensemble)
@@ -299,6 +321,26 @@ impl RealEnsemble {
         self.servers[server].wait_until_it_serves()
     }
 
+    /// Restarts a server with the jars of another version, and waits until it serves.
+    ///
+    /// # Errors
+    ///
+    /// If the version is missing, or `srvr` reports another one, and those of [`restart`](Self::restart).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such server.
+    pub fn change_version(&mut self, server: usize, version: &str) -> io::Result<()> {
+        let class_path = jars_of(version).and_then(class_path).map_err(io::Error::other)?;
+        self.servers[server].class_path = class_path;
+        self.restart(server)?;
+        let answer = self.four_letter(server, "srvr")?;
+        match answer.starts_with(&format!("Zookeeper version: {version}")) {
+            true => Ok(()),
+            false => Err(io::Error::other(format!("not {version}: {answer}"))),
+        }
+    }
+
     /// Kills all servers and starts them again with the data they had. Does not wait until they
     /// serve: none serves before a majority runs.
     ///
@@ -315,7 +357,7 @@ impl RealEnsemble {
             Some(network) => network.command(server, "java"),
             None => Command::new("java"),
         };
-        self.servers[server].spawn(java, &self.settings, &self.class_path)
+        self.servers[server].spawn(java, &self.settings)
     }
 
     /// Stops the process of a server, with all its connections, until it is
@@ -469,12 +511,7 @@ impl Drop for RealEnsemble {
 
 impl Server {
     /// Runs `java`, in the namespace of this server.
-    fn spawn(
-        &mut self,
-        mut java: Command,
-        settings: &Settings,
-        class_path: &str,
-    ) -> io::Result<()> {
+    fn spawn(&mut self, mut java: Command, settings: &Settings) -> io::Result<()> {
         let log = File::options().create(true).append(true).open(self.log())?;
         let child = java
             .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
@@ -484,7 +521,7 @@ impl Server {
             .args(settings.properties.iter().map(|property| format!("-D{property}")))
             // For releases that log by Log4j, which otherwise reports errors only.
             .arg("-Dorg.apache.logging.log4j.level=INFO")
-            .args(["-cp", class_path])
+            .args(["-cp", &self.class_path])
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(self.directory.join("zoo.cfg"))
             .stdin(Stdio::null())
