@@ -15,6 +15,7 @@ pub mod linearizable;
 pub mod oracle;
 pub mod paced;
 pub mod peers;
+pub mod proxy;
 pub mod raw;
 pub mod real;
 pub mod scenarios;

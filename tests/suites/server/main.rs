@@ -10,6 +10,7 @@ mod expiry;
 mod fuzz_server;
 mod hostile;
 mod persistent;
+mod proxy;
 mod read_only;
 mod served;
 mod sessions;

@@ -13,7 +13,7 @@ use zk_testkit::server::Config;
 
 use crate::world::{create, exists, set_data, text};
 
-struct Client {
+pub(super) struct Client {
     stream: TcpStream,
     raw: RawClient,
 }
@@ -25,7 +25,7 @@ impl Client {
         Self { stream, raw: RawClient::new() }
     }
 
-    async fn connect(address: SocketAddr) -> (Self, Credentials) {
+    pub(super) async fn connect(address: SocketAddr) -> (Self, Credentials) {
         let mut client = Self::open(address, &RawClient::connect(10_000)).await;
         match client.next_message().await {
             Some(Message::Connected(session)) => (client, session),
@@ -33,13 +33,13 @@ impl Client {
         }
     }
 
-    async fn send(&mut self, request: &Request<'_>) {
+    pub(super) async fn send(&mut self, request: &Request<'_>) {
         let frame = self.raw.request(request);
         self.stream.write_all(&frame).await.expect("a connection");
     }
 
     /// Returns the next message, or `None` if the connection is closed.
-    async fn next_message(&mut self) -> Option<Message> {
+    pub(super) async fn next_message(&mut self) -> Option<Message> {
         loop {
             if let Some(message) = self.raw.poll() {
                 return Some(message);
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    async fn ask(&mut self, request: &Request<'_>) -> String {
+    pub(super) async fn ask(&mut self, request: &Request<'_>) -> String {
         self.send(request).await;
         self.next_message().await.as_ref().map_or("closed".into(), text)
     }

@@ -1,0 +1,174 @@
+//! [`Proxy`]: stands between clients and servers, and cuts connections at chosen operations.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use core::fmt;
+use core::net::{Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use zk_proto::conversation::{Conversation, Direction};
+use zk_proto::{OpCode, frame};
+
+/// Less than a client waits for a server that nothing reaches.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// When a connection is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum When {
+    /// Before the server receives the request.
+    Before,
+    /// After the server has replied, and before the client receives the reply.
+    After,
+}
+
+/// Listeners on the loopback interface, one for each server. Each passes its connections on to its
+/// server.
+///
+/// It reads the messages, so neither side may encrypt them. It runs on a thread of its own. Dropping
+/// it closes all connections.
+#[derive(Debug)]
+pub struct Proxy {
+    addresses: Vec<String>,
+    plan: Arc<Mutex<Plan>>,
+    runtime: Option<Runtime>,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    at: Option<(When, OpCode)>,
+    rest: usize,
+    cuts: Cuts,
+}
+
+/// The number of connections that were cut, by operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cuts(pub BTreeMap<(When, OpCode), usize>);
+
+impl Proxy {
+    /// Starts a proxy for the servers of a connect string.
+    ///
+    /// # Errors
+    ///
+    /// If an address is invalid, or no port or thread is free.
+    pub fn start(servers: &str) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let plan = Arc::<Mutex<Plan>>::default();
+        let mut addresses = Vec::new();
+        for server in servers.split(',') {
+            let server: SocketAddr = server.parse().map_err(io::Error::other)?;
+            let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            listener.set_nonblocking(true)?;
+            addresses.push(listener.local_addr()?.to_string());
+            let guard = runtime.enter();
+            let listener = TcpListener::from_std(listener)?;
+            drop(guard);
+            runtime.spawn(listen(listener, server, plan.clone()));
+        }
+        Ok(Self { addresses, plan, runtime: Some(runtime) })
+    }
+
+    /// Returns the connect string of its listeners.
+    pub fn connect_string(&self) -> String {
+        self.addresses.join(",")
+    }
+
+    /// Cuts the next `count` connections that come to this operation, in place of earlier plans.
+    pub fn cut(&self, when: When, operation: OpCode, count: usize) {
+        let mut plan = lock(&self.plan);
+        (plan.at, plan.rest) = (Some((when, operation)), count);
+    }
+
+    /// Cuts no more connections.
+    pub fn heal(&self) {
+        lock(&self.plan).at = None;
+    }
+
+    /// Returns the number of connections that were cut so far.
+    pub fn cuts(&self) -> Cuts {
+        lock(&self.plan).cuts.clone()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // Not `drop`, which may not wait on a thread that runs tasks.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl fmt::Display for Cuts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} connections cut", self.0.values().sum::<usize>())?;
+        for ((when, operation), count) in &self.0 {
+            write!(f, ", {count} {} {operation}", format!("{when:?}").to_lowercase())?;
+        }
+        Ok(())
+    }
+}
+
+fn lock(plan: &Mutex<Plan>) -> MutexGuard<'_, Plan> {
+    plan.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Plan {
+    /// Returns whether to cut the connection in place of this message, and counts it.
+    fn cuts(&mut self, when: When, operation: Option<OpCode>) -> bool {
+        let at = operation.map(|operation| (when, operation));
+        let is_cut = at.is_some() && at == self.at && self.rest > 0;
+        if let Some(at) = at
+            && is_cut
+        {
+            self.rest -= 1;
+            *self.cuts.0.entry(at).or_default() += 1;
+        }
+        is_cut
+    }
+}
+
+async fn listen(listener: TcpListener, server: SocketAddr, plan: Arc<Mutex<Plan>>) {
+    while let Ok((client, _)) = listener.accept().await {
+        let plan = plan.clone();
+        // A client whose server fails sees its connection end.
+        tokio::spawn(async move { drop(pass_on(client, server, &plan).await) });
+    }
+}
+
+async fn pass_on(mut client: TcpStream, server: SocketAddr, plan: &Mutex<Plan>) -> io::Result<()> {
+    let mut server = timeout(CONNECT_TIMEOUT, TcpStream::connect(server)).await??;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let mut conversation = Conversation::new(frame::DEFAULT_LIMIT);
+    let [mut up, mut down] = [BytesMut::new(), BytesMut::new()];
+    loop {
+        let (direction, count) = tokio::select! {
+            count = client.read_buf(&mut up) => (Direction::ToServer, count?),
+            count = server.read_buf(&mut down) => (Direction::ToClient, count?),
+        };
+        let (when, bytes, to) = match direction {
+            Direction::ToServer => (When::Before, &mut up, &mut server),
+            Direction::ToClient => (When::After, &mut down, &mut client),
+        };
+        let mut whole = 0;
+        let mut is_cut = count == 0;
+        while !is_cut
+            && let Some((message, _)) =
+                conversation.read(direction, &bytes[whole..]).map_err(io::Error::other)?
+        {
+            is_cut = lock(plan).cuts(when, message.opcode());
+            whole += if is_cut { 0 } else { message.bytes.len() };
+        }
+        to.write_all(&bytes.split_to(whole)).await?;
+        if is_cut {
+            return Ok(());
+        }
+    }
+}
