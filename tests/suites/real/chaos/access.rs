@@ -5,6 +5,7 @@ use std::path::Path;
 
 use zk_session::sasl::DigestMd5;
 use zk_session::{Client, ClientBuilder, TlsConfig};
+use zk_testkit::proxy::Proxy;
 use zk_testkit::real::{self, RealEnsemble, Settings};
 use zk_testkit::tls::Authority;
 
@@ -30,10 +31,18 @@ pub(super) fn start(servers: usize, directory: &Path) -> Option<(RealEnsemble, A
             (settings, Some(tls::trusting(&authority)))
         }
     };
+    let version = versions().first().cloned();
+    let is_isolated = is_isolated();
     let ensemble =
-        real::ensemble_with_or_skip(Settings { servers, is_isolated: is_isolated(), ..settings })?;
+        real::ensemble_with_or_skip(Settings { servers, version, is_isolated, ..settings })?;
     let access = Access { at: ensemble.connect_string(), tls };
     Some((ensemble, access))
+}
+
+/// Returns the versions in `ZK_CHAOS_VERSIONS`, in the order of upgrades.
+pub(super) fn versions() -> Vec<String> {
+    let versions = env::var("ZK_CHAOS_VERSIONS").unwrap_or_default();
+    versions.split(',').filter(|version| !version.is_empty()).map(String::from).collect()
 }
 
 pub(super) fn is_isolated() -> bool {
@@ -48,6 +57,17 @@ impl Access {
     /// Returns the access to one server.
     pub(super) fn at(&self, server: &str) -> Self {
         Self { at: server.to_owned(), tls: self.tls.clone() }
+    }
+
+    /// Starts a proxy. Returns the access through it, which is this one with TLS.
+    pub(super) fn through_a_proxy(&self) -> (Self, Option<Proxy>) {
+        match &self.tls {
+            Some(_) => (self.clone(), None),
+            None => {
+                let proxy = Proxy::start(&self.at).expect("a free port for each server");
+                (self.at(&proxy.connect_string()), Some(proxy))
+            }
+        }
     }
 
     pub(super) fn builder(&self) -> ClientBuilder<Client> {

@@ -4,9 +4,13 @@ use core::fmt;
 use core::time::Duration;
 use std::{env, io, thread};
 
+use zk_session::proto::OpCode;
+use zk_testkit::proxy::{Proxy, When};
 use zk_testkit::real::{End, RealEnsemble};
 
-#[derive(Clone, Copy, Debug)]
+use super::access;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     KillLeader,
     KillFollower,
@@ -14,6 +18,12 @@ enum Fault {
     PauseLeader,
     PauseFollower,
     RollingRestart,
+    /// Each server starts again with another version, the leader last.
+    RollingUpgrade,
+    /// The proxy cuts connections before a server receives a request of one kind.
+    CutBefore,
+    /// The proxy cuts connections before a client receives a reply of one kind.
+    CutAfter,
     /// Nothing passes between the server and the others. Clients still reach it.
     PartitionLeader,
     PartitionFollower,
@@ -31,12 +41,15 @@ enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 16] = [
         Self::KillLeader,
         Self::KillFollower,
         Self::PauseLeader,
         Self::PauseFollower,
         Self::RollingRestart,
+        Self::RollingUpgrade,
+        Self::CutBefore,
+        Self::CutAfter,
         Self::PartitionLeader,
         Self::PartitionFollower,
         Self::MuteLeader,
@@ -47,14 +60,35 @@ impl Fault {
         Self::FullDisk,
     ];
 
-    /// Returns whether it is possible only with [isolated](zk_testkit::real::Settings) servers.
-    const fn needs_isolation(self) -> bool {
+    /// Returns the name of the simulator's fault of this kind, if it has one.
+    const fn in_the_simulator(self) -> Option<&'static str> {
+        Some(match self {
+            Self::KillLeader | Self::KillFollower => "kill",
+            Self::RollingRestart | Self::RollingUpgrade => "kill",
+            Self::PauseLeader | Self::PauseFollower => "pause",
+            Self::CutBefore | Self::CutAfter => "cut",
+            Self::PartitionLeader | Self::PartitionFollower => "part",
+            Self::MuteLeader | Self::DeafenLeader => "part",
+            Self::IsolateLeader | Self::IsolateFollower => "isolate",
+            Self::MuteClients => "stall",
+            Self::FullDisk => return None,
+        })
+    }
+
+    fn is_called(self, name: &str) -> bool {
+        format!("{self:?}") == name || self.in_the_simulator() == Some(name)
+    }
+
+    /// Returns what the fault takes.
+    const fn need(self) -> Need {
         match self {
             Self::KillLeader
             | Self::KillFollower
             | Self::PauseLeader
             | Self::PauseFollower
-            | Self::RollingRestart => false,
+            | Self::RollingRestart => Need::Nothing,
+            Self::RollingUpgrade => Need::Versions,
+            Self::CutBefore | Self::CutAfter => Need::Proxy,
             Self::PartitionLeader
             | Self::PartitionFollower
             | Self::MuteLeader
@@ -62,10 +96,32 @@ impl Fault {
             | Self::IsolateLeader
             | Self::IsolateFollower
             | Self::MuteClients
-            | Self::FullDisk => true,
+            | Self::FullDisk => Need::Isolation,
         }
     }
 }
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Need {
+    Nothing,
+    /// Several versions.
+    Versions,
+    /// A proxy, which cannot read TLS.
+    Proxy,
+    /// [Isolated](zk_testkit::real::Settings) servers.
+    Isolation,
+}
+
+/// The operations at which the proxy cuts connections. All clients of the run use them.
+const OPERATIONS: [OpCode; 7] = [
+    OpCode::CREATE,
+    OpCode::CREATE2,
+    OpCode::DELETE,
+    OpCode::SET_DATA,
+    OpCode::MULTI,
+    OpCode::GET_CHILDREN2,
+    OpCode::SYNC,
+];
 
 const SERVERS: [End; 3] = [End::Server(0), End::Server(1), End::Server(2)];
 const EVERYBODY: [End; 4] = [SERVERS[0], SERVERS[1], SERVERS[2], End::Clients];
@@ -91,20 +147,31 @@ pub(super) struct Faults {
     kinds: Vec<Fault>,
     struck: Vec<Fault>,
     deck: Vec<Fault>,
+    proxy: Option<Proxy>,
+    versions: Vec<String>,
+    /// The versions that were rolled out.
+    upgrades: Vec<String>,
 }
 
 impl Faults {
     /// Draws from the faults that `ZK_CHAOS_FAULTS` names, or from all that are possible.
-    pub(super) fn new(rng: fastrand::Rng, are_isolated: bool) -> Self {
+    pub(super) fn new(rng: fastrand::Rng, proxy: Option<Proxy>) -> Self {
+        let versions = access::versions();
         let named = env::var("ZK_CHAOS_FAULTS").ok();
         let is_named = |fault: &Fault| {
-            let name = format!("{fault:?}");
-            named.as_ref().is_none_or(|named| named.split(',').any(|kind| kind == name))
+            let mut names = named.iter().flat_map(|named| named.split(','));
+            named.is_none() || names.any(|name| fault.is_called(name))
         };
-        let is_possible = |fault: &Fault| are_isolated || !fault.needs_isolation();
+        let is_possible = |fault: &Fault| match fault.need() {
+            Need::Nothing => true,
+            Need::Versions => versions.len() > 1,
+            Need::Proxy => proxy.is_some(),
+            Need::Isolation => access::is_isolated(),
+        };
         let kinds: Vec<_> = Fault::ALL.into_iter().filter(is_possible).filter(is_named).collect();
         assert!(!kinds.is_empty(), "ZK_CHAOS_FAULTS has none of {:?}", Fault::ALL);
-        Self { rng, kinds, struck: Vec::new(), deck: Vec::new() }
+        let (struck, deck, upgrades) = Default::default();
+        Self { rng, kinds, struck, deck, proxy, versions, upgrades }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -135,6 +202,9 @@ impl Faults {
                 ensemble.restart(server)?;
                 ensemble.wait_until_all_serve()
             }),
+            Fault::RollingUpgrade => self.upgrade(ensemble, leader),
+            Fault::CutBefore => self.cut(When::Before),
+            Fault::CutAfter => self.cut(When::After),
             Fault::PartitionLeader => self.lose(ensemble, &both_ways(leader, &SERVERS)),
             Fault::PartitionFollower => self.lose(ensemble, &both_ways(follower, &SERVERS)),
             Fault::MuteLeader => self.lose(ensemble, &outward(leader, &SERVERS)),
@@ -179,6 +249,31 @@ impl Faults {
         ensemble.wait_until_all_serve()
     }
 
+    /// Goes to the next version: up to the last one, then down to the first one, and so on.
+    fn upgrade(&mut self, ensemble: &mut RealEnsemble, leader: usize) -> io::Result<()> {
+        let last = self.versions.len() - 1;
+        let step = (self.upgrades.len() + 1) % (2 * last);
+        let version = self.versions[step.min(2 * last - step)].clone();
+        for server in [(leader + 1) % 3, (leader + 2) % 3, leader] {
+            ensemble.change_version(server, &version)?;
+            ensemble.wait_until_all_serve()?;
+        }
+        self.upgrades.push(version);
+        Ok(())
+    }
+
+    /// Cuts connections at an operation, for as long as a client takes to connect some times.
+    fn cut(&mut self, when: When) -> io::Result<()> {
+        let operation = OPERATIONS[self.rng.usize(..OPERATIONS.len())];
+        let (count, time) = (self.rng.usize(1..40), self.between(500, 3_000));
+        if let Some(proxy) = &self.proxy {
+            proxy.cut(when, operation, count);
+            thread::sleep(time);
+            proxy.heal();
+        }
+        Ok(())
+    }
+
     fn between(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(self.rng.u64(least..most))
     }
@@ -187,9 +282,31 @@ impl Faults {
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, kind) in Fault::ALL.iter().enumerate() {
-            let count = self.struck.iter().filter(|fault| **fault as usize == place).count();
-            write!(f, "{}{kind:?} {count}", if place == 0 { "" } else { ", " })?;
+            let count = self.struck.iter().filter(|fault| *fault == kind).count();
+            let name = kind.in_the_simulator().map(|name| format!("{name}: "));
+            let comma = if place == 0 { "" } else { ", " };
+            write!(f, "{comma}{}{kind:?} {count}", name.unwrap_or_default())?;
+        }
+        if let Some(proxy) = &self.proxy {
+            write!(f, "; {}", proxy.cuts())?;
+        }
+        if !self.upgrades.is_empty() {
+            write!(f, "; from {} to {}", self.versions[0], self.upgrades.join(" to "))?;
         }
         Ok(())
     }
+}
+
+#[test]
+fn the_table_of_faults_is_that_of_the_code() {
+    let rows = Fault::ALL.map(|fault| {
+        let name = fault.in_the_simulator();
+        assert!(name.is_none_or(|name| zk_testkit::sim::Fault::NAMES.contains(&name)));
+        let name = name.map_or("none".into(), |name| format!("`{name}`"));
+        format!("| `{fault:?}` | {name} |")
+    });
+    let table = ["| chaos fault | simulator fault |", "|---|---|"].map(String::from);
+    let table = [&table[..], &rows[..]].concat().join("\n");
+    let page = include_str!("../../../../docs/testing.md");
+    assert!(page.contains(&table), "docs/testing.md has another table than\n{table}");
 }

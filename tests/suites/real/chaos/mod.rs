@@ -5,9 +5,12 @@
 //! with names of kazoo, and the others have one with names of Curator. The seed determines
 //! the faults and the actions of the sessions, but not the behaviour of the servers. With
 //! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With `ZK_CHAOS_ISOLATED`,
-//! which needs Linux and root, packets between them get lost, and their disks fill up. `ZK_CHAOS_FAULTS` selects
-//! kinds of faults, such as `KillLeader,PauseLeader`. With the feature `observed`, the metrics and
-//! the log of the run are printed at its end.
+//! which needs Linux and root, packets between them get lost, and their disks fill up.
+//! `ZK_CHAOS_VERSIONS=3.6.3,3.8.0,3.9.5` starts with the first version, and lets faults upgrade the
+//! servers, and downgrade them again. Half of the sessions, and all contenders but the services,
+//! connect through a proxy that cuts connections. `ZK_CHAOS_FAULTS` selects kinds of faults, by
+//! their own names or those of the simulator, such as `KillLeader,pause`. With the feature
+//! `observed`, the metrics and the log of the run are printed at its end.
 
 mod access;
 mod contender;
@@ -70,13 +73,15 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
     let operator = Arc::new(Operator::start());
 
     prepare(&access.connect().await).await;
+    let (proxied, proxy) = access.through_a_proxy();
     let ledger = Arc::new(Ledger::new(COUNTERS));
     let (stop, stopped) = watch::channel(false);
     let mut receivers = Vec::new();
     let mut seats: Vec<JoinHandle<Found>> = Vec::new();
     for number in 0..SEATS {
         let (bell, receiver) = watch::channel(0);
-        let seat = Seat::new(number, &access, rng.fork(), ledger.clone(), bell, stopped.clone());
+        let access = if number % 2 == 0 { &access } else { &proxied };
+        let seat = Seat::new(number, access, rng.fork(), ledger.clone(), bell, stopped.clone());
         seats.push(tokio::spawn(seat.run()));
         receivers.push(receiver);
     }
@@ -85,8 +90,8 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
     let contest = Contest::new(Place::CURATOR, stopped.clone());
     let with_kazoo = Contest::new(Place::KAZOO, stopped);
     let pairs = holders / 10;
-    let beside_kazoo = Holders::start_with_kazoo(pairs, &access, &with_kazoo);
-    let mut holders = Holders::start(holders - 2 * pairs, &access, &contest);
+    let beside_kazoo = Holders::start_with_kazoo(pairs, &proxied, &with_kazoo);
+    let mut holders = Holders::start(holders - 2 * pairs, &proxied, &contest);
     // Each minute, or three times in a shorter run.
     let interval = Duration::from_secs(60).min(duration / 3);
     let services =
@@ -94,7 +99,7 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
     let mut services = services.await;
     holders.0.extend(services.contend(&contest));
     let began = Instant::now();
-    let mut faults = Faults::new(rng, access::is_isolated());
+    let mut faults = Faults::new(rng, proxy);
     while began.elapsed() < duration {
         let ringing = tokio::spawn(ring(access.clone()));
         block_in_place(|| faults.strike(&mut ensemble)).expect("the ensemble comes back");
