@@ -112,14 +112,14 @@ enum Need {
     Isolation,
 }
 
-/// The operations at which the proxy cuts connections. All clients of the run use them.
+/// The operations at which the proxy cuts connections: those that clients of this workspace use.
 const OPERATIONS: [OpCode; 7] = [
-    OpCode::CREATE,
     OpCode::CREATE2,
     OpCode::DELETE,
     OpCode::SET_DATA,
     OpCode::MULTI,
     OpCode::GET_CHILDREN2,
+    OpCode::GET_DATA,
     OpCode::SYNC,
 ];
 
