@@ -489,7 +489,16 @@ impl RealEnsemble {
     ///
     /// If there is no such server.
     pub fn transactions(&self, server: usize) -> io::Result<Vec<Logged>> {
-        transaction_log::read(&self.servers[server].directory.join("data/version-2"))
+        transaction_log::read(&self.log_folder(server))
+    }
+
+    /// Returns the folder with the transaction log of a server. The servers remove no log.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such server.
+    pub fn log_folder(&self, server: usize) -> PathBuf {
+        self.servers[server].directory.join("data/version-2")
     }
 
     /// Keeps the data and the logs of all servers, and their disks mounted. Returns where.

@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use zk_session::Client;
-use zk_session::proto::{NodeKind, OpCode, Zxid};
+use zk_session::proto::{Acl, NodeKind, OpCode, Ttl, Zxid};
 use zk_testkit::real::{self, End};
 use zk_testkit::suite::HANG_TIMEOUT;
-use zk_testkit::transaction_log::Logged;
+use zk_testkit::transaction_log::{Change, LogReader, Logged};
 
 #[test]
 fn a_quorum_survives_its_leader() {
@@ -46,6 +46,43 @@ async fn the_transaction_logs_of_all_servers_are_read() {
         assert_eq!(first.last().map(|opened| opened.operation), Some(OpCode::CREATE_SESSION));
         assert_eq!(last, expected.map(|(zxid, operation)| Logged { zxid, operation, session }));
     }
+}
+
+/// The golden logs of the unit tests were written in this way.
+#[tokio::test]
+async fn every_change_in_a_transaction_log_is_decoded() {
+    let Some(ensemble) = real::ensemble_or_skip(1) else { return };
+    let client = Client::connect(&ensemble.connect_string()).await.expect("a server answers");
+    let ttl = Ttl::from_millis(60_000).expect("in range");
+    let kinds = [
+        ("/persistent", NodeKind::Persistent),
+        ("/ephemeral", NodeKind::Ephemeral),
+        ("/sequential-", NodeKind::PersistentSequential),
+        ("/container", NodeKind::Container),
+        ("/ttl", NodeKind::PersistentWithTtl(ttl)),
+    ];
+    for (path, kind) in kinds {
+        client.create(path, b"data", kind).await.expect("created");
+    }
+    client.set_data("/persistent", b"", None).await.expect("set");
+    client.set_acl("/persistent", &[Acl::OPEN], None).await.expect("set");
+    client.delete("/ttl", None).await.expect("deleted");
+    assert!(client.delete("/missing", None).await.is_err());
+    let both = client.transaction().check("/ephemeral", None).set_data("/container", b"1 2", None);
+    both.commit().await.expect("applied");
+    let refused = client.transaction().delete("/container", None).check("/missing", None);
+    assert!(refused.commit().await.is_err());
+    client.close().await;
+
+    let mut log = LogReader::open(&ensemble.log_folder(0)).expect("a log");
+    let mut changes = Vec::new();
+    while let Some(logged) = log.read_next().expect("a transaction") {
+        let change = Change::decode(logged.operation, log.body()).expect("a change");
+        changes.push(format!("{change:?}"));
+    }
+    let refused = "Multi([Delete { path: \"/container\" }, Failed(ErrorCode(NO_NODE))])";
+    let closed = "CloseSession { paths: [\"/ephemeral\"] }";
+    assert_eq!((changes.len(), &changes[11..]), (13, &[refused.into(), closed.into()][..]));
 }
 
 /// A client that reaches the old leader goes to the new one, and finds all there. What is written
