@@ -18,7 +18,7 @@ fn transactions(file: &[u8]) -> io::Result<Vec<(Logged, Vec<u8>)>> {
     if !unless_it_ends(file.read_exact(&mut [0; FILE_HEADER]))? {
         return Ok(all);
     }
-    while read_record(&mut file, &mut record)? {
+    while read_record(&mut file, &mut record, true)? {
         let (logged, body) = decode_header(&record).map_err(damaged)?;
         all.push((logged, body.to_owned()));
     }
