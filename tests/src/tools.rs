@@ -12,6 +12,7 @@ pub mod guide;
 pub mod herd;
 pub mod kerberos;
 pub mod linearizable;
+pub mod log_oracle;
 pub mod oracle;
 pub mod paced;
 pub mod peers;

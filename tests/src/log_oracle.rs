@@ -1,0 +1,341 @@
+//! An oracle that judges locks from the transaction logs of the servers alone.
+//!
+//! It replays the transactions, and so knows at each zxid who is first in the queue of each lock:
+//! the holder, by the order of the ensemble. No clock and no report of a client is involved.
+//!
+//! # What it judges
+//!
+//! - Each write to a [register](Place::register) must carry the token of the holder, and tokens must
+//!   not decrease. This is the fenced write, so it needs no assumption about clients.
+//! - A write to a [marker](Place::markers) says that the session believes to hold the lock. It is a
+//!   second holder if the session has a lock node at that zxid, and another node is first. If the
+//!   session has no lock node, the write proves nothing: a client that loses its lease deletes its
+//!   node while the write may be on its way. Such a write is applied before the session queues again,
+//!   since requests of one session are applied in order. A contender that queues again by itself may
+//!   have asked for that before, so [its writes](Place::queues_again) are only counted.
+//! - A node must not enter a queue before the first one.
+//! - At the end, there is no node below a lock path, no ephemeral node and no session.
+//! - All transactions fit together: versions are consecutive, nodes exist when they are changed, and
+//!   sessions when they change something. Otherwise the logs are incomplete, or the servers wrong.
+
+mod queue;
+#[cfg(test)]
+mod tests;
+mod violation;
+
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+
+use zk_proto::{SessionId, Zxid, path};
+use zk_recipes::machine::Scheme;
+
+use self::queue::{LockNode, Queue};
+pub use self::violation::Violation;
+use crate::transaction_log::{Change, Logged};
+
+/// The most violations that are kept.
+const MAX_KEPT: usize = 100;
+/// The parent of nodes that exist from the beginning.
+const SYSTEM: &str = "/zookeeper";
+
+/// A lock, and where its holders write.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The lock path.
+    pub lock: &'static str,
+    /// The names of the lock nodes.
+    pub scheme: Scheme,
+    /// The node that only the holder writes, in a transaction that checks its lock node. The data
+    /// begins with its token, before a space.
+    pub register: Option<&'static str>,
+    /// How the paths of nodes begin that a contender writes while it believes to hold the lock, with
+    /// the session of its lock node.
+    pub markers: &'static [&'static str],
+    /// Whether a contender that loses the lock queues again at once.
+    pub queues_again: bool,
+}
+
+/// What is counted for each lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The lock nodes that were created.
+    pub nodes: u64,
+    /// Those of them that became first.
+    pub acquisitions: u64,
+    /// Those of them whose contender has written to the register or a marker while first.
+    pub turns: u64,
+    /// Writes to the register.
+    pub register_writes: u64,
+    /// Writes to a marker by the session that held the lock.
+    pub marker_writes: u64,
+    /// Writes to a marker that prove nothing.
+    pub unproven_writes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    owner: Option<SessionId>,
+    version: i32,
+}
+
+#[derive(Debug)]
+struct Lock {
+    place: Place,
+    queue: Queue,
+    counts: Counts,
+    /// The highest token in the register.
+    token: Zxid,
+}
+
+/// Replays transactions, and judges them.
+#[derive(Debug)]
+pub struct LogOracle {
+    locks: Vec<Lock>,
+    nodes: BTreeMap<String, Node>,
+    ephemerals: BTreeMap<SessionId, BTreeSet<String>>,
+    sessions: BTreeSet<SessionId>,
+    violations: Vec<Violation>,
+    violation_count: u64,
+}
+
+impl LogOracle {
+    /// Creates an oracle for an ensemble without nodes.
+    pub fn new(places: Vec<Place>) -> Self {
+        let lock = |place| Lock {
+            place,
+            queue: Queue::default(),
+            counts: Counts::default(),
+            token: Zxid::ZERO,
+        };
+        Self {
+            locks: places.into_iter().map(lock).collect(),
+            nodes: BTreeMap::new(),
+            ephemerals: BTreeMap::new(),
+            sessions: BTreeSet::new(),
+            violations: Vec::new(),
+            violation_count: 0,
+        }
+    }
+
+    /// Applies the next transaction.
+    pub fn apply(&mut self, logged: &Logged, change: &Change<'_>) {
+        let Logged { zxid, session, .. } = *logged;
+        match change {
+            Change::OpenSession => {
+                self.sessions.insert(session);
+            }
+            Change::CloseSession { paths } => self.close(zxid, session, paths),
+            Change::Failed(_) => {}
+            Change::Multi(parts) => {
+                if !parts.iter().any(|part| matches!(part, Change::Failed(_))) {
+                    parts.iter().for_each(|part| self.apply(logged, part));
+                }
+            }
+            change => {
+                // Servers themselves delete containers.
+                let is_open = session == SessionId::NONE || self.sessions.contains(&session);
+                self.expect(is_open, zxid, || format!("session {session} is not open"));
+                self.change(zxid, session, change);
+            }
+        }
+    }
+
+    fn change(&mut self, zxid: Zxid, session: SessionId, change: &Change<'_>) {
+        match *change {
+            Change::Create { path, is_ephemeral, .. } => {
+                let owner = is_ephemeral.then_some(session);
+                let node = Node { owner, version: 0 };
+                let is_new = self.nodes.insert(path.to_owned(), node).is_none();
+                self.expect(is_new, zxid, || format!("{path} exists already"));
+                self.expect_node(zxid, path::parent(path).unwrap_or("/"));
+                if let Some(owner) = owner {
+                    self.ephemerals.entry(owner).or_default().insert(path.to_owned());
+                }
+                self.enqueue(zxid, session, path);
+            }
+            Change::Delete { path } => {
+                let existed = self.delete(path);
+                self.expect(existed, zxid, || format!("{path} does not exist"));
+            }
+            Change::SetData { path, data, version } if !path.starts_with(SYSTEM) => {
+                self.expect_node(zxid, path);
+                if let Some(node) = self.nodes.get_mut(path) {
+                    let before = core::mem::replace(&mut node.version, version);
+                    let is_next = before.wrapping_add(1) == version;
+                    let what = || format!("version {before} of {path} becomes {version}");
+                    self.expect(is_next, zxid, what);
+                }
+                self.judge_register(zxid, path, data.unwrap_or_default());
+                self.judge_marker(zxid, session, path);
+            }
+            Change::Check { path } | Change::SetAcl { path } => self.expect_node(zxid, path),
+            _ => {}
+        }
+    }
+
+    fn expect_node(&mut self, zxid: Zxid, path: &str) {
+        let exists = path == "/" || path.starts_with(SYSTEM) || self.nodes.contains_key(path);
+        self.expect(exists, zxid, || format!("{path} does not exist"));
+    }
+
+    /// Notes a contradiction, unless a transaction fits.
+    fn expect(&mut self, fits: bool, zxid: Zxid, what: impl FnOnce() -> String) {
+        if !fits {
+            self.violation(Violation::Contradiction { zxid, what: what() });
+        }
+    }
+
+    fn close(&mut self, zxid: Zxid, session: SessionId, paths: &[&str]) {
+        // A server may log it twice.
+        self.sessions.remove(&session);
+        for path in paths {
+            let existed = self.delete(path);
+            self.expect(existed, zxid, || format!("{path} of {session} does not exist"));
+        }
+        // Older servers list none.
+        for path in self.ephemerals.remove(&session).unwrap_or_default() {
+            self.delete(&path);
+        }
+    }
+
+    fn enqueue(&mut self, zxid: Zxid, owner: SessionId, path: &str) {
+        let Some((lock, sequence)) = self.locks.iter_mut().find_map(|lock| {
+            let name = path.strip_prefix(lock.place.lock)?.strip_prefix('/')?;
+            let sequence = lock.place.scheme.parse(name)?.sequence;
+            Some((lock, sequence))
+        }) else {
+            return;
+        };
+        lock.counts.nodes += 1;
+        let node = LockNode::new(owner, zxid, path);
+        let overtaken = lock.queue.enqueue(sequence, node);
+        lock.counts.acquisitions += u64::from(lock.queue.mark_first());
+        if let Some(first) = overtaken {
+            self.violation(Violation::Overtaken { zxid, node: path.into(), first });
+        }
+    }
+
+    /// Returns whether the node existed.
+    fn delete(&mut self, path: &str) -> bool {
+        let Some(node) = self.nodes.remove(path) else { return false };
+        if let Some(owner) = node.owner
+            && let Some(paths) = self.ephemerals.get_mut(&owner)
+        {
+            paths.remove(path);
+        }
+        let parent = path::parent(path);
+        for lock in self.locks.iter_mut().filter(|lock| Some(lock.place.lock) == parent) {
+            lock.queue.remove(path);
+            lock.counts.acquisitions += u64::from(lock.queue.mark_first());
+        }
+        true
+    }
+
+    fn judge_register(&mut self, zxid: Zxid, path: &str, data: &[u8]) {
+        let mut locks = self.locks.iter_mut();
+        let Some(lock) = locks.find(|lock| lock.place.register == Some(path)) else { return };
+        lock.counts.register_writes += 1;
+        let token = str::from_utf8(data).ok().and_then(|data| data.split_once(' '));
+        let Some(token) = token.and_then(|(token, _)| token.parse().ok()).map(Zxid) else {
+            let what = || format!("{path} contains {}", data.escape_ascii());
+            return self.expect(false, zxid, what);
+        };
+        let highest = lock.token;
+        lock.token = highest.max(token);
+        let holder = lock.queue.first().map(|first| first.created);
+        if holder == Some(token) {
+            lock.counts.turns += u64::from(lock.queue.mark_turn());
+        }
+        let register = || path.to_owned();
+        if token < highest {
+            self.violation(Violation::TokenBack { zxid, register: register(), token, highest });
+        }
+        if holder != Some(token) {
+            self.violation(Violation::LateWrite { zxid, register: register(), token, holder });
+        }
+    }
+
+    fn judge_marker(&mut self, zxid: Zxid, session: SessionId, path: &str) {
+        let is_marker =
+            |lock: &&mut Lock| lock.place.markers.iter().any(|prefix| path.starts_with(prefix));
+        let Some(lock) = self.locks.iter_mut().find(is_marker) else { return };
+        let first = lock.queue.first().filter(|first| first.owner != session);
+        let first = first.map(|first| first.path.clone());
+        let is_waiting = lock.queue.has(session);
+        match first {
+            None if is_waiting => {
+                lock.counts.marker_writes += 1;
+                lock.counts.turns += u64::from(lock.queue.mark_turn());
+            }
+            Some(first) if is_waiting && !lock.place.queues_again => {
+                let marker = path.to_owned();
+                self.violation(Violation::TwoHolders { zxid, marker, session, first });
+            }
+            _ => lock.counts.unproven_writes += 1,
+        }
+    }
+
+    fn violation(&mut self, violation: Violation) {
+        self.violation_count += 1;
+        if self.violations.len() < MAX_KEPT {
+            self.violations.push(violation);
+        }
+    }
+
+    /// Returns the number of open sessions.
+    pub fn open_sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Judges the end of the log. Returns the verdict.
+    pub fn conclude(mut self) -> Verdict {
+        let is_below = |path: &str, lock: &Lock| path::parent(path) == Some(lock.place.lock);
+        let is_left = |path: &str, node: &Node| {
+            node.owner.is_some() || self.locks.iter().any(|lock| is_below(path, lock))
+        };
+        let left = self.nodes.iter().filter(|(path, node)| is_left(path, node));
+        let left: Vec<_> = left.map(|(path, _)| path.clone()).collect();
+        left.into_iter().for_each(|node| self.violation(Violation::NodeLeft { node }));
+        for session in core::mem::take(&mut self.sessions) {
+            self.violation(Violation::SessionLeft { session });
+        }
+        let Self { locks, violations, violation_count, .. } = self;
+        let counts = locks.into_iter().map(|lock| (lock.place.lock, lock.counts)).collect();
+        Verdict { counts, violations, violation_count }
+    }
+}
+
+/// What an oracle has found.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// What is counted for each lock path.
+    pub counts: BTreeMap<&'static str, Counts>,
+    /// The first violations.
+    pub violations: Vec<Violation>,
+    /// The number of violations.
+    pub violation_count: u64,
+}
+
+impl Verdict {
+    /// Returns what is counted for a lock path.
+    pub fn counts(&self, lock: &str) -> Counts {
+        self.counts.get(lock).copied().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} violations", self.violation_count)?;
+        for (lock, counts) in &self.counts {
+            let Counts { nodes, acquisitions, turns, .. } = counts;
+            let Counts { register_writes, marker_writes, unproven_writes, .. } = counts;
+            write!(
+                f,
+                "; {lock}: {nodes} lock nodes, {acquisitions} acquisitions, {turns} turns with a \
+                 write, {register_writes} register writes, {marker_writes} marker writes by the \
+                 holder, {unproven_writes} that prove nothing"
+            )?;
+        }
+        Ok(())
+    }
+}
