@@ -66,7 +66,8 @@ pub(super) struct Summary {
     pub(super) acquisitions: BTreeMap<&'static str, u64>,
     /// Turns of which one began before the other ended.
     pub(super) double_holders: Vec<(Turn, Turn)>,
-    turns: usize,
+    /// The number of turns that the zxids of two writes prove.
+    pub(super) turns: usize,
     connections: u64,
     sessions: u64,
 }

@@ -18,6 +18,7 @@ mod faults;
 mod histories;
 mod holders;
 mod ledger;
+mod logs;
 mod operator;
 mod processes;
 mod seat;
@@ -147,8 +148,8 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         );
     }
     assert_eq!(violations, [""; 0]);
-    let [held, beside_kazoo] = held;
-    let double_holders = [held.double_holders, beside_kazoo.double_holders];
+    let [held, beside_kazoo] = &held;
+    let double_holders = [&held.double_holders[..], &beside_kazoo.double_holders];
     assert_eq!((double_holders.concat(), served.double_leaders), (vec![], vec![]));
     for (kind, count) in held.acquisitions.iter().chain(&beside_kazoo.acquisitions) {
         assert!(*count > 0, "{kind} never acquired the lock");
@@ -157,6 +158,8 @@ async fn sessions_keep_their_guarantees_while_servers_die() {
         found.client.close().await;
     }
     wait_until_nothing_is_left(&access, &mut ensemble).await;
+    let reports = [(Place::CURATOR.lock, held), (Place::KAZOO.lock, beside_kazoo)];
+    logs::judge(&mut ensemble, &reports).await;
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -26,6 +26,9 @@ use super::servers::assert_same;
 use super::{HANG_TIMEOUT, SESSION_TIMEOUT};
 
 pub(super) const ELECTION: &str = "/chaos-election";
+/// How the nodes begin that a service writes while it leads, or holds the lock.
+pub(super) const LEADER_MARKER: &str = "/chaos-leader-";
+pub(super) const HOLDER_MARKER: &str = "/chaos-service-";
 /// The parent of the node that each service keeps alive.
 pub(super) const HERE: &str = "/chaos-here";
 /// What all services cache.
@@ -106,7 +109,7 @@ impl Services {
     pub(super) fn contend(&self, contest: &Contest) -> Vec<JoinHandle<Account>> {
         let contend = |service: &Arc<Service>| {
             let (contest, client) = (contest.clone(), service.client.clone());
-            let marker = format!("/chaos-service-{}", service.number);
+            let marker = format!("{HOLDER_MARKER}{}", service.number);
             let contend = async move {
                 let mut account = Account::of("service");
                 contest.contend(&marker, &client, &mut account).await;
@@ -301,7 +304,7 @@ impl Service {
 }
 
 fn leader_marker(number: usize) -> String {
-    format!("/chaos-leader-{number}")
+    format!("{LEADER_MARKER}{number}")
 }
 
 /// Ends the sessions of all services each `interval`, until the test ends.
