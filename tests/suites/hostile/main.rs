@@ -199,30 +199,36 @@ fn a_reply_of_any_length_is_skipped_and_its_request_fails_alone() {
 
 #[test]
 fn a_peer_that_never_answers_the_handshake_is_reported() {
-    for (attack, reason) in [
-        (Attack::HugeLength, "frame"),
-        (Attack::NegativeLength, "frame"),
-        (Attack::EndlessFrames, "malformed frame"),
-        (Attack::SlowDrip, "no reply within the connect timeout"),
-    ] {
-        let at = scripted::listen(move |number, mut peer| attack.run(number, &mut peer));
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let mut result = None;
-        let allocations = allocation_counter::measure(|| {
-            let builder = Client::builder(&at).session_timeout(SESSION_TIMEOUT);
-            let builder = builder.connect_timeout(2 * SESSION_TIMEOUT);
-            result = Some(runtime.block_on(builder.max_reply(MAX_REPLY).connect()));
-            // The driver's task ends when the session is closed.
-            runtime.block_on(tokio::task::yield_now());
-        });
-        let Some(Err(ConnectError::Unreachable { last: Some((server, error)), .. })) = result
-        else {
-            panic!("{attack:?}: {result:?}");
-        };
-        assert_eq!(server, at);
-        assert!(error.contains(reason), "{attack:?}: {error}");
-        assert!(allocations.bytes_max <= BOUND as u64, "{attack:?}: {}", allocations.bytes_max);
-    }
+    // Each takes seconds of waiting, and measures the memory of its own thread.
+    thread::scope(|scope| {
+        for (attack, reason) in [
+            (Attack::HugeLength, "frame"),
+            (Attack::NegativeLength, "frame"),
+            (Attack::EndlessFrames, "malformed frame"),
+            (Attack::SlowDrip, "no reply within the connect timeout"),
+        ] {
+            scope.spawn(move || never_answer(attack, reason));
+        }
+    });
+}
+
+fn never_answer(attack: Attack, reason: &str) {
+    let at = scripted::listen(move |number, mut peer| attack.run(number, &mut peer));
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut result = None;
+    let allocations = allocation_counter::measure(|| {
+        let builder = Client::builder(&at).session_timeout(SESSION_TIMEOUT);
+        let builder = builder.connect_timeout(2 * SESSION_TIMEOUT);
+        result = Some(runtime.block_on(builder.max_reply(MAX_REPLY).connect()));
+        // The driver's task ends when the session is closed.
+        runtime.block_on(tokio::task::yield_now());
+    });
+    let Some(Err(ConnectError::Unreachable { last: Some((server, error)), .. })) = result else {
+        panic!("{attack:?}: {result:?}");
+    };
+    assert_eq!(server, at);
+    assert!(error.contains(reason), "{attack:?}: {error}");
+    assert!(allocations.bytes_max <= BOUND as u64, "{attack:?}: {}", allocations.bytes_max);
 }
 
 /// The client's memory is taken by other threads, so this measures the whole process.

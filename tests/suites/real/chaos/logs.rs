@@ -11,9 +11,9 @@ use zk_testkit::log_oracle::{LogOracle, Place, Verdict, Violation};
 use zk_testkit::real::RealEnsemble;
 use zk_testkit::transaction_log::{Change, Union, replay};
 
-use super::HANG_TIMEOUT;
 use super::holders::{self, Summary};
 use super::services::{ELECTION, HOLDER_MARKER, LEADER_MARKER};
+use super::{HANG_TIMEOUT, OF_SERVERS};
 
 /// Judges the run after its end, and compares its acquisitions with what the clients report.
 ///
@@ -76,7 +76,7 @@ fn findings(union: &Union, verdict: &Verdict) -> Vec<String> {
         found.push(format!("{} missing, differing {:?}", union.missing, union.differing));
     }
     if !found.is_empty() && verdict.violations.iter().all(is_of_servers) {
-        found.push("a finding about the servers, not about the client".into());
+        found.push(format!("{OF_SERVERS}, not about the client"));
     }
     found
 }

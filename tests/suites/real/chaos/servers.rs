@@ -11,8 +11,8 @@ use zk_session::proto::{ErrorCode, ExistsRequest, Request, SessionId, Stat, Zxid
 use zk_session::{Client, RequestError};
 use zk_testkit::real::RealEnsemble;
 
-use super::HANG_TIMEOUT;
 use super::access::Access;
+use super::{HANG_TIMEOUT, OF_SERVERS};
 
 /// The most differences, and transactions of each server, that are printed.
 const EXCERPT: usize = 20;
@@ -66,8 +66,8 @@ pub(super) async fn assert_same(access: &Access, ensemble: &mut RealEnsemble, af
     print_transactions(ensemble);
     let kept = ensemble.keep().display();
     panic!(
-        "a finding about the servers, not about the client: they differ at the same zxid, \
-         so the run proves nothing beyond this point; their data is in {kept}"
+        "{OF_SERVERS}, not about the client: they differ at the same zxid, so the run proves \
+         nothing beyond this point; their data is in {kept}"
     );
 }
 
