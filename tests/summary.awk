@@ -4,10 +4,10 @@
     sub(/^ *(Running (unittests )?|Doc-tests )/, "", suite)
     sub(/ \(.*/, "", suite)
 }
-# A test may report several reasons, and counts once.
+# A test may report several reasons, and counts once. With one thread, its name is not known.
 /^SKIPPED / {
     split(substr($0, 9), part, ": ")
-    if (!seen[suite, part[1]]++) {
+    if (part[1] == "main" || !seen[suite, part[1]]++) {
         skipped++
         reasons[substr($0, 9 + length(part[1]) + 2)]++
     }
@@ -17,8 +17,13 @@
     sub(/.* \.\.\. ignored(, )?/, "", reason)
     reasons[reason == "" ? "ignored" : reason]++
 }
-/^test .* \.\.\. FAILED$/ { failures[++failing] = suite ": " $2 }
-/^error/ { failures[++failing] = $0 }
+/^test .* \.\.\. FAILED$/ {
+    name = $0
+    sub(/^test /, "", name)
+    sub(/ \.\.\. FAILED$/, "", name)
+    failures[++failing] = suite ": " name
+}
+/^error(\[E[0-9]+\])?: / { failures[++failing] = $0 }
 /^test result: / { passed += $4; failed += $6; ignored += $8 }
 END {
     print "\n==== Summary ===="
@@ -29,5 +34,6 @@ END {
     fflush()
     for (reason in reasons) printf "%8d  %s\n", reasons[reason], reason | sorted
     close(sorted)
+    if (skipped) print "sh tests/setup-real.sh installs what tests need; with ZK_REAL=require its absence is a failure"
     printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, skipped + ignored
 }

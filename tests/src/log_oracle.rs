@@ -7,7 +7,7 @@
 //!
 //! - Each write to a [register](Place::register) must carry the token of the holder, and tokens must
 //!   not decrease. This is the fenced write, so it needs no assumption about clients.
-//! - A write to a [marker](Place::markers) says that the session believes to hold the lock. It is a
+//! - A write to a [marker](Place::markers) says that the session believes it holds the lock. It is a
 //!   second holder if the session has a lock node at that zxid, and another node is first. If the
 //!   session has no lock node, the write proves nothing: a client that loses its lease deletes its
 //!   node while the write may be on its way. Such a write is applied before the session queues again,
@@ -33,7 +33,7 @@ use self::queue::{LockNode, Queue};
 pub use self::violation::Violation;
 use crate::transaction_log::{Change, Logged};
 
-/// The most violations that are kept.
+/// The most violations that are kept, unless they concern a client.
 const MAX_KEPT: usize = 100;
 /// The parent of nodes that exist from the beginning.
 const SYSTEM: &str = "/zookeeper";
@@ -48,7 +48,7 @@ pub struct Place {
     /// The node that only the holder writes, in a transaction that checks its lock node. The data
     /// begins with its token, before a space.
     pub register: Option<&'static str>,
-    /// How the paths of nodes begin that a contender writes while it believes to hold the lock, with
+    /// How the paths of nodes begin that a contender writes while it believes it holds the lock, with
     /// the session of its lock node.
     pub markers: &'static [&'static str],
     /// Whether a contender that loses the lock queues again at once.
@@ -277,7 +277,8 @@ impl LogOracle {
 
     fn violation(&mut self, violation: Violation) {
         self.violation_count += 1;
-        if self.violations.len() < MAX_KEPT {
+        let is_contradiction = matches!(violation, Violation::Contradiction { .. });
+        if self.violations.len() < MAX_KEPT || !is_contradiction {
             self.violations.push(violation);
         }
     }

@@ -9,7 +9,8 @@ use std::thread;
 pub fn skip(reason: impl Display) {
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");
-    // The harness hides what passing tests print by `eprintln!`. One write is not torn apart.
-    let line = format!("SKIPPED {test}: {reason}\n");
+    // The harness hides what passing tests print by `eprintln!`. One write is not torn apart. With
+    // one thread, the harness has begun a line already.
+    let line = format!("\nSKIPPED {test}: {reason}\n");
     let _ = io::stderr().write_all(line.as_bytes());
 }

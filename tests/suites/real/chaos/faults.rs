@@ -170,6 +170,10 @@ impl Faults {
         };
         let kinds: Vec<_> = Fault::ALL.into_iter().filter(is_possible).filter(is_named).collect();
         assert!(!kinds.is_empty(), "ZK_CHAOS_FAULTS has none of {:?}", Fault::ALL);
+        for name in named.iter().flat_map(|named| named.split(',')) {
+            let is_known = kinds.iter().any(|fault| fault.is_called(name));
+            assert!(is_known, "no fault that is possible here is called {name}");
+        }
         let (struck, deck, upgrades) = Default::default();
         Self { rng, kinds, struck, deck, proxy, versions, upgrades }
     }

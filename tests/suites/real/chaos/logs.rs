@@ -35,16 +35,17 @@ pub(super) async fn judge(ensemble: &mut RealEnsemble, reports: &[(&str, &Summar
             counts.acquisitions, counts.turns, report.turns
         );
     }
-    let found = findings(&union, &verdict);
+    let mut found = findings(&union, &verdict);
+    for (lock, report) in reports {
+        let (counts, reported) = (verdict.counts(lock), report.acquisitions.values().sum());
+        if counts.acquisitions < reported || counts.turns < report.turns as u64 {
+            found.insert(0, format!("the logs lack acquisitions or turns of {lock}"));
+        }
+    }
     if !found.is_empty() {
         println!("the data of the servers is in {}", ensemble.keep().display());
     }
     assert_eq!(found, [""; 0]);
-    for (lock, report) in reports {
-        let (counts, reported) = (verdict.counts(lock), report.acquisitions.values().sum());
-        assert!(counts.acquisitions >= reported, "the logs lack acquisitions of {lock}");
-        assert!(counts.turns >= report.turns as u64, "the logs lack turns of {lock}");
-    }
 }
 
 fn read(folders: &[PathBuf]) -> io::Result<(Union, Verdict)> {
@@ -68,14 +69,17 @@ fn describe(union: &Union) -> String {
     )
 }
 
-/// Returns broken guarantees. Those of the servers are no fault of a client.
+/// Returns broken guarantees. If the logs are incomplete or contradict themselves, the servers broke
+/// theirs: what is found after that proves nothing.
 fn findings(union: &Union, verdict: &Verdict) -> Vec<String> {
-    let is_of_servers = |found: &Violation| matches!(found, Violation::Contradiction { .. });
     let mut found: Vec<_> = verdict.violations.iter().map(Violation::to_string).collect();
-    if union.missing > 0 || !union.differing.is_empty() {
+    let is_incomplete = union.missing > 0 || !union.differing.is_empty();
+    if is_incomplete {
         found.push(format!("{} missing, differing {:?}", union.missing, union.differing));
     }
-    if !found.is_empty() && verdict.violations.iter().all(is_of_servers) {
+    let is_contradictory =
+        matches!(verdict.violations.first(), Some(Violation::Contradiction { .. }));
+    if is_incomplete || is_contradictory {
         found.push(format!("{OF_SERVERS}, not about the client"));
     }
     found
@@ -118,8 +122,9 @@ async fn wait_until_all_sessions_are_closed(ensemble: &RealEnsemble) {
 
 /// Judges the data of a run that was kept, in the folder that `ZK_CHAOS_KEPT` names.
 #[test]
+#[ignore = "judges what a run has kept"]
 fn kept_logs_are_judged() {
-    let Some(kept) = env::var_os("ZK_CHAOS_KEPT") else { return };
+    let kept = env::var_os("ZK_CHAOS_KEPT").expect("ZK_CHAOS_KEPT names a folder");
     let folder = |server| Path::new(&kept).join(format!("{server}/data/version-2"));
     let (union, verdict) = read(&[1, 2, 3].map(folder)).expect("readable logs");
     println!("by the servers' logs: {}; {verdict}", describe(&union));
