@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
 use std::{env, io, thread};
 
 use zk_session::proto::OpCode;
@@ -147,7 +148,7 @@ pub(super) struct Faults {
     kinds: Vec<Fault>,
     struck: Vec<Fault>,
     deck: Vec<Fault>,
-    proxy: Option<Proxy>,
+    proxy: Option<Arc<Proxy>>,
     versions: Vec<String>,
     /// The versions that were rolled out.
     upgrades: Vec<String>,
@@ -155,7 +156,7 @@ pub(super) struct Faults {
 
 impl Faults {
     /// Draws from the faults that `ZK_CHAOS_FAULTS` names, or from all that are possible.
-    pub(super) fn new(rng: fastrand::Rng, proxy: Option<Proxy>) -> Self {
+    pub(super) fn new(rng: fastrand::Rng, proxy: Option<Arc<Proxy>>) -> Self {
         let versions = access::versions();
         let named = env::var("ZK_CHAOS_FAULTS").ok();
         let is_named = |fault: &Fault| {

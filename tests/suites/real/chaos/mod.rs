@@ -38,6 +38,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, block_in_place};
 use zk_session::proto::NodeKind;
 use zk_session::{Client, Outcome};
+use zk_testkit::proxy::Proxy;
 use zk_testkit::real::RealEnsemble;
 use zk_testkit::skipped::skip;
 
@@ -72,9 +73,15 @@ const OF_SERVERS: &str = "a finding about the servers";
 #[test]
 fn sessions_keep_their_guarantees_while_servers_die() {
     let directory = TempDir::with_prefix("chaos-").expect("a directory");
-    let Some((ensemble, access)) = access::start(3, directory.path()) else { return };
+    let Some((mut ensemble, access)) = access::start(3, directory.path()) else { return };
+    // They outlive the runtime, so that contenders end, also after a panic.
+    let (proxied, proxy) = access.through_a_proxy();
+    let proxy = proxy.map(Arc::new);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let run = || runtime.expect("threads").block_on(run(ensemble, access));
+    let run = || {
+        let run = run(&mut ensemble, &access, &proxied, proxy.clone());
+        runtime.expect("threads").block_on(run);
+    };
     let Err(panic) = catch_unwind(AssertUnwindSafe(run)) else { return };
     let message = panic.downcast_ref::<String>().filter(|it| it.contains(OF_SERVERS));
     // A long run has a duration, and has shown less than it was asked to.
@@ -84,7 +91,12 @@ fn sessions_keep_their_guarantees_while_servers_die() {
     }
 }
 
-async fn run(mut ensemble: RealEnsemble, access: Access) {
+async fn run(
+    ensemble: &mut RealEnsemble,
+    access: &Access,
+    proxied: &Access,
+    proxy: Option<Arc<Proxy>>,
+) {
     let seed = number("ZK_SEED").unwrap_or_else(|| fastrand::u64(..));
     let duration = Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(25));
     println!("{} s of chaos; to repeat: ZK_SEED={seed}", duration.as_secs());
@@ -92,14 +104,13 @@ async fn run(mut ensemble: RealEnsemble, access: Access) {
     let operator = Arc::new(Operator::start());
 
     prepare(&access.connect().await).await;
-    let (proxied, proxy) = access.through_a_proxy();
     let ledger = Arc::new(Ledger::new(COUNTERS));
     let (stop, stopped) = watch::channel(false);
     let mut receivers = Vec::new();
     let mut seats: Vec<JoinHandle<Found>> = Vec::new();
     for number in 0..SEATS {
         let (bell, receiver) = watch::channel(0);
-        let access = if number % 2 == 0 { &access } else { &proxied };
+        let access = if number % 2 == 0 { access } else { proxied };
         let seat = Seat::new(number, access, rng.fork(), ledger.clone(), bell, stopped.clone());
         seats.push(tokio::spawn(seat.run()));
         receivers.push(receiver);
@@ -109,24 +120,24 @@ async fn run(mut ensemble: RealEnsemble, access: Access) {
     let contest = Contest::new(Place::CURATOR, stopped.clone());
     let with_kazoo = Contest::new(Place::KAZOO, stopped);
     let pairs = holders / 10;
-    let beside_kazoo = Holders::start_with_kazoo(pairs, &proxied, &with_kazoo);
-    let mut holders = Holders::start(holders - 2 * pairs, &proxied, &contest);
+    let beside_kazoo = Holders::start_with_kazoo(pairs, proxied, &with_kazoo);
+    let mut holders = Holders::start(holders - 2 * pairs, proxied, &contest);
     // Each minute, or three times in a shorter run.
     let interval = Duration::from_secs(60).min(duration / 3);
     let services =
-        Services::start(SERVICES, interval, &access, &contest, rng.fork(), operator.clone());
+        Services::start(SERVICES, interval, access, &contest, rng.fork(), operator.clone());
     let mut services = services.await;
     holders.0.extend(services.contend(&contest));
     let began = Instant::now();
     let mut faults = Faults::new(rng, proxy);
     while began.elapsed() < duration {
         let ringing = tokio::spawn(ring(access.clone()));
-        block_in_place(|| faults.strike(&mut ensemble)).expect("the ensemble comes back");
+        block_in_place(|| faults.strike(ensemble)).expect("the ensemble comes back");
         let rung = ringing.await.expect("no panic");
         wait_until_all_received(&mut receivers, rung).await;
         let fault = faults.last();
-        assert_same(&access, &mut ensemble, &fault).await;
-        services.wait_until_settled(&access, &mut ensemble, &fault).await;
+        assert_same(access, ensemble, &fault).await;
+        services.wait_until_settled(access, ensemble, &fault).await;
         operator.pause();
         let (count, renewals) = (faults.count(), services.renewals());
         println!(
@@ -139,7 +150,7 @@ async fn run(mut ensemble: RealEnsemble, access: Access) {
     for seat in seats {
         found.push(seat.await.expect("no panic"));
     }
-    assert_same(&access, &mut ensemble, "the last pause").await;
+    assert_same(access, ensemble, "the last pause").await;
 
     let held = [holders.finish().await, beside_kazoo.finish().await];
     let served = services.finish().await;
@@ -175,9 +186,9 @@ async fn run(mut ensemble: RealEnsemble, access: Access) {
     for found in found {
         found.client.close().await;
     }
-    wait_until_nothing_is_left(&access, &mut ensemble).await;
+    wait_until_nothing_is_left(access, ensemble).await;
     let reports = [(Place::CURATOR.lock, held), (Place::KAZOO.lock, beside_kazoo)];
-    logs::judge(&mut ensemble, &reports).await;
+    logs::judge(ensemble, &reports).await;
 }
 
 fn number(variable: &str) -> Option<u64> {
