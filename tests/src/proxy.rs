@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use zk_proto::conversation::{Conversation, Direction};
 use zk_proto::{OpCode, frame};
 
-/// Less than a client waits for a server that nothing reaches.
+/// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// When a connection is cut.
@@ -79,7 +79,7 @@ impl Proxy {
         self.addresses.join(",")
     }
 
-    /// Cuts the next `count` connections that come to this operation, in place of earlier plans.
+    /// Cuts the next `count` connections that reach this operation. Replaces the earlier plan.
     pub fn cut(&self, when: When, operation: OpCode, count: usize) {
         let mut plan = lock(&self.plan);
         (plan.at, plan.rest) = (Some((when, operation)), count);

@@ -26,7 +26,7 @@ const MAX_LENGTH: u32 = 64 << 20;
 /// A transaction as a server has logged it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logged {
-    /// Its number.
+    /// Its zxid.
     pub zxid: Zxid,
     /// Its operation, such as [`OpCode::CREATE`].
     pub operation: OpCode,

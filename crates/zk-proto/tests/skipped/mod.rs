@@ -4,8 +4,7 @@ use core::fmt::Display;
 use std::io::{self, Write};
 use std::thread;
 
-/// Reports that the running test does not show all that it could, and why. `tests/all.sh` counts
-/// these lines.
+/// Reports why the running test skips its checks, or some of them. `tests/all.sh` counts these lines.
 pub fn skip(reason: impl Display) {
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");

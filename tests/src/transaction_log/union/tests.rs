@@ -1,4 +1,4 @@
-//! Which transactions count, by who has logged them.
+//! Decisions about which logged transactions are committed.
 
 use std::fs;
 

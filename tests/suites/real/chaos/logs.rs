@@ -11,9 +11,9 @@ use zk_testkit::log_oracle::{LogOracle, Place, Verdict, Violation};
 use zk_testkit::real::RealEnsemble;
 use zk_testkit::transaction_log::{Change, Union, replay};
 
+use super::HANG_TIMEOUT;
 use super::holders::{self, Summary};
 use super::services::{ELECTION, HOLDER_MARKER, LEADER_MARKER};
-use super::{HANG_TIMEOUT, OF_SERVERS};
 
 /// Judges the run after its end, and compares its acquisitions with what the clients report.
 ///
@@ -80,7 +80,7 @@ fn findings(union: &Union, verdict: &Verdict) -> Vec<String> {
     let is_contradictory =
         matches!(verdict.violations.first(), Some(Violation::Contradiction { .. }));
     if is_incomplete || is_contradictory {
-        found.push(format!("{OF_SERVERS}, not about the client"));
+        found.push("the servers are at fault, not the client".into());
     }
     found
 }

@@ -67,7 +67,7 @@ fn counter(number: usize) -> String {
     format!("/chaos/counter-{number}")
 }
 
-/// How the message of a panic begins if the servers broke their own guarantees.
+/// How the message of a panic begins if the servers differ.
 const OF_SERVERS: &str = "a finding about the servers";
 
 #[test]
