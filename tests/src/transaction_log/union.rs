@@ -91,8 +91,9 @@ impl Committed {
                     self.missing += 1;
                 }
             }
+            // Otherwise its leader lost it before anybody else had it, and decided nothing.
             founders = match logged.get(1) {
-                Some(first) if settled > 1 => first.last,
+                Some(first) if settled > 1 || first.last & founders != 0 => first.last,
                 _ => founders,
             };
         }

@@ -62,6 +62,14 @@ fn an_epoch_that_committed_nothing_decides_nothing() {
     assert_eq!(decide(&logged), (vec![], 0));
 }
 
+/// Its leader began without what the third server had, and then led the epoch after it.
+#[test]
+fn an_epoch_that_only_the_next_leader_has_kept_decides() {
+    let logged =
+        [(1, 1, &[0, 1, 2][..]), (1, 2, &[2]), (2, 1, &[0]), (3, 1, &[0, 2]), (3, 2, &[0, 2])];
+    assert_eq!(decide(&logged), (vec![(1, 2)], 0));
+}
+
 /// It left its leader, wrote what it had received, and followed the next leader without that.
 #[test]
 fn what_a_server_has_logged_before_it_went_back_is_not_committed() {
