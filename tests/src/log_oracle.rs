@@ -7,12 +7,10 @@
 //!
 //! - Each write to a [register](Place::register) must carry the token of the holder, and tokens must
 //!   not decrease. This is the fenced write, so it needs no assumption about clients.
-//! - A write to a [marker](Place::markers) says that the session believes it holds the lock. It is a
-//!   second holder if the session has a lock node at that zxid, and another node is first. If the
-//!   session has no lock node, the write proves nothing: a client that loses its lease deletes its
-//!   node while the write may be on its way. Such a write is applied before the session queues again,
-//!   since requests of one session are applied in order. A contender that queues again by itself may
-//!   have asked for that before, so [its writes](Place::queues_again) are only counted.
+//! - A write to a [marker](Place::markers) says that its writer believes it holds the lock, with a
+//!   token. It is a second holder if the lock node of this token exists at that zxid, and another node
+//!   is first. If that node does not exist, the write proves nothing: a client that loses its lease
+//!   deletes its node while the write may be on its way.
 //! - A node must not enter a queue before the first one.
 //! - At the end, there is no node below a lock path, no ephemeral node and no session.
 //! - All transactions fit together: versions are consecutive, nodes exist when they are changed, and
@@ -48,11 +46,9 @@ pub struct Place {
     /// The node that only the holder writes, in a transaction that checks its lock node. The data
     /// begins with its token, before a space.
     pub register: Option<&'static str>,
-    /// How the paths of nodes begin that a contender writes while it believes it holds the lock, with
-    /// the session of its lock node.
+    /// How the paths of nodes begin that a contender writes while it believes it holds the lock. The
+    /// data is its token.
     pub markers: &'static [&'static str],
-    /// Whether a contender that loses the lock queues again at once.
-    pub queues_again: bool,
 }
 
 /// What is counted for each lock.
@@ -66,7 +62,7 @@ pub struct Counts {
     pub turns: u64,
     /// Writes to the register.
     pub register_writes: u64,
-    /// Writes to a marker by the session that held the lock.
+    /// Writes to a marker by the holder.
     pub marker_writes: u64,
     /// Writes to a marker that prove nothing.
     pub unproven_writes: u64,
@@ -151,7 +147,7 @@ impl LogOracle {
                 if let Some(owner) = owner {
                     self.ephemerals.entry(owner).or_default().insert(path.to_owned());
                 }
-                self.enqueue(zxid, session, path);
+                self.enqueue(zxid, path);
             }
             Change::Delete { path } => {
                 let existed = self.delete(path);
@@ -165,8 +161,7 @@ impl LogOracle {
                     let what = || format!("version {before} of {path} becomes {version}");
                     self.expect(is_next, zxid, what);
                 }
-                self.judge_register(zxid, path, data.unwrap_or_default());
-                self.judge_marker(zxid, session, path);
+                self.judge_write(zxid, path, data.unwrap_or_default());
             }
             Change::Check { path } | Change::SetAcl { path } => self.expect_node(zxid, path),
             _ => {}
@@ -198,7 +193,7 @@ impl LogOracle {
         }
     }
 
-    fn enqueue(&mut self, zxid: Zxid, owner: SessionId, path: &str) {
+    fn enqueue(&mut self, zxid: Zxid, path: &str) {
         let Some((lock, sequence)) = self.locks.iter_mut().find_map(|lock| {
             let name = path.strip_prefix(lock.place.lock)?.strip_prefix('/')?;
             let sequence = lock.place.scheme.parse(name)?.sequence;
@@ -207,7 +202,7 @@ impl LogOracle {
             return;
         };
         lock.counts.nodes += 1;
-        let node = LockNode::new(owner, zxid, path);
+        let node = LockNode::new(zxid, path);
         let overtaken = lock.queue.enqueue(sequence, node);
         lock.counts.acquisitions += u64::from(lock.queue.mark_first());
         if let Some(first) = overtaken {
@@ -231,48 +226,44 @@ impl LogOracle {
         true
     }
 
-    fn judge_register(&mut self, zxid: Zxid, path: &str, data: &[u8]) {
-        let mut locks = self.locks.iter_mut();
-        let Some(lock) = locks.find(|lock| lock.place.register == Some(path)) else { return };
-        lock.counts.register_writes += 1;
-        let token = str::from_utf8(data).ok().and_then(|data| data.split_once(' '));
-        let Some(token) = token.and_then(|(token, _)| token.parse().ok()).map(Zxid) else {
+    /// Judges a write to a register or a marker.
+    fn judge_write(&mut self, zxid: Zxid, path: &str, data: &[u8]) {
+        let written = self.locks.iter_mut().find_map(|lock| {
+            let is_register = lock.place.register == Some(path);
+            let is_marker = lock.place.markers.iter().any(|prefix| path.starts_with(prefix));
+            (is_register || is_marker).then_some((lock, is_register))
+        });
+        let Some((Lock { queue, counts, token: highest, .. }, is_register)) = written else {
+            return;
+        };
+        let token = str::from_utf8(data).ok().and_then(|data| data.split(' ').next());
+        let Some(token) = token.and_then(|token| token.parse().ok()).map(Zxid) else {
             let what = || format!("{path} contains {}", data.escape_ascii());
             return self.expect(false, zxid, what);
         };
-        let highest = lock.token;
-        lock.token = highest.max(token);
-        let holder = lock.queue.first().map(|first| first.created);
-        if holder == Some(token) {
-            lock.counts.turns += u64::from(lock.queue.mark_turn());
-        }
-        let register = || path.to_owned();
-        if token < highest {
-            self.violation(Violation::TokenBack { zxid, register: register(), token, highest });
-        }
-        if holder != Some(token) {
-            self.violation(Violation::LateWrite { zxid, register: register(), token, holder });
-        }
-    }
-
-    fn judge_marker(&mut self, zxid: Zxid, session: SessionId, path: &str) {
-        let is_marker =
-            |lock: &&mut Lock| lock.place.markers.iter().any(|prefix| path.starts_with(prefix));
-        let Some(lock) = self.locks.iter_mut().find(is_marker) else { return };
-        let first = lock.queue.first().filter(|first| first.owner != session);
-        let first = first.map(|first| first.path.clone());
-        let is_waiting = lock.queue.has(session);
-        match first {
-            None if is_waiting => {
-                lock.counts.marker_writes += 1;
-                lock.counts.turns += u64::from(lock.queue.mark_turn());
+        let holder = queue.first().map(|first| first.created);
+        let is_holder = holder == Some(token);
+        counts.turns += u64::from(is_holder && queue.mark_turn());
+        let (written, mut found) = (path.to_owned(), Vec::new());
+        if is_register {
+            counts.register_writes += 1;
+            let highest = core::mem::replace(highest, token.max(*highest));
+            if token < highest {
+                let register = written.clone();
+                found.push(Violation::TokenBack { zxid, register, token, highest });
             }
-            Some(first) if is_waiting && !lock.place.queues_again => {
-                let marker = path.to_owned();
-                self.violation(Violation::TwoHolders { zxid, marker, session, first });
+            if !is_holder {
+                found.push(Violation::LateWrite { zxid, register: written, token, holder });
             }
-            _ => lock.counts.unproven_writes += 1,
+        } else if is_holder {
+            counts.marker_writes += 1;
+        } else if let Some(first) = queue.first().filter(|_| queue.has(token)) {
+            let first = first.path.clone();
+            found.push(Violation::TwoHolders { zxid, marker: written, token, first });
+        } else {
+            counts.unproven_writes += 1;
         }
+        found.into_iter().for_each(|found| self.violation(found));
     }
 
     fn violation(&mut self, violation: Violation) {

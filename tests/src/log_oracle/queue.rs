@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use zk_proto::{SequenceNumber, SessionId, Zxid};
+use zk_proto::{SequenceNumber, Zxid};
 
 #[derive(Debug)]
 pub(super) struct LockNode {
-    pub(super) owner: SessionId,
     pub(super) created: Zxid,
     pub(super) path: String,
     was_first: bool,
@@ -15,8 +14,8 @@ pub(super) struct LockNode {
 }
 
 impl LockNode {
-    pub(super) fn new(owner: SessionId, created: Zxid, path: &str) -> Self {
-        Self { owner, created, path: path.to_owned(), was_first: false, has_written: false }
+    pub(super) fn new(created: Zxid, path: &str) -> Self {
+        Self { created, path: path.to_owned(), was_first: false, has_written: false }
     }
 }
 
@@ -29,9 +28,9 @@ impl Queue {
         self.0.values().next()
     }
 
-    /// Returns whether the session has a lock node.
-    pub(super) fn has(&self, session: SessionId) -> bool {
-        self.0.values().any(|node| node.owner == session)
+    /// Returns whether the lock node of this token exists.
+    pub(super) fn has(&self, token: Zxid) -> bool {
+        self.0.values().any(|node| node.created == token)
     }
 
     /// Adds a lock node. Returns the path of the first one if the new one is before it.

@@ -17,13 +17,12 @@ struct Log {
 
 impl Log {
     /// Two open sessions, 1 and 2, and a lock with a register and a marker of each.
-    fn new(queues_again: bool) -> Self {
+    fn new() -> Self {
         let place = Place {
             lock: LOCK,
             scheme: Scheme::CURATOR_MUTEX,
             register: Some(REGISTER),
             markers: &["/marker-"],
-            queues_again,
         };
         let oracle = LogOracle::new(vec![place]);
         let mut log = Self { oracle, zxid: 0, versions: BTreeMap::new() };
@@ -73,8 +72,8 @@ impl Log {
         self.apply(session, &Change::Multi(vec![Change::Check { path: &node }, set]))
     }
 
-    fn mark(&mut self, session: i64) -> Zxid {
-        self.set(session, &format!("/marker-{session}"), "")
+    fn mark(&mut self, session: i64, Zxid(token): Zxid) -> Zxid {
+        self.set(session, &format!("/marker-{session}"), &token.to_string())
     }
 
     fn conclude(mut self) -> (Counts, Vec<Violation>) {
@@ -95,12 +94,12 @@ fn lock_node(sequence: u32) -> String {
 
 #[test]
 fn turns_that_follow_each_other_break_nothing() {
-    let mut log = Log::new(false);
+    let mut log = Log::new();
     let first = log.enqueue(1, 0);
     let second = log.enqueue(2, 1);
-    log.mark(1);
+    log.mark(1, first);
     log.write(1, 0, first);
-    log.mark(1);
+    log.mark(1, first);
     log.delete(1, 0);
     log.write(2, 1, second);
     // Lost by expiry.
@@ -124,42 +123,36 @@ fn turns_that_follow_each_other_break_nothing() {
 
 #[test]
 fn a_second_holder_is_found() {
-    let mut log = Log::new(false);
-    log.enqueue(1, 0);
-    log.enqueue(2, 1);
-    log.mark(1);
-    let zxid = log.mark(2);
+    let mut log = Log::new();
+    let first = log.enqueue(1, 0);
+    let second = log.enqueue(2, 1);
+    log.mark(1, first);
+    let zxid = log.mark(2, second);
     let two = Violation::TwoHolders {
         zxid,
         marker: "/marker-2".into(),
-        session: SessionId(2),
+        token: second,
         first: lock_node(0),
     };
     assert_eq!(log.conclude().1, [two]);
 }
 
 #[test]
-fn a_write_of_a_session_that_may_have_queued_again_or_has_no_lock_node_proves_nothing() {
-    let mut log = Log::new(true);
-    log.enqueue(1, 0);
-    log.enqueue(2, 1);
-    log.mark(2);
-    let (counts, violations) = log.conclude();
-    assert_eq!((counts.unproven_writes, violations), (1, vec![]));
-
-    let mut log = Log::new(false);
-    log.enqueue(2, 0);
+fn a_write_without_a_lock_node_proves_nothing() {
+    let mut log = Log::new();
+    let lost = log.enqueue(2, 0);
     log.enqueue(1, 1);
     log.delete(2, 0);
+    log.enqueue(2, 2);
     // It was on its way when the lock was lost.
-    log.mark(2);
+    log.mark(2, lost);
     let (counts, violations) = log.conclude();
     assert_eq!((counts.unproven_writes, violations), (1, vec![]));
 }
 
 #[test]
 fn a_late_fenced_write_is_found() {
-    let mut log = Log::new(false);
+    let mut log = Log::new();
     let first = log.enqueue(1, 0);
     let second = log.enqueue(2, 1);
     log.delete(1, 0);
@@ -179,7 +172,7 @@ fn a_late_fenced_write_is_found() {
 
 #[test]
 fn a_fenced_write_by_a_waiting_contender_is_found() {
-    let mut log = Log::new(false);
+    let mut log = Log::new();
     let first = log.enqueue(1, 0);
     let second = log.enqueue(2, 1);
     let zxid = log.write(2, 1, second);
@@ -194,7 +187,7 @@ fn a_fenced_write_by_a_waiting_contender_is_found() {
 
 #[test]
 fn a_token_that_goes_back_is_found() {
-    let mut log = Log::new(false);
+    let mut log = Log::new();
     let first = log.enqueue(1, 5);
     let second = log.enqueue(2, 4);
     log.write(2, 4, second);
@@ -208,7 +201,7 @@ fn a_token_that_goes_back_is_found() {
 
 #[test]
 fn nodes_and_sessions_that_are_left_are_found() {
-    let mut log = Log::new(false);
+    let mut log = Log::new();
     log.create(1, &format!("{LOCK}/other"), false);
     log.apply(3, &Change::OpenSession);
     log.create(3, "/living", true);
@@ -222,11 +215,11 @@ fn nodes_and_sessions_that_are_left_are_found() {
 
 #[test]
 fn transactions_that_do_not_fit_are_found() {
-    let mut log = Log::new(false);
-    log.set(1, "/marker-1", "");
+    let mut log = Log::new();
+    log.set(1, "/marker-1", "0");
     // One write is missing.
     log.versions.insert("/marker-1".into(), 2);
-    log.set(1, "/marker-1", "");
+    log.set(1, "/marker-1", "0");
     log.create(1, "/marker-1", false);
     log.create(1, "/missing/child", false);
     log.apply(1, &Change::Delete { path: "/missing" });
@@ -241,12 +234,12 @@ fn transactions_that_do_not_fit_are_found() {
 
 #[test]
 fn a_multi_with_a_failed_part_changes_nothing() {
-    let mut log = Log::new(false);
-    log.enqueue(1, 0);
+    let mut log = Log::new();
+    let token = log.enqueue(1, 0);
     let node = lock_node(0);
     let failed = Change::Failed(zk_proto::ErrorCode::NO_NODE);
     log.apply(2, &Change::Multi(vec![Change::Delete { path: &node }, failed]));
-    log.mark(1);
+    log.mark(1, token);
     let (counts, violations) = log.conclude();
     assert_eq!((counts.marker_writes, violations), (1, vec![]));
 }

@@ -7,14 +7,14 @@ use zk_proto::{SessionId, Zxid};
 /// A broken guarantee, by the logs of the servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A session wrote as the holder while it waited, and another contender was first.
+    /// A contender wrote as the holder, and another one was first.
     TwoHolders {
         /// The write.
         zxid: Zxid,
         /// The node that was written.
         marker: String,
-        /// The session that wrote.
-        session: SessionId,
+        /// The token of the writer.
+        token: Zxid,
         /// The lock node of the holder.
         first: String,
     },
@@ -71,10 +71,9 @@ pub enum Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TwoHolders { zxid, marker, session, first } => write!(
-                f,
-                "at {zxid}, session {session} wrote {marker} as the holder, but {first} was first"
-            ),
+            Self::TwoHolders { zxid, marker, token, first } => {
+                write!(f, "at {zxid}, {marker} was written with {token}, but {first} was first")
+            }
             Self::LateWrite { zxid, register, token, holder } => write!(
                 f,
                 "at {zxid}, {register} accepted the token {token}, and the holder was {holder:?}"

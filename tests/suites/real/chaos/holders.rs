@@ -254,7 +254,7 @@ impl Contest {
             return None;
         };
         let holds = || !C::is_lost(&held);
-        let enter = stamp(client, owner, marker, holds).await;
+        let enter = stamp(client, owner, marker, token, holds).await;
         // The lock node exists if this succeeds: so the lock was held ever since it was acquired.
         let written = histories.write(C::token(&held), C::fenced(&held)).await;
         if written.is_some() {
@@ -265,7 +265,7 @@ impl Contest {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
         let leaving = histories.now();
-        let leave = stamp(client, owner, marker, holds).await;
+        let leave = stamp(client, owner, marker, token, holds).await;
         self.assert_ends_with(client, owner, marker, || C::is_lost(&held));
         let released = C::release(held).await;
         // Otherwise nothing proves that it was held. An acquisition and a release that may both
@@ -294,16 +294,18 @@ impl Contest {
     }
 }
 
-/// Writes to the marker with the session `owner`, and returns the zxid. Returns `None` if it may
-/// have been another session, or no longer held the lock.
+/// Writes a token to the marker with the session `owner`, and returns the zxid. Returns `None` if it
+/// may have been another session, or no longer held the lock.
 pub(super) async fn stamp(
     client: &impl AnyClient,
     owner: SessionId,
     marker: &str,
+    token: i64,
     holds: impl Fn() -> bool,
 ) -> Option<i64> {
     let is_owner = || client.session_id() == owner;
-    let write = is_owner().then(|| client.set_data(marker, b"", None))?;
+    let token = token.to_string();
+    let write = is_owner().then(|| client.set_data(marker, token.as_bytes(), None))?;
     // A client that loses the lock with its lease deletes the lock node, and the session lives on.
     // If it still holds the lock now, that deletion follows the write.
     if !holds() {

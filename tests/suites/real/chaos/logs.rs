@@ -91,7 +91,6 @@ fn places() -> Vec<Place> {
         scheme: place.scheme,
         register: Some(place.register),
         markers,
-        queues_again: false,
     };
     vec![
         contest(holders::Place::CURATOR, &["/chaos-lock-holder-", HOLDER_MARKER]),
@@ -101,7 +100,6 @@ fn places() -> Vec<Place> {
             scheme: Scheme::CURATOR_LEADER,
             register: None,
             markers: &[LEADER_MARKER],
-            queues_again: true,
         },
     ]
 }

@@ -261,10 +261,11 @@ impl Service {
             let mut turn: Option<Turn> = None;
             while !contest.is_over() && self.leads(term.token) {
                 let leads = || self.leads(term.token);
-                let stamp = stamp(&self.client, node.ephemeral_owner, &marker, leads);
+                let Zxid(token) = term.token;
+                let stamp = stamp(&self.client, node.ephemeral_owner, &marker, token, leads);
                 if let Some(leave) = stamp.await {
                     let enter = turn.map_or(leave, |turn| turn.enter);
-                    turn = Some(Turn { kind: Kind::Exclusive, place: term.token.0, enter, leave });
+                    turn = Some(Turn { kind: Kind::Exclusive, place: token, enter, leave });
                 }
                 let is_lost = || !self.leads(term.token);
                 contest.assert_ends_with(&self.client, node.ephemeral_owner, &marker, is_lost);
