@@ -12,12 +12,14 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use zk_proto::conversation::{Conversation, Direction};
 use zk_proto::{OpCode, frame};
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause after a connection that could not be accepted, such as without a free file descriptor.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// When a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +47,7 @@ struct Plan {
     at: Option<(When, OpCode)>,
     rest: usize,
     cuts: Cuts,
+    unreadable: Vec<String>,
 }
 
 /// The number of connections that were cut, by operation.
@@ -94,6 +97,11 @@ impl Proxy {
     pub fn cuts(&self) -> Cuts {
         lock(&self.plan).cuts.clone()
     }
+
+    /// Returns why messages could not be read. Each ended its connection.
+    pub fn unreadable(&self) -> Vec<String> {
+        lock(&self.plan).unreadable.clone()
+    }
 }
 
 impl Drop for Proxy {
@@ -105,9 +113,16 @@ impl Drop for Proxy {
     }
 }
 
+impl Cuts {
+    /// Returns the number of all.
+    pub fn total(&self) -> usize {
+        self.0.values().sum()
+    }
+}
+
 impl fmt::Display for Cuts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} connections cut", self.0.values().sum::<usize>())?;
+        write!(f, "{} connections cut", self.total())?;
         for ((when, operation), count) in &self.0 {
             write!(f, ", {count} {} {operation}", format!("{when:?}").to_lowercase())?;
         }
@@ -135,7 +150,11 @@ impl Plan {
 }
 
 async fn listen(listener: TcpListener, server: SocketAddr, plan: Arc<Mutex<Plan>>) {
-    while let Ok((client, _)) = listener.accept().await {
+    loop {
+        let Ok((client, _)) = listener.accept().await else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         let plan = plan.clone();
         // A client whose server fails sees its connection end.
         tokio::spawn(async move { drop(pass_on(client, server, &plan).await) });
@@ -147,6 +166,10 @@ async fn pass_on(mut client: TcpStream, server: SocketAddr, plan: &Mutex<Plan>) 
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let mut conversation = Conversation::new(frame::DEFAULT_LIMIT);
+    let unreadable = |error| {
+        lock(plan).unreadable.push(format!("{error}"));
+        io::Error::other(error)
+    };
     let [mut up, mut down] = [BytesMut::new(), BytesMut::new()];
     loop {
         let (direction, count) = tokio::select! {
@@ -161,7 +184,7 @@ async fn pass_on(mut client: TcpStream, server: SocketAddr, plan: &Mutex<Plan>) 
         let mut is_cut = count == 0;
         while !is_cut
             && let Some((message, _)) =
-                conversation.read(direction, &bytes[whole..]).map_err(io::Error::other)?
+                conversation.read(direction, &bytes[whole..]).map_err(unreadable)?
         {
             is_cut = lock(plan).cuts(when, message.opcode());
             whole += if is_cut { 0 } else { message.bytes.len() };

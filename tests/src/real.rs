@@ -93,6 +93,11 @@ fn jars_of(version: &str) -> Result<Option<PathBuf>, String> {
     }
 }
 
+/// Returns whether the jars of a version are here.
+pub fn has_version(version: &str) -> bool {
+    jars_of(version).and_then(class_path).is_ok()
+}
+
 /// Returns the class path of a version, or of the one that the environment selects.
 fn find(version: Option<&str>) -> Result<String, String> {
     let java = Command::new("java").arg("-version").stderr(Stdio::null()).status();

@@ -1,5 +1,7 @@
 //! A proxy that cuts connections at chosen operations.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use zk_proto::OpCode;
 use zk_testkit::proxy::{Proxy, When};
 use zk_testkit::serve::Embedded;
@@ -42,4 +44,17 @@ async fn a_request_cut_before_never_reaches_the_server() {
 #[tokio::test]
 async fn a_request_cut_after_is_executed_and_has_no_reply() {
     assert_eq!(cut(When::After).await, [true, true]);
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_ends_its_connection_and_is_reported() {
+    let servers = Embedded::start(1).await.expect("a free port");
+    let proxy = Proxy::start(&servers.connect_string()).expect("a free port");
+    let mut client = TcpStream::connect(proxy.connect_string()).await.expect("a listener");
+    assert_eq!(proxy.unreadable(), [""; 0]);
+    // A frame of a negative length.
+    client.write_all(&[0xff; 4]).await.expect("a connection");
+    // Closed, or reset.
+    assert_eq!(client.read(&mut [0]).await.unwrap_or_default(), 0);
+    assert_eq!(proxy.unreadable().len(), 1);
 }

@@ -31,7 +31,14 @@ pub(super) fn start(servers: usize, directory: &Path) -> Option<(RealEnsemble, A
             (settings, Some(tls::trusting(&authority)))
         }
     };
-    let version = versions().first().cloned();
+    let versions = versions();
+    for version in &versions {
+        assert!(
+            real::has_version(version),
+            "no ZooKeeper {version}: tests/setup-real.sh fetches it"
+        );
+    }
+    let version = versions.first().cloned();
     let is_isolated = is_isolated();
     let ensemble =
         real::ensemble_with_or_skip(Settings { servers, version, is_isolated, ..settings })?;

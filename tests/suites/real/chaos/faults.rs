@@ -3,13 +3,14 @@
 use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
+use std::time::Instant;
 use std::{env, io, thread};
 
 use zk_session::proto::OpCode;
 use zk_testkit::proxy::{Proxy, When};
 use zk_testkit::real::{End, RealEnsemble};
 
-use super::access;
+use super::{HANG_TIMEOUT, access};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -179,6 +180,11 @@ impl Faults {
         Self { rng, kinds, struck, deck, proxy, versions, upgrades }
     }
 
+    /// Returns why the proxy could not read messages.
+    pub(super) fn unreadable(&self) -> Vec<String> {
+        self.proxy.as_ref().map(|proxy| proxy.unreadable()).unwrap_or_default()
+    }
+
     pub(super) fn count(&self) -> usize {
         self.struck.len()
     }
@@ -267,13 +273,21 @@ impl Faults {
         Ok(())
     }
 
-    /// Cuts connections at an operation, for as long as a client takes to connect some times.
+    /// Cuts connections at an operation, for as long as a client takes to connect some times, and at
+    /// least one.
     fn cut(&mut self, when: When) -> io::Result<()> {
         let operation = OPERATIONS[self.rng.usize(..OPERATIONS.len())];
         let (count, time) = (self.rng.usize(1..40), self.between(500, 3_000));
         if let Some(proxy) = &self.proxy {
+            let (before, end) = (proxy.cuts().total(), Instant::now() + HANG_TIMEOUT);
             proxy.cut(when, operation, count);
             thread::sleep(time);
+            while proxy.cuts().total() == before {
+                if Instant::now() > end {
+                    return Err(io::Error::other(format!("nobody sends {operation}")));
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
             proxy.heal();
         }
         Ok(())

@@ -167,6 +167,7 @@ async fn run(
     println!("{served}");
     operator.print();
     let mut violations = ledger.violations();
+    violations.extend(faults.unreadable());
     for (contest, held) in [contest, with_kazoo].iter().zip(&held) {
         let (lengths, wrong) = contest.histories.conclude();
         violations.extend(wrong);
