@@ -13,6 +13,7 @@ use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::vec;
 
+use adler2::adler32_slice;
 use zk_proto::{Decode, DecodeError, OpCode, Reader, SessionId, Xid, Zxid};
 
 pub use self::change::Change;
@@ -127,7 +128,7 @@ fn read_record(file: &mut impl Read, record: &mut Vec<u8>, has_checksum: bool) -
     if record.len() as u64 <= u64::from(length) || record.pop() != Some(b'B') {
         return Ok(false);
     }
-    match !has_checksum || u64::from_be_bytes(checksum) == u64::from(adler32(record)) {
+    match !has_checksum || u64::from_be_bytes(checksum) == u64::from(adler32_slice(record)) {
         true => Ok(true),
         false => Err(damaged("a transaction with a wrong checksum")),
     }
@@ -152,19 +153,4 @@ fn unless_it_ends(result: io::Result<()>) -> io::Result<bool> {
 
 fn damaged(error: impl Into<Box<dyn core::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, error)
-}
-
-fn adler32(bytes: &[u8]) -> u32 {
-    const MODULUS: u32 = 65521;
-    let (mut low, mut high) = (1, 0);
-    // No sum of so many bytes overflows.
-    for chunk in bytes.chunks(5552) {
-        for byte in chunk {
-            low += u32::from(*byte);
-            high += low;
-        }
-        low %= MODULUS;
-        high %= MODULUS;
-    }
-    high << 16 | low
 }

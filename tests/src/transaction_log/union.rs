@@ -49,8 +49,8 @@ struct Committed {
 }
 
 impl Committed {
-    /// Notes the next transaction in the log of a server. Returns whether it is logged again.
-    fn note(&mut self, zxid: Zxid, server: usize) -> io::Result<bool> {
+    /// Records the next transaction in the log of a server. Returns whether it is logged again.
+    fn record(&mut self, zxid: Zxid, server: usize) -> io::Result<bool> {
         if zxid.counter() > MAX_COUNTER {
             return Err(damaged(format!("a transaction {zxid}")));
         }
@@ -71,7 +71,7 @@ impl Committed {
         Ok(is_repeated)
     }
 
-    /// Decides, when all transactions are noted.
+    /// Decides, when all transactions are recorded.
     fn decide(&mut self, servers: usize) {
         let is_majority = |by: u8| 2 * by.count_ones() as usize > servers;
         // The servers that were there when the next epoch began.
@@ -139,7 +139,7 @@ pub fn replay(
         let (mut log, mut logged, mut repeated) = (LogReader::open(folder.as_ref())?, 0, 0);
         while let Some(Logged { zxid, .. }) = log.read_next()? {
             logged += 1;
-            repeated += u64::from(committed.note(zxid, server)?);
+            repeated += u64::from(committed.record(zxid, server)?);
         }
         union.logged.push(logged);
         union.repeated.push(repeated);

@@ -15,7 +15,7 @@ fn decide(logged: &[(u32, u32, &[usize])]) -> (Vec<(u32, u32)>, u64) {
     for (epoch, counter, servers) in logged {
         let zxid = Zxid(i64::from(*epoch) << 32 | i64::from(*counter));
         for server in *servers {
-            committed.note(zxid, *server).expect("a small counter");
+            committed.record(zxid, *server).expect("a small counter");
         }
     }
     committed.decide(3);
@@ -82,7 +82,8 @@ fn what_a_server_has_logged_before_it_went_back_is_not_committed() {
 fn what_one_of_a_majority_has_forgotten_is_not_committed() {
     let mut committed = Committed::default();
     let logged = [(0, 1), (0, 2), (1, 1), (1, 2), (1, 1)];
-    let repeated = logged.map(|(server, zxid)| committed.note(Zxid(zxid), server).expect("small"));
+    let repeated =
+        logged.map(|(server, zxid)| committed.record(Zxid(zxid), server).expect("small"));
     assert_eq!(repeated, [false, false, false, false, true]);
     committed.decide(3);
     let two = BTreeSet::from([Zxid(2)]);
@@ -94,7 +95,7 @@ fn what_one_of_a_majority_has_forgotten_is_not_committed() {
 
 #[test]
 fn a_counter_beyond_memory_is_an_error() {
-    assert!(Committed::default().note(Zxid(-1), 0).is_err());
+    assert!(Committed::default().record(Zxid(-1), 0).is_err());
 }
 
 /// Two servers of one ensemble log the same. These are of two ensembles, so the sessions differ.
