@@ -1,20 +1,20 @@
 //! An oracle that judges locks from the transaction logs of the servers alone.
 //!
-//! It replays the transactions, and so knows at each zxid who is first in the queue of each lock:
-//! the holder, by the order of the ensemble. No clock and no report of a client is involved.
+//! It replays the transactions. At each zxid, the holder of a lock is the owner of the first node in
+//! its queue. No clock and no report of a client is involved.
 //!
 //! # What it judges
 //!
 //! - Each write to a [register](Place::register) must carry the token of the holder, and tokens must
 //!   not decrease. This is the fenced write, so it needs no assumption about clients.
-//! - A write to a [marker](Place::markers) says that its writer believes it holds the lock, with a
-//!   token. It is a second holder if the lock node of this token exists at that zxid, and another node
-//!   is first. If that node does not exist, the write proves nothing: a client that loses its lease
+//! - A write to a [marker](Place::markers) records the token of a contender that believes it holds the
+//!   lock. The contender is a second holder if its lock node exists at that zxid, and another node is
+//!   first. If its lock node does not exist, the write proves nothing: a client that loses its lease
 //!   deletes its node while the write may be on its way.
-//! - A node must not enter a queue before the first one.
+//! - A new lock node must not sort ahead of the first one in its queue.
 //! - At the end, there is no node below a lock path, no ephemeral node and no session.
-//! - All transactions fit together: versions are consecutive, nodes exist when they are changed, and
-//!   sessions when they change something. Otherwise the logs are incomplete, or the servers wrong.
+//! - All transactions fit together: versions are consecutive, changed nodes exist, and the session of
+//!   each change is open. Otherwise the logs are incomplete, or the servers are wrong.
 
 mod queue;
 #[cfg(test)]
@@ -46,8 +46,8 @@ pub struct Place {
     /// The node that only the holder writes, in a transaction that checks its lock node. The data
     /// begins with its token, before a space.
     pub register: Option<&'static str>,
-    /// How the paths of nodes begin that a contender writes while it believes it holds the lock. The
-    /// data is its token.
+    /// Path prefixes of the nodes that a contender writes while it believes it holds the lock. The data
+    /// is its token.
     pub markers: &'static [&'static str],
 }
 

@@ -30,11 +30,11 @@ pub enum When {
     After,
 }
 
-/// Listeners on the loopback interface, one for each server. Each passes its connections on to its
+/// A proxy with one loopback listener for each server. Each listener forwards its connections to its
 /// server.
 ///
-/// It reads the messages, so neither side may encrypt them. It runs on a thread of its own. Dropping
-/// it closes all connections.
+/// The proxy reads the messages, so neither side may encrypt them. It runs on its own thread.
+/// Dropping it closes all connections.
 #[derive(Debug)]
 pub struct Proxy {
     addresses: Vec<String>,
@@ -93,7 +93,7 @@ impl Proxy {
         lock(&self.plan).at = None;
     }
 
-    /// Returns the number of connections that were cut so far.
+    /// Returns the cuts so far, by operation.
     pub fn cuts(&self) -> Cuts {
         lock(&self.plan).cuts.clone()
     }
@@ -106,7 +106,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // Not `drop`, which may not wait on a thread that runs tasks.
+        // Dropping a runtime blocks, which panics on a thread that runs tasks.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -114,7 +114,7 @@ impl Drop for Proxy {
 }
 
 impl Cuts {
-    /// Returns the number of all.
+    /// Returns the number of all cuts.
     pub fn total(&self) -> usize {
         self.0.values().sum()
     }

@@ -1,7 +1,7 @@
 //! The turns of contenders of several implementations with one lock, and checks of their order.
 //!
-//! No clock is involved: a turn lies between two transactions made under the lock, so the ensemble
-//! has ordered all turns.
+//! No clock is involved: a turn spans two transactions made under the lock, so the ensemble has
+//! ordered all turns.
 
 use core::str::FromStr;
 

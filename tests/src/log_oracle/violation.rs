@@ -40,7 +40,7 @@ pub enum Violation {
         /// The highest token before.
         highest: Zxid,
     },
-    /// A lock node was created before the first one in the queue.
+    /// A new lock node sorts ahead of the first one in the queue.
     Overtaken {
         /// The create.
         zxid: Zxid,
@@ -82,7 +82,7 @@ impl fmt::Display for Violation {
                 write!(f, "at {zxid}, {register} accepted the token {token} after {highest}")
             }
             Self::Overtaken { zxid, node, first } => {
-                write!(f, "at {zxid}, {node} was created before {first}")
+                write!(f, "at {zxid}, {node} was created ahead of {first}")
             }
             Self::NodeLeft { node } => write!(f, "{node} was left behind"),
             Self::SessionLeft { session } => write!(f, "session {session} was left open"),

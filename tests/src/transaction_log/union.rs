@@ -18,7 +18,7 @@ const MAX_COUNTER: u32 = 1 << 28;
 #[derive(Clone, Copy, Debug, Default)]
 struct LoggedBy {
     ever: u8,
-    /// Without those that have gone back before it since.
+    /// Without servers that have gone back to it, or before it, since.
     last: u8,
 }
 
@@ -32,9 +32,9 @@ struct LoggedBy {
 /// snapshot, and keeps in its log what was never committed. It lacks the first transaction of the
 /// epoch.
 ///
-/// A follower that leaves its leader may still write what it received before, and forget that
-/// (ZOOKEEPER-4712). It goes back then: it logs again what the next leader has. What it has logged
-/// from there on counts no more, as if it had been removed.
+/// A follower that leaves its leader may still write transactions to its log, and then forget them
+/// (ZOOKEEPER-4712). It *goes back*: it logs the transactions of the next leader from an earlier
+/// zxid on. Its older records from that zxid on no longer count, as if they had been removed.
 #[derive(Clone, Debug, Default)]
 struct Committed {
     /// By epoch and counter.
@@ -91,7 +91,7 @@ impl Committed {
                     self.missing += 1;
                 }
             }
-            // Otherwise its leader lost it before anybody else had it, and decided nothing.
+            // An epoch whose first transaction was lost decides nothing about those before.
             founders = match logged.get(1) {
                 Some(first) if settled > 1 || first.last & founders != 0 => first.last,
                 _ => founders,
@@ -115,8 +115,8 @@ pub struct Union {
     pub committed: u64,
     /// The transactions that were logged, but never committed.
     pub dropped: BTreeSet<Zxid>,
-    /// Those of them that a majority had logged, until one went back. It need not have acknowledged
-    /// them.
+    /// Those of them that a majority had logged before a server went back. That server need not have
+    /// acknowledged them.
     pub forgotten: BTreeSet<Zxid>,
     /// The number of zxids between committed transactions that no log has.
     pub missing: u64,
@@ -125,7 +125,7 @@ pub struct Union {
 }
 
 /// Passes each committed transaction of an ensemble to `apply`, in order, with its body. Reads the
-/// logs twice, file by file. There are at most eight.
+/// logs twice, file by file. Takes at most eight folders.
 ///
 /// # Errors
 ///

@@ -1,16 +1,17 @@
-//! Sessions on three real servers that are killed, stopped and restarted meanwhile.
+//! Sessions on three real servers, under faults: servers are killed, paused, partitioned and upgraded.
 //!
 //! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_CHAOS_HOLDERS` the number of contenders
 //! besides the services (8 by default), and `ZK_SEED` the seed. Of ten contenders, two share a lock
 //! with names of kazoo, and the others have one with names of Curator. The seed determines
 //! the faults and the actions of the sessions, but not the behaviour of the servers. With
 //! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With `ZK_CHAOS_ISOLATED`,
-//! which needs Linux and root, packets between them get lost, and their disks fill up.
+//! which needs Linux and root, packets between servers get lost, and disks fill up.
 //! `ZK_CHAOS_VERSIONS=3.6.3,3.8.0,3.9.5` starts with the first version, and lets faults upgrade the
-//! servers, and downgrade them again. Half of the sessions, and all contenders but the services,
-//! connect through a proxy that cuts connections. `ZK_CHAOS_FAULTS` selects kinds of faults, by
-//! their own names or those of the simulator, such as `KillLeader,pause`. With the feature
-//! `observed`, the metrics and the log of the run are printed at its end.
+//! servers, and downgrade them again. Without `ZK_CHAOS_SECURE`, half of the sessions, and all
+//! contenders but the services, connect through a proxy that cuts connections. `ZK_CHAOS_FAULTS`
+//! selects kinds of faults, by their own names or those of the simulator, such as
+//! `KillLeader,pause`. With the feature `observed`, the metrics and the log of the run are printed at
+//! its end.
 
 mod access;
 mod contender;
@@ -74,7 +75,7 @@ const OF_SERVERS: &str = "a finding about the servers";
 fn sessions_keep_their_guarantees_while_servers_die() {
     let directory = TempDir::with_prefix("chaos-").expect("a directory");
     let Some((mut ensemble, access)) = access::start(3, directory.path()) else { return };
-    // They outlive the runtime, so that contenders end, also after a panic.
+    // The ensemble and the proxy outlive the runtime, so that contenders end, also after a panic.
     let (proxied, proxy) = access.through_a_proxy();
     let proxy = proxy.map(Arc::new);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -84,7 +85,7 @@ fn sessions_keep_their_guarantees_while_servers_die() {
     };
     let Err(panic) = catch_unwind(AssertUnwindSafe(run)) else { return };
     let message = panic.downcast_ref::<String>().filter(|it| it.contains(OF_SERVERS));
-    // A long run has a duration, and has shown less than it was asked to.
+    // A run with a given duration fails, since it was cut short.
     match message {
         Some(message) if number("ZK_CHAOS_SECONDS").is_none() => skip(message.replace('\n', " ")),
         _ => resume_unwind(panic),
