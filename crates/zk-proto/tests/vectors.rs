@@ -225,6 +225,21 @@ fn credentials() {
 }
 
 #[test]
+fn watches_that_are_set_again() {
+    check_request(
+        "0000002e fffffff8 00000065 0000000000000007 00000001 00000002 2f61 \
+         00000002 00000002 2f62 00000002 2f63 00000000",
+        Xid::SET_WATCHES,
+        Request::SetWatches(SetWatches {
+            relative_zxid: Zxid(7),
+            data_watches: List::new(&["/a"]),
+            exist_watches: List::new(&["/b", "/c"]),
+            child_watches: List::new(&[]),
+        }),
+    );
+}
+
+#[test]
 fn replies() {
     check!(
         "00000010 fffffffe 0000000000000005 00000000",
