@@ -19,10 +19,11 @@ pub(super) struct Access {
     pub(super) tls: Option<TlsConfig>,
 }
 
-/// Starts the servers, with TLS and SASL if `ZK_CHAOS_SECURE` is set, and isolated if
-/// `ZK_CHAOS_ISOLATED` is. Or prints that the test is skipped.
+/// Starts the servers, with TLS and SASL if `ZK_CHAOS_SECURE` is set, isolated if
+/// `ZK_CHAOS_ISOLATED` is, and with the lines of `ZK_CHAOS_CONFIG` in their configuration. Or prints
+/// that the test is skipped.
 pub(super) fn start(servers: usize, directory: &Path) -> Option<(RealEnsemble, Access)> {
-    let (settings, tls) = match env::var_os("ZK_CHAOS_SECURE") {
+    let (mut settings, tls) = match env::var_os("ZK_CHAOS_SECURE") {
         None => (Settings::default(), None),
         Some(_) => {
             let authority = Authority::new("chaos");
@@ -31,6 +32,10 @@ pub(super) fn start(servers: usize, directory: &Path) -> Option<(RealEnsemble, A
             (settings, Some(tls::trusting(&authority)))
         }
     };
+    for line in env::var("ZK_CHAOS_CONFIG").iter().flat_map(|lines| lines.split(',')) {
+        settings.extra.push_str(line);
+        settings.extra.push('\n');
+    }
     let versions = versions();
     for version in &versions {
         assert!(

@@ -6,6 +6,7 @@
 //! the faults and the actions of the sessions, but not the behaviour of the servers. With
 //! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With `ZK_CHAOS_ISOLATED`,
 //! which needs Linux and root, packets between servers get lost, and disks fill up.
+//! `ZK_CHAOS_CONFIG` has lines for the configuration of the servers, separated by commas.
 //! `ZK_CHAOS_VERSIONS=3.6.3,3.8.0,3.9.5` starts with the first version, and lets faults upgrade the
 //! servers, and downgrade them again. Without `ZK_CHAOS_SECURE`, half of the sessions, and all
 //! contenders but the services, connect through a proxy that cuts connections. `ZK_CHAOS_FAULTS`
