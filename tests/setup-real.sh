@@ -13,11 +13,19 @@ set -eu
 cd "$(dirname "$0")/.."
 
 [ "$*" != --all ] || set -- 3.6.3 3.9.5
-for version; do
-    case $version in
-        3.6.3 | 3.9.[345]) ;;
-        *) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+# Prints the package of PyPI that contains the jars of a version.
+package_of() {
+    case $1 in
+        3.6.3) echo pyspark==3.5.9 ;;
+        3.9.3) echo pyspark==4.0.1 ;;
+        3.9.4) echo pyspark==4.1.0 ;;
+        3.9.5) echo pyspark==4.3.0 ;;
+        *) return 1 ;;
     esac
+}
+
+for version; do
+    package_of "$version" >/dev/null || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 done
 
 jars=/usr/share/java
@@ -73,12 +81,7 @@ fi
 fetch() {
     version=$1 folder=target/zookeeper-$1
     [ ! -d "$folder" ] || return 0
-    case $version in
-        3.6.3) package=pyspark==3.5.9 ;;
-        3.9.3) package=pyspark==4.0.1 ;;
-        3.9.4) package=pyspark==4.1.0 ;;
-        3.9.5) package=pyspark==4.3.0 ;;
-    esac
+    package=$(package_of "$version")
     fetched=$(mktemp -d "$PWD/target/fetched.XXXXXX")
     trap 'rm -rf "$fetched"' EXIT
     TMPDIR=$fetched "$kazoo/bin/python" -m pip download --quiet --no-deps --no-binary pyspark \

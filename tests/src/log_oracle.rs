@@ -236,7 +236,10 @@ impl LogOracle {
         let Some((Lock { queue, counts, token: highest, .. }, is_register)) = written else {
             return;
         };
-        let token = str::from_utf8(data).ok().and_then(|data| data.split(' ').next());
+        let token = str::from_utf8(data).ok().and_then(|data| match is_register {
+            true => data.split_once(' ').map(|(token, _)| token),
+            false => Some(data),
+        });
         let Some(token) = token.and_then(|token| token.parse().ok()).map(Zxid) else {
             let what = || format!("{path} contains {}", data.escape_ascii());
             return self.expect(false, zxid, what);

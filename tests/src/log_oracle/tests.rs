@@ -226,10 +226,12 @@ fn transactions_that_do_not_fit_are_found() {
     log.write(1, 9, Zxid(3));
     log.create(4, "/of-no-session", false);
     log.set(1, REGISTER, "no token");
+    // Without what follows the token.
+    log.set(1, REGISTER, "3");
     let (_, violations) = log.conclude();
     let contradictions =
         violations.iter().filter(|found| matches!(found, Violation::Contradiction { .. }));
-    assert_eq!((contradictions.count(), violations.len()), (7, 8), "{violations:#?}");
+    assert_eq!((contradictions.count(), violations.len()), (8, 9), "{violations:#?}");
 }
 
 #[test]
