@@ -76,15 +76,23 @@ fn a_mutex_has_no_readers() {
     h.expect(&["NotConverted: NoReaders"]);
 }
 
+/// Asks the holder of the node with this number for a downgrade.
+fn downgrading_from(number: &str) -> Harness {
+    let label = format!("own-W{number}");
+    let mut h = Harness::reader_or_writer(LockMode::Exclusive);
+    h.created_as("create W", &label, czxid(7));
+    h.answer("list", children(&[&label]));
+    h.wanted();
+    h.feed(Input::Convert(LockMode::Shared));
+    h
+}
+
 #[test]
 fn numbers_near_the_end_of_the_range_are_not_inherited() {
+    let mut h = downgrading_from("2145386495");
+    h.expect(&["replace own-W2145386495 by own-R2145386495"]);
     for number in ["2145386496", "2146435071"] {
-        let label = format!("own-W{number}");
-        let mut h = Harness::reader_or_writer(LockMode::Exclusive);
-        h.created_as("create W", &label, czxid(7));
-        h.answer("list", children(&[&label]));
-        h.wanted();
-        h.feed(Input::Convert(LockMode::Shared));
+        let mut h = downgrading_from(number);
         h.expect(&["NotConverted: SequenceExhausted", "timer"]);
     }
 }
