@@ -9,7 +9,7 @@ use crate::wire::{Decode, Reader};
 
 /// A type whose bytes can be shown field by field.
 ///
-/// Every type that implements [`Decode`] in this crate implements this trait, too.
+/// Every type that implements [`Decode`] in this crate implements this trait, too, except pairs.
 ///
 /// ```
 /// use zk_proto::explain::{Explain, FieldPath};

@@ -485,9 +485,9 @@ pub(crate) mod owned {
 
     /// The owned form of a multi: items with headers, without a count.
     ///
-    /// Encoding creates the headers anew. Only the error code of a header is not kept, because no
-    /// peer reads it. An item of a request gets -1, as all known clients send. A result gets its
-    /// own error, as all known servers send.
+    /// Encoding creates the headers anew. What no peer reads is not kept: the error code of an
+    /// item's header, and all of the last header but its mark. An item of a request gets -1, as
+    /// all known clients send. A result gets its own error, as all known servers send.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Multi<T>(
         /// The items.

@@ -367,6 +367,74 @@ fn hostile_captures_are_refused_or_shown() {
     assert!(run(&["--pcap", &bad]).remarks.contains("is not a packet capture"));
 }
 
+/// Returns a capture in the newer format, whose packets all have this time. Times have these units,
+/// a power of ten in a second, and count from the offset, in seconds after 1970.
+fn pcapng(mut pcap: &[u8], units: u8, offset: i64, time: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let length = (12 + body.len() as u32).to_le_bytes();
+        out.extend([&kind.to_le_bytes(), &length, body, &length].concat());
+    };
+    block(0x0a0d_0d0a, b"\x4d\x3c\x2b\x1a\x01\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff");
+    let options = [b"\x09\0\x01\0", &[units, 0, 0, 0][..], b"\x0e\0\x08\0"].concat();
+    let offset = offset.to_le_bytes();
+    block(1, &[b"\x01\0\0\0\0\0\x04\0", &options[..], &offset, b"\0\0\0\0"].concat());
+    pcap = &pcap[24..];
+    while let Some((header, rest)) = pcap.split_first_chunk::<16>() {
+        let length = u32::from_be_bytes(header[8..12].try_into().expect("four bytes"));
+        let (packet, rest) = rest.split_at(length as usize);
+        let [high, low] = [(time >> 32) as u32, time as u32].map(u32::to_le_bytes);
+        let length = length.to_le_bytes();
+        let padding = &[0; 3][..packet.len().next_multiple_of(4) - packet.len()];
+        block(6, &[&[0; 4], &high, &low, &length, &length, packet, padding].concat());
+        pcap = rest;
+    }
+    out
+}
+
+#[test]
+fn times_of_a_capture_may_be_shifted_and_extreme() {
+    let folder = Folder::new("pcapng");
+    let (old, file) = (folder.join("a.pcap"), folder.join("a.pcapng"));
+    printed(&["--write-pcap", &old, &golden("3.8.0-raw-garbage")]);
+    let old = std::fs::read(&old).expect("a capture");
+    for (number, units, offset, time, shown) in [
+        (1, 6, 0, 5_000_000, "1970-01-01T00:00:05"),
+        (2, 6, 3600, 5_000_000, "1970-01-01T01:00:05"),
+        (3, 0, -4, 10, "1970-01-01T00:00:06"),
+        (4, 0, i64::MAX, u64::MAX, "1970-01-01T00:00:00"),
+        (5, 0, i64::MIN, u64::MAX, "1970-01-01T00:00:00"),
+        (6, 19, i64::MAX, 1, "1970-01-01T00:00:00"),
+    ] {
+        std::fs::write(&file, pcapng(&old, units, offset, time)).expect("written");
+        let record = folder.join(&format!("recorded-{number}"));
+        let Ran { code, remarks, .. } = run(&["--pcap", &file, "--record", &record]);
+        assert_eq!((code, remarks.contains("panicked")), (Some(0), false), "{remarks}");
+        let order = std::fs::read_to_string(folder.join(&format!("recorded-{number}/0001.seq")));
+        let order = order.expect("recorded");
+        assert!(order.starts_with(&format!("# {shown}")), "{number}: {order}");
+    }
+}
+
+#[test]
+fn extreme_times_of_a_recording_are_shown_and_copied() {
+    let folder = Folder::new("times");
+    let name = folder.join("a");
+    std::fs::copy(golden("3.8.0-raw-garbage.c2s"), folder.join("a.c2s")).expect("copied");
+    std::fs::write(folder.join("a.s2c"), b"").expect("written");
+    for (number, time) in ["0", "1e15", "1e18", "1.8e22"].iter().enumerate() {
+        std::fs::write(folder.join("a.seq"), format!("> 44 {time}\n")).expect("written");
+        let record = folder.join(&number.to_string());
+        let pcap = folder.join("a.pcap");
+        let asked = [&["--record", &record][..], &["--write-pcap", &pcap], &["--format", "json"]];
+        for options in asked {
+            let Ran { code, remarks, .. } = run(&[options, &[&name]].concat());
+            assert!(matches!(code, Some(0 | 2)), "{time}: {remarks}");
+            assert!(!remarks.contains("panicked"), "{time}: {remarks}");
+        }
+    }
+}
+
 #[test]
 fn hostile_bytes_end_without_a_panic() {
     let bytes = std::fs::read(golden("3.8.0-zkproto-every.s2c")).expect("a recording");

@@ -77,8 +77,13 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
                 let Some((link, per_second, offset)) = interfaces.get(packet.if_id as usize) else {
                     return Err(broken(&"a packet of an unknown interface").into());
                 };
-                let time = packet.decode_ts_f64(u64::try_from(*offset).unwrap_or(0), *per_second);
+                let time = packet.decode_ts_f64(0, *per_second);
                 let time = Duration::try_from_secs_f64(time).unwrap_or_default();
+                let shift = Duration::from_secs(offset.unsigned_abs());
+                let time = match offset {
+                    0.. => time.saturating_add(shift),
+                    _ => time.saturating_sub(shift),
+                };
                 flows.packet(*link, packet.packet_data(), time, output)?;
             }
             PcapBlockOwned::NG(_) => {}
@@ -328,7 +333,7 @@ impl Writer {
         // Without times, packets are a millisecond apart.
         self.time = match time {
             Some(time) => self.time.max(time),
-            None => self.time + Duration::from_millis(1),
+            None => self.time.saturating_add(Duration::from_millis(1)),
         };
         let mut segments = bytes.chunks(SEGMENT);
         segments.try_for_each(|segment| self.packet(connection, direction, Flag::Data, segment))

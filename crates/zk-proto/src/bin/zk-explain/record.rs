@@ -7,6 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use zk_proto::conversation::Direction;
 
+use crate::show::date;
+
 /// The files of one connection. Every chunk is written at once, so that nothing is lost at the end.
 #[derive(Debug)]
 pub(crate) struct Recorder {
@@ -44,7 +46,7 @@ impl Recorder {
         let start = match self.start {
             Some(start) => start,
             None => {
-                let at = UNIX_EPOCH.checked_add(time).unwrap_or(UNIX_EPOCH);
+                let at = date(time).unwrap_or(UNIX_EPOCH);
                 writeln!(self.order, "# {}", humantime::format_rfc3339_micros(at))?;
                 *self.start.insert(Duration::from_micros(time.as_micros() as u64))
             }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
@@ -287,15 +287,18 @@ fn meaning(field: &Field<'_>, frame: &[u8]) -> String {
     }
     let name = field.path.to_string();
     let is_date = name.ends_with(".ctime") || name.ends_with(".mtime");
-    let date = long(field, frame).filter(|_| is_date).and_then(|milliseconds| {
-        let since = Duration::from_millis(u64::try_from(milliseconds).ok()?);
-        // Later years have more than four digits.
-        (since.as_secs() < 250_000_000_000).then(|| UNIX_EPOCH.checked_add(since))?
-    });
+    let date = long(field, frame)
+        .filter(|_| is_date)
+        .and_then(|milliseconds| date(Duration::from_millis(u64::try_from(milliseconds).ok()?)));
     match date {
         Some(date) => format!(" ({})", humantime::format_rfc3339_millis(date)),
         None => String::new(),
     }
+}
+
+/// Returns the time so long after 1970, if its year has four digits. Others cannot be formatted.
+pub(crate) fn date(since: Duration) -> Option<SystemTime> {
+    (since.as_secs() < 250_000_000_000).then(|| UNIX_EPOCH.checked_add(since))?
 }
 
 /// Returns the zxid in a field, unless it is a reserved value.
