@@ -182,7 +182,8 @@ impl Creation {
                     ParentOutcome::Wait => Progress::Pending,
                     ParentOutcome::Made => Progress::NotCreated,
                     ParentOutcome::Again => self.make_parents(owner),
-                    ParentOutcome::Failed(error) => Progress::Failed(error),
+                    ParentOutcome::Failed(_) if self.is_cancelled => Progress::NotCreated,
+                    ParentOutcome::Failed(error) => self.failed(error, owner),
                 }
             }
             Step::Resolving { read, .. } => match read.handle_reply(op, result) {

@@ -7,9 +7,11 @@ use zk_session::proto::{ErrorCode, path};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
+use super::retry_policy::RetryPolicy;
 use super::{AccessList, operation::Operation};
 
 /// The number of attempts to create a lock path that is missing again right after its creation.
+/// Attempts that were lost, or refused for now, do not count.
 const ATTEMPTS: u32 = 5;
 
 /// The progress of creating the parents.
@@ -28,8 +30,9 @@ pub(super) enum ParentOutcome {
     Wait,
     /// The lock path exists.
     Made,
-    /// The parents must be created again.
+    /// The parents must be created again, at once.
     Again,
+    /// They were refused, perhaps only [for now](RetryPolicy).
     Failed(Error),
 }
 
@@ -73,11 +76,17 @@ impl ParentCreation {
                 self.containers = false;
                 return ParentOutcome::Again;
             }
-            Err(error) if error.outcome() != Outcome::NotApplied && is_last => {
-                return ParentOutcome::Again;
+            Err(error) if error.outcome() != Outcome::NotApplied && !is_last => {
+                return ParentOutcome::Wait;
             }
-            Err(error) if error.outcome() != Outcome::NotApplied => return ParentOutcome::Wait,
-            Err(error) => error,
+            Err(error) => match RetryPolicy::of(&error) {
+                RetryPolicy::Now => {
+                    self.attempts = self.attempts.saturating_sub(1);
+                    return ParentOutcome::Again;
+                }
+                RetryPolicy::Later if is_last => return self.failed(error),
+                _ => error,
+            },
         };
         let is_missing = |error: &Error| matches!(error, Error::Server(ErrorCode::NO_NODE));
         let again = is_missing(&error);
@@ -88,7 +97,15 @@ impl ParentCreation {
         } else if again && is_missing(&first) {
             ParentOutcome::Again
         } else {
-            ParentOutcome::Failed(first)
+            self.failed(first)
         }
+    }
+
+    /// Counts only attempts that were not refused for now.
+    fn failed(&mut self, error: Error) -> ParentOutcome {
+        if RetryPolicy::of(&error) == RetryPolicy::Later {
+            self.attempts = self.attempts.saturating_sub(1);
+        }
+        ParentOutcome::Failed(error)
     }
 }

@@ -224,7 +224,7 @@ impl SimpleContender {
             ParentOutcome::Made if self.is_releasing => self.conclude(Event::Released),
             ParentOutcome::Made => self.create(),
             ParentOutcome::Again => self.make_parents(),
-            ParentOutcome::Failed(error) => self.fail(error.into()),
+            ParentOutcome::Failed(error) => self.retry_or_fail(error),
         }
     }
 
@@ -459,9 +459,10 @@ impl SimpleContender {
     fn repeat(&mut self) {
         match self.step {
             Step::Creating { .. } => self.create(),
+            Step::MakingParents { .. } => self.make_parents(),
             Step::Watching { .. } => self.look(),
             Step::FindingOut(_) => self.find_out(),
-            Step::Beginning | Step::MakingParents { .. } | Step::Held | Step::Done => {}
+            Step::Beginning | Step::Held | Step::Done => {}
         }
     }
 

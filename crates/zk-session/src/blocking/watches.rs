@@ -117,7 +117,7 @@ impl PersistentWatch {
     ///
     /// # Errors
     ///
-    /// [`Error::Ended`] when the session has. [`Error::Server`] when the session has moved to a
+    /// [`Error::Ended`] when the session has. [`Error::Unsupported`] when the session has moved to a
     /// server that is too old for persistent watches. The error is the same each time.
     pub fn wait(&mut self) -> Result<WatchUpdate, Error> {
         self.next_until(None).unwrap_or(Err(CLOSED))

@@ -160,7 +160,8 @@ impl Router {
                     (_, Some(ended)) => self.end_watches(&ended),
                     _ => {}
                 }
-                if core::mem::replace(&mut self.delivered_state, state) != state {
+                let before = core::mem::replace(&mut self.delivered_state, state);
+                if state != before && !state.is_renumbered(before) {
                     self.reports.state(state, &self.servers);
                 }
                 return Some(Some(state));

@@ -102,14 +102,15 @@ methods! {
             Self { request_timeout: timeout, ..self.clone() }
         }
 
-        /// Waits until the client accepts requests: until fewer are pending, in number and in
+        /// Waits until the client has room for a request: until fewer are pending, in number and in
         /// bytes, than [`max_pending`](ClientBuilder::max_pending) and
         /// [`max_unsent`](ClientBuilder::max_unsent) allow. Callers are woken in the order of their
         /// arrival, as many as there is room for.
         ///
         /// No room is reserved: a caller that did not wait may use it first. A caller that still
         /// waits then keeps its place. A caller that has returned gets [`Error::QueueFull`] or
-        /// [`Error::BufferFull`], and can wait again.
+        /// [`Error::BufferFull`], and can wait again. [`Error::NoConnection`] is no lack of room:
+        /// this method does not wait for a connection.
         ///
         /// # Errors
         ///

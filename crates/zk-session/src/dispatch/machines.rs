@@ -464,7 +464,10 @@ impl Machines {
         now: Instant,
         state: State,
     ) {
-        self.state = state;
+        let before = core::mem::replace(&mut self.state, state);
+        if state.is_renumbered(before) {
+            return;
+        }
         self.for_each(|all, key| {
             all.deliver(session, now, key, Input::State(state));
             all.deliver_late_end_of_lease(session, now, key);

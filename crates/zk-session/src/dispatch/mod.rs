@@ -216,8 +216,8 @@ pub trait Attached: Send {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Input {
-    /// The state of the session: first the one that was delivered last, then each new one.
-    /// [`State::Ended`] is the last input.
+    /// The state of the session: first the one that was delivered last, then each new one, unless
+    /// only the index of the server is new. [`State::Ended`] is the last input.
     State(State),
     /// The reply to a request, or the error that replaces it.
     ///

@@ -258,6 +258,21 @@ fn everything_is_delivered_in_session_order() {
 }
 
 #[test]
+fn a_new_index_of_the_same_server_is_no_new_connection() {
+    let mut world = World::new();
+    world.dispatcher = Dispatcher::new(Session::new(world.now, Config::new(2, 0)));
+    world.connect();
+    world.drain();
+    world.attach();
+    world.drain();
+    world.log.take();
+    let now = world.now;
+    world.session().update_servers(now, &[Some(1), Some(0)], 2);
+    assert!(matches!(world.drain()[..], [Event::State(State::Connected { .. })]));
+    assert_eq!(world.log.take(), [""; 0]);
+}
+
+#[test]
 fn timers_that_are_set_again_and_again_are_few() {
     let mut world = World::connected();
     let [far, near] = [world.attach(), world.attach()];

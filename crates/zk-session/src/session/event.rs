@@ -55,6 +55,18 @@ pub enum State {
     Ended(End),
 }
 
+impl State {
+    /// Returns whether only the index of the server has changed since the state before this one: the
+    /// loss of a connection is a state in between.
+    pub(crate) fn is_renumbered(self, before: Self) -> bool {
+        match (before, self) {
+            (Self::Connected { session: of, .. }, Self::Connected { session, .. })
+            | (Self::ReadOnly { session: of, .. }, Self::ReadOnly { session, .. }) => of == session,
+            _ => false,
+        }
+    }
+}
+
 zk_proto::named! {
     /// The reason why a connection, or an attempt to connect, ended.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -270,7 +270,8 @@ impl<T> Session<T> {
         self.outbox.callers() + credentials + on_connection
     }
 
-    /// Returns whether [`submit`](Self::submit) accepts requests now.
+    /// Returns whether [`submit`](Self::submit) has room for a request now. After the
+    /// [disconnect timeout](Config::disconnect_timeout) it has, but refuses all requests.
     ///
     /// After a refusal for lack of room, the session reports [`Event::Room`] once when there is
     /// room again.
@@ -278,7 +279,7 @@ impl<T> Session<T> {
         self.room() > 0
     }
 
-    /// Returns how many requests [`submit`](Self::submit) accepts now, if their bytes stay below
+    /// Returns for how many requests [`submit`](Self::submit) has room now, if their bytes stay below
     /// [`Config::max_unsent`].
     ///
     /// ```

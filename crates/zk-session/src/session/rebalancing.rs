@@ -9,7 +9,7 @@ impl<T> Session<T> {
     ///
     /// The session keeps its connection or moves to another server, at random. If all clients of an
     /// ensemble do this, they spread evenly over its servers. If its server is gone, the session
-    /// always moves.
+    /// always moves. A session that is being closed moves only then, and the close may be lost.
     ///
     /// Servers have their new indices from now on. Actions and events that were polled before have
     /// the old ones, and so does the [`Event::Disconnected`] of a connection that this call closes.
@@ -41,7 +41,9 @@ impl<T> Session<T> {
             },
             Action::Disconnect => true,
         });
-        if leaves {
+        // A move would lose the close, which only spreads the load. A server that is gone is left.
+        let stays = self.closing && self.server().is_some_and(|it| renumbered(it).is_some());
+        if leaves && !stays {
             return self.disconnect(now, Cause::Rebalanced);
         }
         let before = self.state();

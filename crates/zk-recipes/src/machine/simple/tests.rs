@@ -522,6 +522,21 @@ fn parents_that_are_missing_again_and_again_end_the_attempt() {
 }
 
 #[test]
+fn parents_that_are_refused_for_now_are_made_later() {
+    let mut h = Harness::new();
+    h.answer("create", refused(ErrorCode::NO_NODE));
+    for _ in 0..9 {
+        h.expect(&["container /locks"]);
+        h.answer("container /locks", refused(ErrorCode::THROTTLED_OP));
+        h.expect(&["timer"]);
+        h.feed(Input::Timer);
+    }
+    h.expect(&["container /locks"]);
+    h.answer("container /locks", done());
+    h.expect(&["create"]);
+}
+
+#[test]
 fn parents_may_be_refused_or_not_wanted_any_more() {
     let mut h = Harness::new();
     h.answer("create", refused(ErrorCode::NO_NODE));

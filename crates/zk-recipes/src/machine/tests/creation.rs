@@ -315,6 +315,34 @@ fn parents_whose_outcome_is_unknown_are_made_again_unless_cancelled() {
     Rig::creating().cancelled().answers(refused(ErrorCode::NO_NODE), &["not created"]);
 }
 
+/// Attempts that are lost or refused for now do not count.
+#[test]
+fn parents_that_are_refused_for_now_are_made_later() {
+    for refusal in for_now() {
+        let mut rig = Rig::creating();
+        for _ in 0..9 {
+            rig = rig.making_parents();
+            rig.answers(ok(), &[]);
+            rig.answers(refusal.clone(), &["timer"]);
+            rig.timer(&["sync", "list"]);
+            rig.answers(ok(), &[]);
+            rig.answers(refused(ErrorCode::NO_NODE), &["not created"]);
+            rig.repeats(&["create"]);
+        }
+        rig = rig.making_parents().cancelled();
+        rig.answers(ok(), &[]);
+        rig.answers(refusal, &["not created"]);
+    }
+    let mut rig = Rig::creating().making_parents();
+    for _ in 0..9 {
+        rig.answers(lost(), &[]);
+        rig.answers(lost(), &["container /locks", "container /locks/printer"]);
+    }
+    // Without the topmost one, the others have no parent.
+    rig.answers(refused(ErrorCode::THROTTLED_OP), &[]);
+    rig.answers(refused(ErrorCode::NO_NODE), &["timer"]);
+}
+
 #[test]
 fn parents_that_are_refused_end_it() {
     let mut rig = Rig::creating().making_parents();

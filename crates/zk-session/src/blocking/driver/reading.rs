@@ -263,6 +263,8 @@ impl Inner {
                 inner.router.dispatcher.handle_timeout(theirs.now());
                 inner.exchange(&theirs);
                 inner.ensure_reader();
+                // A callback must not delay the next timer.
+                theirs.hand_over_callbacks(&mut inner);
                 let Some(next) = inner.due_before_reader() else { return };
                 due = next;
             }

@@ -70,6 +70,24 @@ fn a_session_that_stays_knows_its_server_by_the_new_index() {
 }
 
 #[test]
+fn a_session_that_is_being_closed_does_not_move_without_need() {
+    for seed in 0..100 {
+        let mut h = Harness::with(Config { seed, ..Config::new(1, 0) });
+        h.connect();
+        h.session.close();
+        h.sent();
+        h.session.update_servers(h.now, &[Some(0)], 9);
+        assert_eq!(h.actions(), []);
+    }
+    let mut h = Harness::new(1);
+    h.connect();
+    h.session.close();
+    h.sent();
+    h.session.update_servers(h.now, &[None], 1);
+    assert_eq!(h.session.state(), State::Ended(End::Closed));
+}
+
+#[test]
 fn a_session_whose_server_was_removed_moves_with_its_requests_and_watches() {
     let mut h = Harness::new(1);
     h.connect();

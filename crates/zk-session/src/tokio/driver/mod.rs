@@ -179,10 +179,10 @@ impl<C: Connect> Driver<C> {
     fn exchange(&mut self, inner: &mut Inner, cx: &mut Context<'_>) {
         let mut progress = true;
         while progress && self.pending_state.is_none() {
+            progress = self.finish_probing(inner);
             // Before the connection is used again: the session may have abandoned it.
             self.run_actions(inner);
-            progress = self.finish_connecting(inner);
-            progress |= self.finish_probing(inner);
+            progress |= self.finish_connecting(inner);
             // One reading of the clock is enough for what follows a read.
             let mut now = self.read_frames(inner, cx);
             now = self.write_frames(inner, now, cx).or(now);

@@ -120,7 +120,7 @@ fn a_deleted_node_is_created_again() {
 fn missing_parents_are_created_in_spite_of_a_fault() {
     let bounds = Bounds { faults: 1, early_commands: 1, ..LATE };
     let world = World::new(bounds, Services { have_begun: alloc::vec![false], is_fresh: true });
-    search::prove(world, 277, &[ONE, "closes"]);
+    search::prove(world, 263, &[ONE, "closes"]);
 }
 
 #[test]
