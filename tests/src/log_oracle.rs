@@ -68,6 +68,15 @@ pub struct Counts {
     pub unproven_writes: u64,
 }
 
+/// The tokens of a lock.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    /// Those of lock nodes that became first.
+    pub acquired: BTreeSet<Zxid>,
+    /// Those of them whose contender has written to the register or a marker while first.
+    pub written: BTreeSet<Zxid>,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Node {
     owner: Option<SessionId>,
@@ -79,8 +88,18 @@ struct Lock {
     place: Place,
     queue: Queue,
     counts: Counts,
+    tokens: Tokens,
     /// The highest token in the register.
     token: Zxid,
+}
+
+impl Lock {
+    /// Notes which lock node is first.
+    fn note_first(&mut self) {
+        if let Some(first) = self.queue.first() {
+            self.counts.acquisitions += u64::from(self.tokens.acquired.insert(first.created));
+        }
+    }
 }
 
 /// Replays transactions, and judges them.
@@ -101,6 +120,7 @@ impl LogOracle {
             place,
             queue: Queue::default(),
             counts: Counts::default(),
+            tokens: Tokens::default(),
             token: Zxid::ZERO,
         };
         Self {
@@ -204,7 +224,7 @@ impl LogOracle {
         lock.counts.nodes += 1;
         let node = LockNode::new(zxid, path);
         let overtaken = lock.queue.enqueue(sequence, node);
-        lock.counts.acquisitions += u64::from(lock.queue.mark_first());
+        lock.note_first();
         if let Some(first) = overtaken {
             self.violation(Violation::Overtaken { zxid, node: path.into(), first });
         }
@@ -221,7 +241,7 @@ impl LogOracle {
         let parent = path::parent(path);
         for lock in self.locks.iter_mut().filter(|lock| Some(lock.place.lock) == parent) {
             lock.queue.remove(path);
-            lock.counts.acquisitions += u64::from(lock.queue.mark_first());
+            lock.note_first();
         }
         true
     }
@@ -233,7 +253,8 @@ impl LogOracle {
             let is_marker = lock.place.markers.iter().any(|prefix| path.starts_with(prefix));
             (is_register || is_marker).then_some((lock, is_register))
         });
-        let Some((Lock { queue, counts, token: highest, .. }, is_register)) = written else {
+        let Some((Lock { queue, counts, tokens, token: highest, .. }, is_register)) = written
+        else {
             return;
         };
         let token = str::from_utf8(data).ok().and_then(|data| match is_register {
@@ -246,7 +267,7 @@ impl LogOracle {
         };
         let holder = queue.first().map(|first| first.created);
         let is_holder = holder == Some(token);
-        counts.turns += u64::from(is_holder && queue.mark_turn());
+        counts.turns += u64::from(is_holder && tokens.written.insert(token));
         let (written, mut found) = (path.to_owned(), Vec::new());
         if is_register {
             counts.register_writes += 1;
@@ -295,8 +316,9 @@ impl LogOracle {
             self.violation(Violation::SessionLeft { session });
         }
         let Self { locks, violations, violation_count, .. } = self;
-        let counts = locks.into_iter().map(|lock| (lock.place.lock, lock.counts)).collect();
-        Verdict { counts, violations, violation_count }
+        let counts = locks.iter().map(|lock| (lock.place.lock, lock.counts)).collect();
+        let tokens = locks.into_iter().map(|lock| (lock.place.lock, lock.tokens)).collect();
+        Verdict { counts, tokens, violations, violation_count }
     }
 }
 
@@ -305,6 +327,8 @@ impl LogOracle {
 pub struct Verdict {
     /// What is counted for each lock path.
     pub counts: BTreeMap<&'static str, Counts>,
+    /// The tokens of each lock path.
+    pub tokens: BTreeMap<&'static str, Tokens>,
     /// The first violations.
     pub violations: Vec<Violation>,
     /// The number of violations.
@@ -315,6 +339,27 @@ impl Verdict {
     /// Returns what is counted for a lock path.
     pub fn counts(&self, lock: &str) -> Counts {
         self.counts.get(lock).copied().unwrap_or_default()
+    }
+
+    /// Returns what contradicts the report of clients that they have acquired the lock with some
+    /// tokens, and have written with others.
+    pub fn contradictions(&self, lock: &str, acquired: &[Zxid], written: &[Zxid]) -> Vec<String> {
+        let known = self.tokens.get(lock).cloned().unwrap_or_default();
+        let mut found = Vec::new();
+        for (what, reported, known) in
+            [("acquired", acquired, known.acquired), ("written", written, known.written)]
+        {
+            let missing: Vec<_> = reported.iter().filter(|token| !known.contains(token)).collect();
+            if let Some(first) = missing.first() {
+                let count = missing.len();
+                found.push(format!("{lock}: {count} not {what} by the logs, such as {first}"));
+            }
+        }
+        let twice = acquired.len() - acquired.iter().collect::<BTreeSet<_>>().len();
+        if twice > 0 {
+            found.push(format!("{lock}: {twice} tokens acquired twice"));
+        }
+        found
     }
 }
 

@@ -8,14 +8,11 @@ use zk_proto::{SequenceNumber, Zxid};
 pub(super) struct LockNode {
     pub(super) created: Zxid,
     pub(super) path: String,
-    was_first: bool,
-    /// Whether its contender has written while it was first.
-    has_written: bool,
 }
 
 impl LockNode {
     pub(super) fn new(created: Zxid, path: &str) -> Self {
-        Self { created, path: path.to_owned(), was_first: false, has_written: false }
+        Self { created, path: path.to_owned() }
     }
 }
 
@@ -44,20 +41,5 @@ impl Queue {
 
     pub(super) fn remove(&mut self, path: &str) {
         self.0.retain(|_, node| node.path != path);
-    }
-
-    /// Returns whether the first lock node has become first since the last call.
-    pub(super) fn mark_first(&mut self) -> bool {
-        self.mark(|node| &mut node.was_first)
-    }
-
-    /// Returns whether this is the first write of the first lock node.
-    pub(super) fn mark_turn(&mut self) -> bool {
-        self.mark(|node| &mut node.has_written)
-    }
-
-    fn mark(&mut self, mark: impl FnOnce(&mut LockNode) -> &mut bool) -> bool {
-        let first = self.0.values_mut().next();
-        first.is_some_and(|first| !core::mem::replace(mark(first), true))
     }
 }

@@ -122,6 +122,24 @@ fn turns_that_follow_each_other_break_nothing() {
 }
 
 #[test]
+fn reports_of_clients_that_the_logs_contradict_are_found() {
+    let mut log = Log::new();
+    let first = log.enqueue(1, 0);
+    let second = log.enqueue(2, 1);
+    log.write(1, 0, first);
+    let verdict = log.oracle.conclude();
+    let found =
+        |acquired: &[Zxid], written: &[Zxid]| verdict.contradictions(LOCK, acquired, written);
+    assert_eq!(found(&[first], &[first]), [""; 0]);
+    assert_eq!(found(&[], &[]), [""; 0]);
+    let what = |what: &str| format!("{LOCK}: 1 not {what} by the logs, such as {second}");
+    assert_eq!(found(&[first, second], &[first]), [what("acquired")]);
+    assert_eq!(found(&[first], &[second, first]), [what("written")]);
+    assert_eq!(found(&[first, first], &[]), [format!("{LOCK}: 1 tokens acquired twice")]);
+    assert_eq!(verdict.contradictions("/other", &[first], &[]).len(), 1);
+}
+
+#[test]
 fn a_second_holder_is_found() {
     let mut log = Log::new();
     let first = log.enqueue(1, 0);

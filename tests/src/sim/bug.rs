@@ -53,11 +53,17 @@ pub enum Bug {
     SkipsAuthentication,
     /// Locks stay held when the lease has ended.
     IgnoresLeases,
+    /// Sets its timers a second late.
+    WakesLate,
+    /// Locks take a disconnect for the end of the lease.
+    TakesDisconnectForLeaseEnd,
+    /// Locks take a disconnect for the deletion of their own node.
+    TakesDisconnectForDeletion,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -82,5 +88,8 @@ impl Bug {
         Self::RunsSlow,
         Self::SkipsAuthentication,
         Self::IgnoresLeases,
+        Self::WakesLate,
+        Self::TakesDisconnectForLeaseEnd,
+        Self::TakesDisconnectForDeletion,
     ];
 }

@@ -79,7 +79,7 @@ impl Checker {
 
     pub(super) fn violated(&mut self, what: String) {
         // Later violations mostly follow from the first ones.
-        if self.violations.len() < 8 {
+        if self.violations.len() < 8 && !self.violations.contains(&what) {
             self.violations.push(what);
         }
     }
@@ -109,7 +109,7 @@ impl Checker {
     pub fn handle_event(
         &mut self,
         now: Duration,
-        (who, session): (u64, SessionId),
+        (who, client): (u64, &SimClient),
         event: &ClientEvent,
         ensemble: &Ensemble,
     ) {
@@ -161,14 +161,21 @@ impl Checker {
                 {
                     self.count("lists too long");
                 }
-                self.locks.handle_event((who, session), event, ensemble, &mut found);
+                if let ClientEvent::Lock(id, event) = event
+                    && !self.locks.has_cause((who, *id), event, (now, client), ensemble)
+                {
+                    found.push(format!("{:?}: {event:?} without a cause", (who, id)));
+                }
+                self.locks.handle_event((who, client.id()), event, ensemble, &mut found);
             }
         }
         found.into_iter().for_each(|what| self.violated(what));
     }
 
-    /// Checks a client after a step. Deadlines before `now` must have been reported.
+    /// Checks a client after a step. Deadlines before `now` must have been reported, and it must
+    /// wake for the next one.
     pub fn check_client(&mut self, now: Duration, who: u64, client: &SimClient) {
+        self.check_timeout(who, client);
         let view = self.views.entry(who).or_default();
         let (before, last) = (view.last_zxid, client.last_zxid());
         view.last_zxid = last;
@@ -193,6 +200,18 @@ impl Checker {
             self.violated(format!(
                 "{who}: the session has ended with requests or attempts pending"
             ));
+        }
+    }
+
+    /// Checks that a client wakes for its next deadline, and for the end of the lease of a lock.
+    fn check_timeout(&mut self, who: u64, client: &SimClient) {
+        let deadlines = self.views.get(&who).and_then(|view| view.deadlines.values().min());
+        let lease = client.lease().filter(|_| self.locks.is_holder(who));
+        if let Some(next) = deadlines.copied().into_iter().chain(lease).min()
+            && client.poll_timeout().is_none_or(|wakes| wakes > next)
+        {
+            let wakes = client.poll_timeout();
+            self.violated(format!("{who}: sleeps until {wakes:?}, beyond {next:?}"));
         }
     }
 
@@ -329,7 +348,11 @@ impl Checker {
         self.conclude_calls(ensemble);
         let mut found = Vec::new();
         self.locks.conclude(ensemble, &mut found);
-        self.histories.conclude(&mut found);
+        // Whatever was found before, they are judged.
+        let judged = self.histories.conclude(&mut self.violations);
+        for (what, count) in ["reads judged", "acquisitions judged"].into_iter().zip(judged) {
+            *self.counts.entry(what).or_default() += count as u64;
+        }
         found.into_iter().for_each(|what| self.violated(what));
     }
 

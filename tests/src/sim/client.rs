@@ -38,6 +38,8 @@ const LAST_ZXID_SEEN: core::ops::Range<usize> = 8..16;
 const MILLION: i64 = 1_000_000;
 /// The drift of [`Bug::RunsSlow`].
 const SLOW_CLOCK: i64 = -200_000;
+/// The lateness of [`Bug::WakesLate`].
+const LATE: Duration = Duration::from_secs(1);
 /// The time of a reply that [`Bug::GivesUpSlowConnections`] waits for.
 const SHORT_TIME: Duration = Duration::from_millis(500);
 
@@ -521,6 +523,8 @@ impl SimClient {
         }
         let timeout = self.dispatcher.poll_timeout()?;
         let timeout = self.on_servers(timeout.max(self.sleeps_until.unwrap_or(timeout)));
+        let late = if self.bug == Some(Bug::WakesLate) { LATE } else { Duration::ZERO };
+        let timeout = timeout + late;
         Some(self.gives_up_at().map_or(timeout, |at| at.min(timeout)))
     }
 

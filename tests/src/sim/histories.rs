@@ -135,8 +135,9 @@ impl Histories {
         self.locks.entry(lock).or_default().push(operation);
     }
 
-    /// Checks all histories, and adds violations to `found`.
-    pub(super) fn conclude(&mut self, found: &mut Vec<String>) {
+    /// Checks all histories, and adds violations to `found`. Returns how many reads of registers and
+    /// acquisitions of locks were judged.
+    pub(super) fn conclude(&mut self, found: &mut Vec<String>) -> [usize; 2] {
         // Clients that crashed.
         for who in self.holds.keys().copied().collect::<Vec<_>>() {
             self.gave_up(who, None);
@@ -151,6 +152,13 @@ impl Histories {
         self.registers.values_mut().for_each(|history| resolve(history));
         judge(&self.registers, found);
         judge(&self.locks, found);
+        let is_read = |it: &&Operation<_>| matches!(it.what, OnRegister::Read { .. });
+        let is_acquisition =
+            |it: &&Operation<_>| matches!(it.what, OnLock::Acquire(_)) && it.to.is_some();
+        [
+            self.registers.values().flatten().filter(is_read).count(),
+            self.locks.values().flatten().filter(is_acquisition).count(),
+        ]
     }
 }
 
@@ -180,5 +188,53 @@ fn judge<M: Model + Clone + PartialEq + core::fmt::Debug>(
         if let Err(stuck) = check(history) {
             found.push(format!("{path}: its history is not linearizable at {stuck:?}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::sync::Arc;
+
+    use bytes::BytesMut;
+    use zk_proto::{Encode, OpCode, Stat};
+
+    use super::*;
+
+    const PATH: &str = "/registers/0";
+
+    /// Writes twice, then reads this version behind a `sync`, on another client.
+    fn judged(version: i32) -> ([usize; 2], Vec<String>) {
+        let (mut histories, mut now) = (Histories::default(), Duration::ZERO);
+        let mut ask = |who, id, call, opcode, body: &dyn Fn(&mut BytesMut)| {
+            let mut bytes = BytesMut::new();
+            body(&mut bytes);
+            let reply = Reply::new(opcode, Zxid(1), bytes.freeze());
+            let submitted = ClientEvent::Submitted(id, Arc::new(call), None);
+            for event in [submitted, ClientEvent::Answered(id, Ok(reply))] {
+                now += Duration::from_secs(1);
+                histories.handle_event(now, who, &event, |_| true);
+            }
+        };
+        let stat = |version| Stat { version, ..Stat::default() };
+        for version in 1..=2 {
+            let call = Call::Write { path: PATH.into(), data: version.to_string() };
+            let response = SetDataResponse { stat: stat(version) };
+            ask(1, version as u64, call, OpCode::SET_DATA, &|out| response.encode(out));
+        }
+        ask(2, 1, Call::Sync { path: PATH.into() }, OpCode::SYNC, &|_| {});
+        let data = version.to_string();
+        let response = GetDataResponse { data: Some(data.as_bytes()), stat: stat(version) };
+        let call = Call::Read { path: PATH.into() };
+        ask(2, 2, call, OpCode::GET_DATA, &|out| response.encode(out));
+        let mut found = Vec::new();
+        (histories.conclude(&mut found), found)
+    }
+
+    #[test]
+    fn a_stale_read_behind_a_sync_is_found() {
+        assert_eq!(judged(2), ([1, 0], Vec::new()));
+        let (counts, found) = judged(1);
+        assert_eq!(counts, [1, 0]);
+        assert!(found[0].contains("not linearizable"), "{found:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! Runs of what lasts beyond a session: candidates of an election, and nodes that are kept alive.
 //!
 //! Clients renew their sessions, which expire now and then. After every step, nothing that a client
-//! believes to hold may be that of an earlier session. In the end, each candidate is in the queue
-//! again, and each node exists.
+//! believes to hold may be that of an earlier session, and nobody leads whose lease has ended. In the
+//! end, each candidate is in the queue again, and each node exists.
 
 use alloc::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,6 +35,8 @@ pub enum Flaw {
     KeepsHolding,
     /// Ends with its session.
     EndsWithSession,
+    /// Ignores the end of the lease.
+    IgnoresLeases,
 }
 
 /// The result of a run.
@@ -100,6 +102,9 @@ struct Flawed<M>(M, Option<Flaw>);
 
 impl<M: Machine> Machine for Flawed<M> {
     fn handle(&mut self, input: Input) {
+        if matches!(input, Input::LeaseEnded) && self.1 == Some(Flaw::IgnoresLeases) {
+            return;
+        }
         self.0.handle(match input {
             Input::Session(State::Renewing) if self.1 == Some(Flaw::KeepsHolding) => {
                 Input::Session(State::Suspended)
@@ -169,10 +174,17 @@ fn check(sim: &Sim, all: &[Attached], violations: &mut Vec<String>) {
         if client.id() != session || client.state() == State::Renewing {
             violations.push(format!("{path} of {session} is held across sessions"));
         }
+        // A node that is kept alive may outlive the lease: nobody waits for it.
+        if attached.watcher.parent != ELECTION {
+            continue;
+        }
+        let is_awake = sim.slots[attached.client].paused_until < sim.now;
+        if is_awake && client.lease().is_some_and(|lease| lease < sim.now) {
+            violations.push(format!("{path} leads after the end of the lease"));
+        }
         let lives =
             sim.ensemble.leader().is_some() && sim.ensemble.session_timeout(session).is_some();
-        leaders +=
-            usize::from(attached.watcher.parent == ELECTION && lives && attached.is_held(sim));
+        leaders += usize::from(lives && attached.is_held(sim));
     }
     if leaders > 1 {
         violations.push(format!("{leaders} candidates lead"));

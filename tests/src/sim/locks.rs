@@ -1,12 +1,15 @@
 //! The checker of locks: compares the clients that believe to hold a lock with the ensemble.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
 
-use zk_proto::{Perms, SessionId, Zxid};
+use zk_proto::{ErrorCode, Perms, SessionId, Zxid};
 use zk_recipes::machine::{Event, LockMode, Scheme};
+use zk_recipes::{LockError, Loss, Unconfirmed};
+use zk_session::{Error, State};
 
-use super::{AttemptId, ClientEvent, LockKind};
-use crate::server::Ensemble;
+use super::{AttemptId, ClientEvent, LockKind, SimClient};
+use crate::server::{Ensemble, Node};
 
 /// Identifies an attempt among those of all clients.
 pub(super) type Who = (u64, AttemptId);
@@ -168,6 +171,44 @@ impl LockChecker {
         }
     }
 
+    /// Returns whether an event that ends an attempt or a hold has a cause.
+    pub(super) fn has_cause(
+        &self,
+        who: Who,
+        event: &Event,
+        (now, client): (Duration, &SimClient),
+        ensemble: &Ensemble,
+    ) -> bool {
+        let Some(attempt) = self.attempts.get(&who) else { return true };
+        let has_ended = || {
+            matches!(client.state(), State::Ended(_) | State::Renewing)
+                || client.id() != attempt.session
+        };
+        match event {
+            Event::Lost(Loss::NodeDeleted) | Event::Failed(LockError::NodeVanished) => {
+                !is_there(attempt, ensemble)
+            }
+            Event::Lost(Loss::LeaseEnded)
+            | Event::Failed(LockError::NotConfirmed(Unconfirmed::LeaseEnded)) => {
+                client.lease().is_none_or(|lease| lease <= now)
+            }
+            Event::Lost(Loss::Ended(_) | Loss::Renewed)
+            | Event::Failed(LockError::Ended(_) | LockError::NotConfirmed(Unconfirmed::Ended(_))) => {
+                has_ended()
+            }
+            // A third party forbids the nodes, or the replies are limited.
+            Event::Failed(LockError::Request(error)) => {
+                matches!(error, Error::Server(ErrorCode::NO_AUTH) | Error::ReplyTooLarge { .. })
+            }
+            Event::Failed(LockError::Unreadable { node }) => {
+                let node = ensemble.node(&format!("{}/{node}", attempt.lock_path));
+                node.is_none_or(|node| !is_readable(node))
+            }
+            Event::Lost(_) | Event::Failed(_) => false,
+            _ => true,
+        }
+    }
+
     /// Checks that a client holds no lock when its next session begins. Those that wait queue again.
     pub(super) fn session_expired(&self, client: u64, found: &mut Vec<String>) {
         let holders = self.holders.values().flat_map(BTreeMap::keys);
@@ -286,10 +327,7 @@ impl LockChecker {
             let Some(attempt) = self.attempts.get_mut(who) else { continue };
             let Some(path) = &attempt.node else { continue };
             match ensemble.node(path) {
-                Some(node) => {
-                    let may_read = |perms: Perms| perms.0 & Perms::READ.0 != 0;
-                    attempt.is_unseen |= !node.acl().iter().any(|grant| may_read(grant.perms));
-                }
+                Some(node) => attempt.is_unseen |= !is_readable(node),
                 None => attempt.gone_at = attempt.gone_at.or(Some(ensemble.zxid())),
             }
         }
@@ -326,6 +364,10 @@ impl LockChecker {
             }
         }
     }
+}
+
+fn is_readable(node: &Node) -> bool {
+    node.acl().iter().any(|grant| grant.perms.0 & Perms::READ.0 != 0)
 }
 
 /// Returns whether the ensemble has the node of an attempt, and its session.

@@ -265,11 +265,12 @@ impl Sim {
         while let Some(event) = machine.poll_event() {
             self.trace.moment(self.now, || What::Client(client, event.clone()));
             slot.behaviour.handle_event(self.now, &event);
-            let who = (slot.incarnation, machine.id());
+            let who = (slot.incarnation, &*machine);
             self.checker.handle_event(self.now, who, &event, &self.ensemble);
             if let ClientEvent::State(State::Connected { .. } | State::ReadOnly { .. }) = event
                 && machine.authenticates()
             {
+                let who = (slot.incarnation, machine.id());
                 self.checker.check_exchange(who, &self.ensemble);
             }
         }

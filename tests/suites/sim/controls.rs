@@ -34,6 +34,11 @@ fn a_disconnect_taken_for_a_watch_event_is_found() {
 }
 
 #[test]
+fn a_history_shows_a_second_holder() {
+    assert_found(Bug::IgnoresContenders, "its history is not linearizable");
+}
+
+#[test]
 fn a_herd_effect_is_found() {
     assert_found(Bug::WatchesParent, "its deletion woke");
 }
@@ -123,6 +128,18 @@ fn a_skipped_authentication_exchange_is_found() {
 #[test]
 fn a_lock_held_beyond_the_lease_is_found() {
     assert_found(Bug::IgnoresLeases, "after the end of its lease");
+}
+
+#[test]
+fn a_timer_that_is_set_late_is_found() {
+    assert_found(Bug::WakesLate, "sleeps until");
+}
+
+#[test]
+fn a_loss_without_a_cause_is_found() {
+    assert_found(Bug::TakesDisconnectForLeaseEnd, "Lost(LeaseEnded) without a cause");
+    assert_found(Bug::TakesDisconnectForDeletion, "Lost(NodeDeleted) without a cause");
+    assert_found(Bug::TakesDisconnectForDeletion, "Failed(NodeVanished) without a cause");
 }
 
 #[test]

@@ -33,6 +33,11 @@ fn a_leadership_or_a_node_kept_across_sessions_is_found() {
 }
 
 #[test]
+fn a_leadership_beyond_the_lease_is_found() {
+    assert_found(Flaw::IgnoresLeases, "leads after the end of the lease");
+}
+
+#[test]
 fn a_candidate_or_a_node_that_ends_with_its_session_is_found() {
     assert_found(Flaw::EndsWithSession, "not everything is held again");
 }

@@ -61,7 +61,8 @@ pub(crate) fn outages(seed: u64, bug: Option<Bug>) -> Vec<String> {
             left.checked_sub(client.session_timeout() / 20 + RECONNECT)
         };
         let Some(longest) = (0..CLIENTS).map(longest).min().flatten() else {
-            return sim.report().violations;
+            return [sim.report().violations, vec![format!("a lease is short before {outage:?}")]]
+                .concat();
         };
         // Prefer long outages, which are harder.
         let time = longest.mul_f64(1.0 - rng.f64() * rng.f64());

@@ -8,7 +8,8 @@ use cpu_time::ProcessTime;
 use zk_testkit::sim::{Fault, Report, Scale, run};
 
 /// What must happen at least once in a large number of runs, besides every fault.
-const REACHED: [&str; 10] = [
+const REACHED: [&str; 12] = [
+    "acquisitions judged",
     "answered: applied",
     "answered: not applied",
     "answered: unknown",
@@ -16,6 +17,7 @@ const REACHED: [&str; 10] = [
     "gaps",
     "locks without a list",
     "read-only",
+    "reads judged",
     "sessions ended",
     "sessions renewed",
     "watches fired",

@@ -196,6 +196,15 @@ impl<M: Machine> Machine for Attempt<M> {
                     None => Input::Session(State::Suspended),
                 }
             }
+            (Some(Bug::TakesDisconnectForLeaseEnd), Input::Session(State::Suspended)) => {
+                Input::LeaseEnded
+            }
+            (Some(Bug::TakesDisconnectForDeletion), Input::Session(State::Suspended)) => {
+                match self.watches.iter().find(|(_, path)| self.is_own(path)) {
+                    Some((op, _)) => Input::Watch { op: *op, event_type: EventType::NODE_DELETED },
+                    None => Input::Session(State::Suspended),
+                }
+            }
             (Some(Bug::KeepsLocksAcrossSessions), Input::Session(State::Renewing)) => {
                 Input::Session(State::Suspended)
             }

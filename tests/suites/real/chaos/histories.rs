@@ -45,6 +45,10 @@ impl Histories {
         push(&self.violations, what);
     }
 
+    pub(super) fn violations(&self) -> Vec<String> {
+        self.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Writes a fencing token into the register, in a transaction that checks the lock node. Returns
     /// when the write was submitted, and its zxid, if it was applied.
     pub(super) async fn write<C: AnyClient>(

@@ -3,14 +3,14 @@
 use core::fmt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use zk_recipes::machine::Scheme;
 use zk_recipes::{LockError, Options};
-use zk_session::proto::{SessionId, Stat};
+use zk_session::proto::{SessionId, Stat, Zxid};
 use zk_session::{AnyClient, Client, blocking};
 use zk_testkit::linearizable::OnLock;
 use zk_testkit::peers::Peer;
@@ -48,7 +48,8 @@ pub(super) struct Holders(pub(super) Vec<JoinHandle<Account>>);
 #[derive(Default)]
 pub(super) struct Account {
     kind: &'static str,
-    pub(super) acquisitions: u64,
+    /// The token of each acquisition.
+    pub(super) tokens: Vec<Zxid>,
     pub(super) connections: u64,
     pub(super) sessions: u64,
     pub(super) turns: Vec<Turn>,
@@ -62,12 +63,14 @@ impl Account {
 
 /// What all contenders have done.
 pub(super) struct Summary {
-    /// By each kind of contender.
-    pub(super) acquisitions: BTreeMap<&'static str, u64>,
+    /// By each kind of contender: its acquisitions, and how many of them writes prove.
+    pub(super) acquisitions: BTreeMap<&'static str, [usize; 2]>,
+    /// The token of each acquisition.
+    pub(super) tokens: Vec<Zxid>,
+    /// The tokens of the turns that writes prove.
+    pub(super) proven: Vec<Zxid>,
     /// Turns of which one began before the other ended.
     pub(super) double_holders: Vec<(Turn, Turn)>,
-    /// The number of turns that the zxids of two writes prove.
-    pub(super) turns: usize,
     connections: u64,
     sessions: u64,
 }
@@ -120,18 +123,22 @@ impl Holders {
     /// Waits until the contenders have stopped.
     pub(super) async fn finish(self) -> Summary {
         let mut all = Account::default();
-        let mut acquisitions = BTreeMap::new();
+        let mut acquisitions: BTreeMap<_, [usize; 2]> = BTreeMap::new();
         for contender in self.0 {
             let ended = tokio::time::timeout(HANG_TIMEOUT, contender).await;
             let account = ended.expect("it does not hang").expect("no panic");
-            *acquisitions.entry(account.kind).or_default() += account.acquisitions;
+            let [acquired, proven] = acquisitions.entry(account.kind).or_default();
+            *acquired += account.tokens.len();
+            *proven += account.turns.len();
+            all.tokens.extend(account.tokens);
             all.connections += account.connections;
             all.sessions += account.sessions;
             all.turns.extend(account.turns);
         }
         Summary {
             acquisitions,
-            turns: all.turns.len(),
+            tokens: all.tokens,
+            proven: all.turns.iter().map(|turn| Zxid(turn.place)).collect(),
             double_holders: overlaps(all.turns),
             connections: all.connections,
             sessions: all.sessions,
@@ -151,13 +158,29 @@ pub(super) fn overlaps(mut turns: Vec<Turn>) -> Vec<(Turn, Turn)> {
     overlaps.map(|two| (two[0], two[1])).collect()
 }
 
+impl Summary {
+    /// Returns what kinds of contenders have hardly proved anything. A lock that is lost right away
+    /// proves nothing.
+    pub(super) fn unproven(&self) -> Vec<String> {
+        let is_unproven = |[acquired, proven]: [usize; 2]| {
+            acquired == 0 || acquired >= 10 && proven < acquired.div_ceil(2)
+        };
+        let kinds = self.acquisitions.iter().filter(|(_, counts)| is_unproven(**counts));
+        kinds
+            .map(|(kind, [acquired, proven])| {
+                format!("{kind} acquired the lock {acquired} times, and proved it {proven} times")
+            })
+            .collect()
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { acquisitions, turns, connections, sessions, double_holders } = self;
+        let Self { acquisitions, connections, sessions, double_holders, .. } = self;
         write!(
             f,
-            "acquisitions of one lock: {acquisitions:?}, {turns} of them proved by zxids, on \
-             {sessions} sessions with {connections} connections; {} double holders",
+            "acquisitions of one lock, and those that zxids prove: {acquisitions:?}, on {sessions} \
+             sessions with {connections} connections; {} double holders",
             double_holders.len()
         )
     }
@@ -208,15 +231,17 @@ impl Contest {
             let held = match C::acquire(&mutex).await {
                 Ok(held) => held,
                 Err(error) => {
-                    if error.reason == LockError::TimedOut {
+                    let is_end =
+                        matches!(error.reason, LockError::Ended(_) | LockError::NodeVanished);
+                    // The end of the session may show first in the end of its node.
+                    if !is_end || !ends(client).await {
                         let queue = self.queue(client).await;
                         self.histories.violation(format!("{marker}: {error}; queue: {queue:?}"));
                     }
-                    // Otherwise the session fails, and a new one follows.
                     continue;
                 }
             };
-            account.acquisitions += 1;
+            account.tokens.push(C::token(&held));
             account.turns.extend(self.take_turn(client, marker, held, asked).await);
         }
         account.connections += client.statistics().connections;
@@ -292,6 +317,15 @@ impl Contest {
             self.histories.violation(violation);
         }
     }
+}
+
+/// Waits until the session has ended. Returns `false` if it lives on.
+async fn ends(client: &impl Contender) -> bool {
+    let end = Instant::now() + HANG_TIMEOUT;
+    while !client.has_ended() && Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    client.has_ended()
 }
 
 /// Writes a token to the marker with the session `owner`, and returns the zxid. Returns `None` if it

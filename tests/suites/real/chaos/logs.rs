@@ -7,41 +7,42 @@ use std::{env, io};
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 use zk_recipes::machine::Scheme;
+use zk_session::proto::Zxid;
 use zk_testkit::log_oracle::{LogOracle, Place, Verdict, Violation};
 use zk_testkit::real::RealEnsemble;
 use zk_testkit::transaction_log::{Change, Union, replay};
 
 use super::HANG_TIMEOUT;
-use super::holders::{self, Summary};
+use super::holders;
 use super::services::{ELECTION, HOLDER_MARKER, LEADER_MARKER};
 
-/// Judges the run after its end, and compares its acquisitions with what the clients report.
+/// Judges the run after its end, and compares its acquisitions with what the clients report: for each
+/// lock path, the tokens with which they have acquired it, and those with which they have written.
 ///
 /// # Panics
 ///
 /// If a guarantee is broken, or something is left.
-pub(super) async fn judge(ensemble: &mut RealEnsemble, reports: &[(&str, &Summary)]) {
+pub(super) async fn judge(ensemble: &mut RealEnsemble, reports: &[(&str, &[Zxid], &[Zxid])]) {
     wait_until_all_sessions_are_closed(ensemble).await;
     let began = Instant::now();
     let folders = [0, 1, 2].map(|server| ensemble.log_folder(server));
     let (union, verdict) = block_in_place(|| read(&folders)).expect("readable logs");
     let seconds = began.elapsed().as_secs_f64();
     println!("by the servers' logs, read in {seconds:.1} s: {}; {verdict}", describe(&union));
-    for (lock, report) in reports {
-        let (counts, reported) = (verdict.counts(lock), report.acquisitions.values().sum::<u64>());
+    let mut found = Vec::new();
+    for (lock, acquired, written) in reports {
+        let counts = verdict.counts(lock);
         println!(
-            "{lock}: {} acquisitions by the logs, {reported} by the clients; {} turns with a write \
-             by the logs, {} by the clients",
-            counts.acquisitions, counts.turns, report.turns
+            "{lock}: {} acquisitions by the logs, {} by the clients; {} turns with a write by the \
+             logs, {} by the clients",
+            counts.acquisitions,
+            acquired.len(),
+            counts.turns,
+            written.len()
         );
+        found.extend(verdict.contradictions(lock, acquired, written));
     }
-    let mut found = findings(&union, &verdict);
-    for (lock, report) in reports {
-        let (counts, reported) = (verdict.counts(lock), report.acquisitions.values().sum());
-        if counts.acquisitions < reported || counts.turns < report.turns as u64 {
-            found.insert(0, format!("the logs lack acquisitions or turns of {lock}"));
-        }
-    }
+    found.extend(findings(&union, &verdict));
     if !found.is_empty() {
         println!("the data of the servers is in {}", ensemble.keep().display());
     }

@@ -131,7 +131,7 @@ async fn take_turns(
             histories.violation(format!("not a node and its token: {line:?}"));
             continue;
         };
-        account.acquisitions += 1;
+        account.tokens.push(token);
         let acquired = histories.now();
         let fenced = client.transaction().check(node, None);
         if let Some((from, zxid)) = histories.write(token, fenced).await {

@@ -68,7 +68,8 @@ pub(super) struct Summary {
     services: usize,
     expired: Expired,
     renewals: u64,
-    terms: usize,
+    /// The tokens of the terms that writes prove.
+    pub(super) terms: Vec<Zxid>,
     /// Terms of which one began before the other ended.
     pub(super) double_leaders: Vec<(Turn, Turn)>,
     pub(super) pauses: usize,
@@ -198,7 +199,7 @@ impl Services {
             renewals += service.client.statistics().renewals;
             service.close().await;
         }
-        let terms = led.len();
+        let terms = led.iter().map(|term| Zxid(term.place)).collect();
         Summary {
             services,
             expired,
@@ -216,11 +217,12 @@ impl fmt::Display for Summary {
         let Self { services, expired, renewals, terms, double_leaders, pauses, changes } = self;
         write!(
             f,
-            "{services} services: {} sessions closed and {} silenced, {renewals} renewals; {terms} \
+            "{services} services: {} sessions closed and {} silenced, {renewals} renewals; {} \
              terms, {} of them doubly led; caches, candidates and nodes right in {pauses} pauses, \
              after {changes} changes of the tree",
             expired.closed,
             expired.stopped,
+            terms.len(),
             double_leaders.len(),
         )
     }
