@@ -1,6 +1,7 @@
 //! Counting: how many permits are taken, how many there are, and whether ours are among them.
 
 use alloc::string::ToString;
+use alloc::vec::Vec;
 
 use zk_session::Error;
 use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse, path};
@@ -39,8 +40,10 @@ impl SemaphoreMachine {
         if let Some(error) = self.permit_reader().refuse(None, children.iter()) {
             return self.fail(error);
         }
-        let is_missing = |name: &str| !children.iter().any(|child| child == name);
-        if self.permit_nodes.iter().any(|permit_node| is_missing(&permit_node.name)) {
+        let mut own: Vec<_> = self.permit_nodes.iter().map(|own| &*own.name).collect();
+        own.sort_unstable();
+        let is_own = |child: &&str| own.binary_search(child).is_ok();
+        if children.iter().filter(is_own).count() < own.len() {
             // Another client has deleted one of ours. We are still first, and create another.
             return self.borrow();
         }

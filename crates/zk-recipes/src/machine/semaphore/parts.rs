@@ -2,7 +2,7 @@
 
 use super::super::{Contender, Event, Input, Machine, OpId, Output};
 use super::requests::Step;
-use super::{OWN, PermitNode, QUEUE, SemaphoreMachine};
+use super::{OWN, QUEUE, SemaphoreMachine};
 use crate::error::LockError;
 
 impl SemaphoreMachine {
@@ -39,14 +39,11 @@ impl SemaphoreMachine {
     pub(super) fn settle(&mut self) {
         // Permit nodes first: they are deleted before the next contender in the queue counts.
         loop {
-            let of_permit_node = |permit_node: &mut PermitNode| {
-                Some((permit_node.part, permit_node.machine.poll_output()?))
-            };
-            let of_permit_nodes =
-                self.permit_nodes.iter_mut().chain(&mut self.returned).find_map(of_permit_node);
-            let of_queue = || Some((QUEUE, self.queue.as_mut()?.poll_output()?));
-            match of_permit_nodes.or_else(of_queue) {
-                Some((part, output)) => self.take(part, output),
+            if self.settle_permit_nodes() {
+                continue;
+            }
+            match self.queue.as_mut().and_then(Contender::poll_output) {
+                Some(output) => self.take(QUEUE, output),
                 None => break,
             }
         }
@@ -57,6 +54,25 @@ impl SemaphoreMachine {
             self.outputs.conclude(Event::Released);
             self.step = Step::Done;
         }
+    }
+
+    /// Handles the outputs of the permit nodes, in time in proportion to their number. Returns whether
+    /// there were any, which may have led to others.
+    fn settle_permit_nodes(&mut self) -> bool {
+        let (mut has_output, mut place) = (false, 0);
+        while let Some(permit_node) =
+            self.permit_nodes.iter_mut().chain(&mut self.returned).nth(place)
+        {
+            let part = permit_node.part;
+            match permit_node.machine.poll_output() {
+                Some(output) => {
+                    has_output = true;
+                    self.take(part, output);
+                }
+                None => place += 1,
+            }
+        }
+        has_output
     }
 
     fn take(&mut self, part: u32, output: Output) {
