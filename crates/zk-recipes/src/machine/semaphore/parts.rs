@@ -57,22 +57,24 @@ impl SemaphoreMachine {
     }
 
     /// Handles the outputs of the permit nodes, in time in proportion to their number. Returns whether
-    /// there were any, which may have led to others.
+    /// they may have led to others.
     fn settle_permit_nodes(&mut self) -> bool {
-        let (mut has_output, mut place) = (false, 0);
+        let (mut has_event, mut place) = (false, 0);
         while let Some(permit_node) =
             self.permit_nodes.iter_mut().chain(&mut self.returned).nth(place)
         {
             let part = permit_node.part;
             match permit_node.machine.poll_output() {
                 Some(output) => {
-                    has_output = true;
+                    // The end of a permit node concerns no other.
+                    has_event |=
+                        matches!(&output, Output::Event(event) if *event != Event::Released);
                     self.take(part, output);
                 }
                 None => place += 1,
             }
         }
-        has_output
+        has_event
     }
 
     fn take(&mut self, part: u32, output: Output) {
