@@ -202,7 +202,8 @@ impl LockChecker {
             }
             Event::Failed(LockError::Unreadable { node }) => {
                 let node = ensemble.node(&format!("{}/{node}", attempt.lock_path));
-                node.is_none_or(|node| !is_readable(node))
+                // It may be readable again, or gone, by the time the refusal arrives.
+                node.is_none_or(|node| node.stat().aversion > 0)
             }
             Event::Lost(_) | Event::Failed(_) => false,
             _ => true,
