@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use zk_recipes::Mutex;
 use zk_testkit::skipped::skip;
 
-use crate::{LONG, PATH, World, ended, error_message, out, send, unignoring};
+use crate::{LONG, PATH, World, ended, error_message, out, output, send, unignoring};
 
 /// `zk-lock run` in a session that does not expire, and the output of its command.
 struct Job {
@@ -282,6 +282,33 @@ fn user_signals_reach_the_command_alone() {
     assert!(is_running(&process));
     job.release();
     assert_eq!(job.code(), Some(5));
+}
+
+/// In a namespace of its own, where the test chooses the PID of the next process.
+#[test]
+fn a_process_with_the_pid_of_an_ended_command_gets_no_signals() {
+    let world = World::new();
+    let script = "last=/proc/sys/kernel/ns_last_pid
+        { echo 10 > $last; } 2> /dev/null || exit 9
+        \"$@\" -- sh -c 'echo $$; sleep 1000 > /dev/null & exit 4' > \"$OUT\" & zk_lock=$!
+        until read command < \"$OUT\" && [ ! -e /proc/$command ]; do sleep 0.01; done
+        echo $((command - 1)) > $last
+        sleep 1000 > /dev/null & other=$!
+        kill -USR1 $zk_lock; kill -USR2 $zk_lock; kill -TERM $zk_lock
+        wait $zk_lock; code=$?
+        kill $other; echo $? $((command - other)) $code";
+    let folder = TempDir::new().expect("a temporary folder");
+    let file = folder.path().join("output");
+    std::fs::write(&file, "").expect("a file");
+    let mut unshare = unignoring("unshare");
+    unshare.args(["--user", "--map-root-user", "--pid", "--mount-proc", "--fork", "sh", "-c"]);
+    unshare.args([script, "sh", env!("CARGO_BIN_EXE_zk-lock"), "--connect"]);
+    unshare.args([&world.embedded.connect_string(), "run", PATH]).env("OUT", &file);
+    let output = output(unshare);
+    if output.stdout.is_empty() && matches!(output.status.code(), Some(1 | 9)) {
+        return skip("this machine cannot create namespaces");
+    }
+    assert_eq!(out(&output), "0 0 4\n", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

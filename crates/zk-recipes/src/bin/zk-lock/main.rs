@@ -128,9 +128,9 @@ enum Command {
     /// no server answers, the lock is free after the session timeout.
     ///
     /// Signals: SIGTERM, SIGHUP, SIGINT and SIGQUIT are passed on to every process of the command,
-    /// SIGUSR1 and SIGUSR2 to the command itself. Signals that are ignored when zk-lock starts stay
-    /// ignored, as with nohup(1). Ctrl-C, Ctrl-Z, fg and bg work as without zk-lock. A stopped job
-    /// keeps its lock.
+    /// SIGUSR1 and SIGUSR2 to the command itself, until it has ended. Signals that are ignored when
+    /// zk-lock starts stay ignored, as with nohup(1). Ctrl-C, Ctrl-Z, fg and bg work as without
+    /// zk-lock. A stopped job keeps its lock.
     ///
     /// Loss: the lock is lost if its node is deleted, its session ends, or no server confirms the
     /// session for the session timeout. Every process then gets SIGTERM, and SIGKILL after

@@ -418,7 +418,9 @@ fn pass_on(received: Received, processes: &Processes) {
     match (received.signal, processes.status()) {
         (Signal::CONT, _) => {}
         // Their meaning depends on the program.
-        (signal @ (Signal::USR1 | Signal::USR2), _) => send(signal, processes.child()),
+        (signal @ (Signal::USR1 | Signal::USR2), None) => send(signal, processes.child()),
+        // The command's PID may belong to another process by now.
+        (Signal::USR1 | Signal::USR2, Some(_)) => {}
         (_, None) if received.is_from_keyboard => {}
         // The remaining processes ran in the background, where shells make them ignore interrupts.
         (Signal::INT | Signal::QUIT, Some(_)) => processes.send_to_all(Signal::TERM),
