@@ -165,7 +165,9 @@ pub(crate) async fn semaphore_contender(
     client: &Client,
     path: &str,
 ) -> Result<Option<String>, RequestError> {
-    for (parent, scheme) in SEMAPHORE {
+    // `locks` before `leases`: a contender moves in this direction, and creates its permit node
+    // before it deletes the node in `locks`. In the other order, both lists could miss it.
+    for (parent, scheme) in SEMAPHORE.into_iter().rev() {
         let below = children(client, &path::child(path, parent)).await?.unwrap_or_default();
         if let Some(contender) = below.into_iter().find(|child| scheme.parse(child).is_some()) {
             return Ok(Some(contender));
