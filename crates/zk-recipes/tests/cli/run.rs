@@ -254,7 +254,7 @@ fn with_nonblock_a_lost_connection_fails_at_once() {
 }
 
 /// Returns how many requests `work` makes. Pings depend on the time that it takes.
-fn requests(world: &World, work: impl FnOnce()) -> u64 {
+pub(crate) fn requests(world: &World, work: impl FnOnce()) -> u64 {
     let is_counted = |(operation, _): &(&OpCode, &u64)| **operation != OpCode::PING;
     let count = || {
         world.embedded.with(|ensemble| {

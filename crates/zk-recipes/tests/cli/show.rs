@@ -4,10 +4,12 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
 
-use zk_recipes::session::proto::{Acl, Id, Perms};
+use zk_recipes::session::RequestError;
+use zk_recipes::session::proto::{Acl, Id, NodeKind, Perms};
 use zk_recipes::{Mutex, Options, RwLock, Semaphore};
 use zk_testkit::server::Config;
 
+use crate::run::requests;
 use crate::{PATH, World, ended, error_message, out, unignoring};
 
 #[test]
@@ -155,6 +157,36 @@ fn watch_prints_changes() {
     assert!(line().starts_with("+ holds"));
     let _second = world.runtime.block_on(second).expect("acquired");
     child.kill().expect("zk-lock starts");
+    child.wait().expect("an ended child");
+}
+
+#[test]
+fn watch_reads_the_queue_once_for_many_changes() {
+    const NODES: usize = 100;
+    let world = World::new();
+    let client = world.client();
+    let create = async {
+        client.ensure_path(PATH).await?;
+        let node = format!("{PATH}/_c_f5fd6747-e1b7-4202-a4bc-9474a7659da6-lock-");
+        for _ in 0..NODES {
+            client.create(&node, b"", NodeKind::EphemeralSequential).await?;
+        }
+        Ok::<_, RequestError>(())
+    };
+    world.runtime.block_on(create).expect("created");
+    let mut child = world.command(&["watch", PATH]).spawn().expect("zk-lock starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    (0..NODES).for_each(|_| assert!(line().starts_with('+')));
+    let made = requests(&world, || {
+        // All nodes vanish at once, with an event for each.
+        world.runtime.block_on(client.close());
+        (0..NODES).for_each(|_| assert!(line().starts_with('-')));
+        // The looks that follow, if there are any.
+        std::thread::sleep(Duration::from_millis(200));
+    });
+    assert!(made < NODES as u64 / 2, "{made} requests");
+    child.kill().expect("it goes on");
     child.wait().expect("an ended child");
 }
 

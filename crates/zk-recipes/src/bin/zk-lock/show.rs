@@ -1,6 +1,7 @@
 //! Shows contenders: `ls` and `watch`.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -108,6 +109,14 @@ pub(crate) async fn watch(
         shown = contents;
         // Also after a gap: the next look shows the missed changes.
         changes.next().await?;
+        // One look shows the changes of all updates that have arrived.
+        loop {
+            tokio::select! {
+                biased;
+                update = changes.next() => drop(update?),
+                () = ready(()) => break,
+            }
+        }
     }
 }
 
