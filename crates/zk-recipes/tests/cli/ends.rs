@@ -98,6 +98,125 @@ fn a_waiter_that_gives_up_does_not_wait_for_servers() {
     }
 }
 
+/// Starts `run` with a command that releases the lock after a line of input, and prints the exit
+/// code.
+fn run_until_release(world: &World, options: &[&str]) -> Child {
+    let program = env!("CARGO_BIN_EXE_zk-lock");
+    let script = format!("echo ready; read x; '{program}' release; echo $?; read x; exit 5");
+    let arguments = [options, &["run", PATH, "--", "sh", "-c", &script]].concat();
+    let mut child =
+        world.command(&arguments).stdin(Stdio::piped()).spawn().expect("zk-lock starts");
+    ready(&mut child);
+    child
+}
+
+fn enter_line(child: &mut Child) {
+    child.stdin.as_mut().expect("piped").write_all(b"\n").expect("the command reads");
+}
+
+/// Returns the next characters of the output.
+fn next_output<const N: usize>(child: &mut Child) -> String {
+    let mut text = [0; N];
+    child.stdout.as_mut().expect("piped").read_exact(&mut text).expect("output");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn a_release_that_no_server_confirms_fails() {
+    for is_silent in [false, true] {
+        let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
+        let mut child = run_until_release(&world, &["--session-timeout", "2"]);
+        let code = if is_silent {
+            // The ensemble answers nothing inside this closure.
+            world.embedded.with(|_| {
+                enter_line(&mut child);
+                next_output::<3>(&mut child)
+            })
+        } else {
+            world.embedded.kill(0);
+            enter_line(&mut child);
+            next_output::<3>(&mut child)
+        };
+        assert_eq!(code, "70\n", "{is_silent}");
+        // The command goes on.
+        drop(child.stdin.take());
+        let output = ended(child);
+        assert_eq!(output.status.code(), Some(5), "{is_silent}");
+        let message = error_message(&output);
+        assert!(message.contains("the release is not confirmed"), "{message}");
+    }
+}
+
+#[test]
+fn a_release_waits_for_the_next_connection() {
+    let world = World::new();
+    let mut child = run_until_release(&world, &LONG);
+    for server in 0..3 {
+        world.embedded.kill(server);
+    }
+    enter_line(&mut child);
+    for server in 0..3 {
+        world.runtime.block_on(world.embedded.restart(server)).expect("its port is free");
+    }
+    assert_eq!(next_output::<2>(&mut child), "0\n");
+    assert!(world.contenders().is_empty(), "not released");
+    drop(child.stdin.take());
+    let output = ended(child);
+    assert_eq!((output.status.code(), error_message(&output)), (Some(5), String::new()));
+}
+
+#[test]
+fn a_release_after_the_loss_of_the_lock_fails_at_once() {
+    let world = World::new();
+    let script = format!(
+        "trap \"'{}' release; echo \\$?; exit 3\" TERM; \
+         sh -c 'echo ready; exec sleep 1000' & wait",
+        env!("CARGO_BIN_EXE_zk-lock")
+    );
+    let arguments = [&LONG[..], &["run", PATH, "--", "sh", "-c", &script]].concat();
+    let mut child = world.command(&arguments).spawn().expect("zk-lock starts");
+    ready(&mut child);
+    world.break_lock();
+    let output = ended(child);
+    assert_eq!((output.status.code(), out(&output)), (Some(73), "70\n".to_owned()));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_release_fails_if_the_keeper_was_killed() {
+    for is_request_first in [false, true] {
+        let world = World::new();
+        let script = format!(
+            "trap '' TERM; echo $PPID; read x; '{}' release; echo $?",
+            env!("CARGO_BIN_EXE_zk-lock")
+        );
+        let arguments = ["run", "--kill-after", "60", PATH, "--", "sh", "-c", &script];
+        let mut command = world.command(&[&LONG[..], &arguments].concat());
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("zk-lock starts");
+        let mut screen = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = || {
+            let mut line = String::new();
+            screen.read_line(&mut line).expect("text");
+            line.trim().to_owned()
+        };
+        let keeper = line();
+        send("-STOP", &keeper);
+        if is_request_first {
+            enter_line(&mut child);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        send("-KILL", &keeper);
+        if !is_request_first {
+            world.eventually("the end of the keeper", |_| {
+                !std::path::Path::new(&format!("/proc/{keeper}")).exists()
+            });
+            enter_line(&mut child);
+        }
+        assert_eq!(line(), "70", "{is_request_first}");
+        assert_eq!(ended(child).status.code(), Some(73), "{is_request_first}");
+    }
+}
+
 #[test]
 fn signals_are_passed_on() {
     let world = World::new();

@@ -212,7 +212,8 @@ fn a_command_can_release_its_lock_and_continue() {
     let program = env!("CARGO_BIN_EXE_zk-lock");
     let at = world.embedded.connect_string();
     let script = format!(
-        "setsid sh -c 'read x <&3' 3<&0 & '{program}' release && '{program}' release && \
+        "setsid sh -c 'read x <&3' 3<&0 & '{program}' release & one=$!; '{program}' release && \
+         wait $one && '{program}' release && \
          '{program}' --connect {at} run -n {PATH} echo other && echo ready; read x; exit 5"
     );
     for how in [&[][..], &["-s"], &["--permits", "1", "--of", "1"]] {

@@ -69,6 +69,28 @@ impl fmt::Display for Usage {
 
 impl Error for Usage {}
 
+/// The reader of the standard output has gone, as with `| head`.
+#[derive(Debug)]
+pub(crate) struct OutputClosed;
+
+impl OutputClosed {
+    /// Converts an error of the standard output.
+    pub(crate) fn or(error: std::io::Error) -> Failure {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self.into(),
+            _ => error.into(),
+        }
+    }
+}
+
+impl fmt::Display for OutputClosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the reader of the standard output has gone")
+    }
+}
+
+impl Error for OutputClosed {}
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0      success; of `ls --quiet`: the lock is free
@@ -150,6 +172,10 @@ enum Command {
     ///
     /// Returns when the lock is released; a later loss no longer ends the command. The descriptors
     /// that ZK_LOCK_RELEASE names must be open: sudo(8), for example, closes them.
+    ///
+    /// Exits with 70 if the release is not confirmed: because the lock is lost, because no server
+    /// answers within the session timeout, or because zk-lock was killed. If the session still
+    /// exists then, the servers release the lock when it expires.
     Release,
     /// Show the holders of a lock and its waiters
     Ls(show::ListArguments),
@@ -235,14 +261,13 @@ fn main() -> ExitCode {
 fn report(failure: &Failure) -> u8 {
     if let Some(error) = failure.downcast_ref::<clap::Error>() {
         return match error.print() {
-            Ok(()) if error.use_stderr() => code::USAGE,
+            _ if error.use_stderr() => code::USAGE,
             Ok(()) => 0,
-            Err(error) => report(&error.into()),
+            Err(error) => report(&OutputClosed::or(error)),
         };
     }
-    let kind = failure.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-    // The reader of the pipe has gone, as with `| head`.
-    if kind == Some(std::io::ErrorKind::BrokenPipe) {
+    // This is no error of `zk-lock`.
+    if failure.is::<OutputClosed>() {
         return 0;
     }
     print_error(&explain(failure));

@@ -1,27 +1,33 @@
 //! Releases the lock while the command continues: `release`.
 //!
-//! A command inherits one end of each of two pipes. A byte in the first asks its keeper for the
-//! release, and the keeper closes the second when the lock is released. So only processes of the
-//! command can ask.
+//! A command inherits one end of each of two pipes. So only processes of the command can ask its
+//! keeper for the release:
+//!
+//! - A byte in the first pipe is a request.
+//! - A byte in the second one confirms the release. The keeper writes one for each request, once
+//!   the lock is released. The end of this pipe means that no confirmation will follow.
 
-use std::io::{self, PipeReader, PipeWriter};
+use std::future::pending;
+use std::io::{self, ErrorKind, PipeReader, PipeWriter};
 use std::os::fd::AsRawFd as _;
 use std::process::ExitCode;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::unix::pipe::{OpenOptions, Receiver};
+use tokio::net::unix::pipe::{OpenOptions, Receiver, Sender};
 
 use crate::{Failure, Usage};
 
 /// Names the two descriptors, separated by a comma.
 pub(crate) const VARIABLE: &str = "ZK_LOCK_RELEASE";
 
+const NOT_CONFIRMED: &str = "the release is not confirmed: the lock is lost, no server answers, \
+                             or `zk-lock run` has ended";
+
 /// The keeper's ends.
 pub(crate) struct Requests {
     requests: Receiver,
-    /// Closed to confirm the release.
-    pub(crate) confirmation: Option<PipeWriter>,
+    confirmations: Sender,
 }
 
 /// The ends for the command, which must stay open until it has started.
@@ -29,12 +35,12 @@ pub(crate) struct Inherited(PipeWriter, PipeReader);
 
 pub(crate) fn channel() -> io::Result<(Requests, Inherited)> {
     let (requests, request) = io::pipe()?;
-    let (confirmed, confirmation) = io::pipe()?;
+    let (confirmed, confirmations) = io::pipe()?;
     fcntl_setfd(&request, FdFlags::empty())?;
     fcntl_setfd(&confirmed, FdFlags::empty())?;
     let requests = Receiver::from_owned_fd(requests.into())?;
-    let confirmation = Some(confirmation);
-    Ok((Requests { requests, confirmation }, Inherited(request, confirmed)))
+    let confirmations = Sender::from_owned_fd(confirmations.into())?;
+    Ok((Requests { requests, confirmations }, Inherited(request, confirmed)))
 }
 
 impl Inherited {
@@ -49,7 +55,16 @@ impl Requests {
     pub(crate) async fn next(&mut self) {
         // No process has the other end if nothing can be read.
         if !matches!(self.requests.read(&mut [0]).await, Ok(1..)) {
-            std::future::pending::<()>().await;
+            pending::<()>().await;
+        }
+    }
+
+    /// Confirms the release: to the request that was read, and to all that follow. Never returns.
+    pub(crate) async fn confirm(mut self) {
+        loop {
+            // If it fails, no process waits for it.
+            let _ = self.confirmations.write_all(b"c").await;
+            self.next().await;
         }
     }
 }
@@ -66,8 +81,14 @@ pub(crate) async fn run() -> Result<ExitCode, Failure> {
     let mut confirmation =
         open.open_receiver(format!("/dev/fd/{confirmation}")).map_err(|_| outside())?;
     let mut request = open.open_sender(format!("/dev/fd/{request}")).map_err(|_| outside())?;
-    request.write_all(b"r").await?;
-    // Until the keeper closes it: nothing is ever written.
-    confirmation.read_to_end(&mut Vec::new()).await?;
-    Ok(ExitCode::SUCCESS)
+    let confirmed = match request.write_all(b"r").await {
+        Ok(()) => confirmation.read(&mut [0]).await?,
+        // The keeper reads no requests any more.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
+        Err(error) => return Err(error.into()),
+    };
+    match confirmed {
+        0 => Err(NOT_CONFIRMED.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }

@@ -25,7 +25,7 @@ use zk_recipes::{
 };
 
 use crate::processes::{Processes, is_stopped};
-use crate::release;
+use crate::release::{self, Requests};
 use crate::settings::{Settings, seconds};
 use crate::show::Owner;
 use crate::signals::{Received, Signals, send};
@@ -150,6 +150,16 @@ impl Guard {
             Self::Read(guard) => guard,
             Self::Write(guard) => guard,
             Self::Permits(guard) => guard,
+        }
+    }
+
+    /// Releases the lock, and waits for the confirmation until `timeout`.
+    async fn release(self, timeout: Duration) -> Result<(), RecipeError> {
+        match self {
+            Self::Mutex(guard) => guard.release_timeout(timeout).await,
+            Self::Read(guard) => guard.release_timeout(timeout).await,
+            Self::Write(guard) => guard.release_timeout(timeout).await,
+            Self::Permits(guard) => guard.release_timeout(timeout).await,
         }
     }
 }
@@ -277,8 +287,11 @@ async fn acquire_and_run(
                 let (token, node) = (held.fencing_token().0, held.node_path());
                 print_error(&format_args!("acquired after {seconds:.6} s: token {token}, {node}"));
             }
-            let result = run_with(guard.held(), arguments, &client, supervisor).await;
+            let mut guard = Some(guard);
+            let result = run_with(&mut guard, arguments, &client, supervisor).await;
+            // The end of the session releases the lock, without a request more.
             close(client, supervisor.end_signal()).await;
+            drop(guard);
             result
         }
         Err(result) => {
@@ -327,13 +340,37 @@ async fn close(client: Client, interrupt: impl Future) {
     }
 }
 
-/// Runs the command, and returns when all its processes have ended.
+/// Releases the lock for the command, and ends the session.
+///
+/// Without a confirmation, the requests are dropped, which fails them. The servers then expire the
+/// session after its timeout.
+async fn release_early(guard: Guard, requests: Requests, client: Client) {
+    match guard.release(client.session_timeout()).await {
+        Ok(()) => drop(tokio::join!(client.close(), requests.confirm())),
+        Err(_) => {
+            drop(requests);
+            client.close().await;
+        }
+    }
+}
+
+/// Waits until the command asks for the release.
+async fn requested(requests: &mut Option<Requests>) {
+    match requests {
+        Some(requests) => requests.next().await,
+        None => pending().await,
+    }
+}
+
+/// Runs the command, and returns when all its processes have ended. Takes the guard if the command
+/// releases the lock.
 async fn run_with(
-    held: &Held,
+    guard: &mut Option<Guard>,
     arguments: &Arguments,
     client: &Client,
     supervisor: &mut Supervisor,
 ) -> Result<ExitCode, Failure> {
+    let Some(held) = guard.as_ref().map(Guard::held) else { return Ok(arguments.lost()) };
     let mut lost = pin!(held.lost());
     // The user stopped the job before the command began: do not start it.
     while supervisor.is_stopped() && !is_lost(held) {
@@ -350,7 +387,7 @@ async fn run_with(
     let mut command = exec::command(&arguments.command(), &supervisor.signals.blocked())?;
     command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
     command.env("ZK_LOCK_NODE", held.node_path());
-    let (mut requests, inherited) = release::channel()?;
+    let (requests, inherited) = release::channel()?;
     command.env(release::VARIABLE, inherited.descriptors());
     if let Some(group) = supervisor.group {
         command.process_group(group.as_raw_nonzero().get());
@@ -359,7 +396,9 @@ async fn run_with(
     supervisor.leave_group();
     let mut processes = Processes::spawn(&mut command)?;
     drop(inherited);
-    let mut is_released = false;
+    let mut requests = Some(requests);
+    let has_lost =
+        |guard: &Option<Guard>| guard.as_ref().is_some_and(|guard| is_lost(guard.held()));
     let must_end = loop {
         tokio::select! {
             ended = processes.wait_any() => {
@@ -371,15 +410,13 @@ async fn run_with(
                     supervisor.enter_group();
                 }
             }
-            () = requests.next(), if !is_released => {
-                is_released = true;
-                let (client, confirmation) = (client.clone(), requests.confirmation.take());
-                tokio::spawn(async move {
-                    client.close().await;
-                    drop(confirmation);
-                });
-            }
-            loss = &mut lost, if !is_released => {
+            // A lost lock is not released. The next round reports the loss.
+            () = requested(&mut requests) => if !has_lost(guard) {
+                if let (Some(guard), Some(requests)) = (guard.take(), requests.take()) {
+                    tokio::spawn(release_early(guard, requests, client.clone()));
+                }
+            },
+            loss = &mut lost, if guard.is_some() => {
                 arguments.print_loss(&loss);
                 break true;
             }
@@ -394,9 +431,12 @@ async fn run_with(
             }
         }
     };
+    // Nothing reads the requests any more. Open pipes would keep `zk-lock release` waiting.
+    drop(requests);
     if must_end {
         // A session that has ended keeps nothing. The lease is that of the next one.
-        let has_ended = matches!(held.state(), Holding::Lost(Loss::Ended(_)));
+        let state = guard.as_ref().map(|guard| guard.held().state());
+        let has_ended = matches!(state, Some(Holding::Lost(Loss::Ended(_))));
         let lease = || client.lease().filter(|_| !has_ended).unwrap_or_else(Instant::now);
         let left = || lease() - Instant::now();
         let min = client.session_timeout() / MIN_GRACE_DIVISOR;
@@ -404,7 +444,7 @@ async fn run_with(
         processes.end(grace, &mut supervisor.signals).await?;
     }
     match processes.status() {
-        Some(status) if is_released || !is_lost(held) => Ok(exit_code(status)),
+        Some(status) if !has_lost(guard) => Ok(exit_code(status)),
         _ => Ok(arguments.lost()),
     }
 }

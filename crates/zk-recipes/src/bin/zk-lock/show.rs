@@ -14,7 +14,7 @@ use zk_recipes::{LockMode, QueueEntry};
 use crate::contents::{self, Contender, Contents, despite_outages};
 use crate::sessions::{self, Sessions};
 use crate::text::{ascii, cell, line};
-use crate::{Failure, code, print_error};
+use crate::{Failure, OutputClosed, code, print_error};
 
 /// The width of a table if the output is no terminal.
 const WIDTH: usize = 80;
@@ -121,10 +121,9 @@ pub(crate) async fn watch(
 }
 
 /// Writes to the standard output, and flushes.
-pub(crate) fn print(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(OutputClosed::or)
 }
 
 /// Describes a contender on one line.
