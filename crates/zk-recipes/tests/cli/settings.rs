@@ -69,6 +69,25 @@ fn arguments_precede_variables_and_those_precede_the_file() {
 }
 
 #[test]
+fn the_configuration_can_come_from_a_pipe() {
+    let world = World::new();
+    let folder = Folder::new();
+    let text = format!("connect = {}\n", world.embedded.connect_string());
+    let file = folder.file("file", &text);
+    // The supervisor reads the pipe to its end, and the keeper has the same settings.
+    let script = "cat \"$0\" | \"$@\" sh -c 'echo \"ran ${ZK_LOCK_CONFIG_TEXT-}\"'";
+    let mut shell = unignoring("sh");
+    shell.args(["-c", script, &file, env!("CARGO_BIN_EXE_zk-lock"), "--config", "/dev/stdin"]);
+    shell.args(["--connect-timeout", "1", "run", PATH]).env_remove("ZK_LOCK_CONNECT");
+    // Without a supervisor, the variable means nothing.
+    let done = output({
+        shell.env("ZK_LOCK_CONFIG_TEXT", "connect = 127.0.0.1:1\n");
+        shell
+    });
+    assert_eq!((error_message(&done), out(&done)), (String::new(), "ran \n".to_owned()));
+}
+
+#[test]
 fn the_options_of_run_have_variables_too() {
     let world = World::new();
     let folder = Folder::new();

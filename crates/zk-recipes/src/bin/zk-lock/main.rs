@@ -235,8 +235,10 @@ impl Arguments {
         if matches!(arguments.command, Command::Exec(_)) {
             return Ok(arguments);
         }
-        let command = arguments.settings.with_file(full_command())?;
-        let arguments = Self::from_arg_matches(&command.try_get_matches()?)?;
+        let is_keeper = arguments.supervisor.is_some();
+        let (command, text) = arguments.settings.with_file(full_command(), is_keeper)?;
+        let mut arguments = Self::from_arg_matches(&command.try_get_matches()?)?;
+        arguments.settings.config_text = text;
         if let Some(path) = arguments.command.path() {
             path::validate(path).map_err(|error| Usage(format!("'{path}': {error}")))?;
         }
@@ -294,7 +296,7 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments { settings, verbose, supervisor, handled, command } = arguments;
     match command {
         Command::Run(run) => match supervisor {
-            None => supervise::run(&run, settings.session_timeout).await,
+            None => supervise::run(&run, &settings).await,
             Some(pid) => run::run(&settings, &run, Supervisor::new(pid, &handled)?, verbose).await,
         },
         Command::Release => release::run().await,

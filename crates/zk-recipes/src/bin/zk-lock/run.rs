@@ -26,7 +26,7 @@ use zk_recipes::{
 
 use crate::processes::{Processes, is_stopped};
 use crate::release::{self, Requests};
-use crate::settings::{Settings, seconds};
+use crate::settings::{CONFIG_TEXT, Settings, seconds};
 use crate::show::Owner;
 use crate::signals::{Received, Signals, send};
 use crate::{Failure, acl, code, contents, exec, explain, print_error};
@@ -385,6 +385,8 @@ async fn run_with(
         return Ok(arguments.lost());
     }
     let mut command = exec::command(&arguments.command(), &supervisor.signals.blocked())?;
+    // It is for this process alone.
+    command.env_remove(CONFIG_TEXT);
     command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
     command.env("ZK_LOCK_NODE", held.node_path());
     let (requests, inherited) = release::channel()?;

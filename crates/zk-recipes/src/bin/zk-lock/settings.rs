@@ -13,6 +13,9 @@ use crate::{Failure, Usage, print_error};
 /// The files read without `--config`: the first that exists, below the home directory and at all.
 const FILES: [&str; 2] = [".config/zk-lock.conf", "/etc/zk-lock.conf"];
 const CONFIG: &str = "ZK_LOCK_CONFIG";
+/// In the environment of a keeper: the text of the configuration file that its supervisor has read.
+/// A pipe can be read only once.
+pub(crate) const CONFIG_TEXT: &str = "ZK_LOCK_CONFIG_TEXT";
 /// In the mode of a file.
 const EVERYONE_READS: u32 = 0o004;
 
@@ -56,9 +59,12 @@ pub(crate) struct Settings {
     /// A file with the password of that user; or the password in ZK_LOCK_SASL_PASSWORD
     #[arg(long, global = true, env = "ZK_LOCK_SASL_PASSWORD_FILE", value_name = "FILE")]
     sasl_password_file: Option<PathBuf>,
-    /// Read options from this file instead of ~/.config/zk-lock.conf or /etc/zk-lock.conf
+    /// Read options from this file, or pipe, instead of ~/.config/zk-lock.conf or /etc/zk-lock.conf
     #[arg(long, global = true, env = CONFIG, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The text of the configuration file, if there is one.
+    #[arg(skip)]
+    pub(crate) config_text: Option<String>,
 }
 
 impl Settings {
@@ -114,10 +120,22 @@ impl Settings {
         }
     }
 
-    /// Returns `command` with the values of the configuration file as defaults.
-    pub(crate) fn with_file(&self, mut command: Command) -> Result<Command, Failure> {
-        let Some(path) = self.config.clone().or_else(default_file) else { return Ok(command) };
-        let text = String::from_utf8_lossy(&read(&path)?).into_owned();
+    /// Reads the configuration file, once. A keeper takes the text that its supervisor has read.
+    ///
+    /// Returns `command` with the values of the file as defaults, and the text.
+    pub(crate) fn with_file(
+        &self,
+        mut command: Command,
+        is_keeper: bool,
+    ) -> Result<(Command, Option<String>), Failure> {
+        let Some(path) = self.config.clone().or_else(default_file) else {
+            return Ok((command, None));
+        };
+        let handed_over = std::env::var(CONFIG_TEXT).ok().filter(|_| is_keeper);
+        let text = match handed_over {
+            Some(text) => text,
+            None => String::from_utf8_lossy(&read(&path)?).into_owned(),
+        };
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -130,7 +148,7 @@ impl Settings {
                 Usage::new(format!("{place}: expected `name = value` with a known name: {line}"))
             })?;
         }
-        Ok(command)
+        Ok((command, Some(text)))
     }
 }
 

@@ -11,20 +11,20 @@
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::processes::Processes;
+use crate::settings::{CONFIG_TEXT, Settings};
 use crate::signals::{Signals, send};
 use crate::{Failure, exec, run};
 
 pub(crate) async fn run(
     arguments: &run::Arguments,
-    session_timeout: Duration,
+    settings: &Settings,
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::handle_inherited()?;
-    let mut processes = Processes::spawn(&mut keeper(&signals.blocked())?)?;
+    let mut processes = Processes::spawn(&mut keeper(settings, &signals.blocked())?)?;
     let status = loop {
         tokio::select! {
             ended = processes.wait_any() => {
@@ -47,7 +47,7 @@ pub(crate) async fn run(
         arguments.print_loss(&format_args!("signal {signal} ended its keeper"));
         // The remaining lease is unknown. The keeper has sent to a server within a third of the
         // timeout.
-        let grace = arguments.kill_after().unwrap_or(session_timeout / 3);
+        let grace = arguments.kill_after().unwrap_or(settings.session_timeout / 3);
         processes.end(grace, &mut signals).await?;
         return Ok(arguments.lost());
     }
@@ -58,14 +58,18 @@ pub(crate) async fn run(
     Ok(run::exit_code(status))
 }
 
-/// Returns the command that starts this program again, with the same arguments.
-fn keeper(handled: &str) -> std::io::Result<Command> {
+/// Returns the command that starts this program again, with the same arguments and settings.
+fn keeper(settings: &Settings, handled: &str) -> std::io::Result<Command> {
     let mut keeper = exec::this_program()?;
     keeper.arg0(KEEPER).args(["--supervisor", &std::process::id().to_string()]);
     if !handled.is_empty() {
         keeper.args(["--handled", handled]);
     }
     keeper.args(std::env::args_os().skip(1));
+    match &settings.config_text {
+        Some(text) => keeper.env(CONFIG_TEXT, text),
+        None => keeper.env_remove(CONFIG_TEXT),
+    };
     Ok(keeper)
 }
 
