@@ -413,11 +413,13 @@ async fn run_with(
                 }
             }
             // A lost lock is not released. The next round reports the loss.
-            () = requested(&mut requests) => if !has_lost(guard) {
-                if let (Some(guard), Some(requests)) = (guard.take(), requests.take()) {
+            () = requested(&mut requests) => {
+                if !has_lost(guard)
+                    && let (Some(guard), Some(requests)) = (guard.take(), requests.take())
+                {
                     tokio::spawn(release_early(guard, requests, client.clone()));
                 }
-            },
+            }
             loss = &mut lost, if guard.is_some() => {
                 arguments.print_loss(&loss);
                 break true;
