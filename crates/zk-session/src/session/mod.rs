@@ -271,7 +271,7 @@ impl<T> Session<T> {
     }
 
     /// Returns whether [`submit`](Self::submit) has room for a request now. After the
-    /// [disconnect timeout](Config::disconnect_timeout) it has, but refuses all requests.
+    /// disconnect timeout it has, but refuses all requests.
     ///
     /// After a refusal for lack of room, the session reports [`Event::Room`] once when there is
     /// room again.
