@@ -79,15 +79,16 @@ impl ParentCreation {
             Err(error) if error.outcome() != Outcome::NotApplied && !is_last => {
                 return ParentOutcome::Wait;
             }
-            Err(error) => match RetryPolicy::of(&error) {
-                RetryPolicy::Now => {
-                    self.attempts = self.attempts.saturating_sub(1);
-                    return ParentOutcome::Again;
-                }
-                RetryPolicy::Later if is_last => return self.failed(error),
-                _ => error,
-            },
+            Err(error) => error,
         };
+        let policy = RetryPolicy::of(&error);
+        if is_last && policy != RetryPolicy::Never {
+            self.attempts = self.attempts.saturating_sub(1);
+            return match policy {
+                RetryPolicy::Now => ParentOutcome::Again,
+                _ => ParentOutcome::Failed(error),
+            };
+        }
         let is_missing = |error: &Error| matches!(error, Error::Server(ErrorCode::NO_NODE));
         let again = is_missing(&error);
         let first = self.error.take().unwrap_or(error);
@@ -97,15 +98,7 @@ impl ParentCreation {
         } else if again && is_missing(&first) {
             ParentOutcome::Again
         } else {
-            self.failed(first)
+            ParentOutcome::Failed(first)
         }
-    }
-
-    /// Counts only attempts that were not refused for now.
-    fn failed(&mut self, error: Error) -> ParentOutcome {
-        if RetryPolicy::of(&error) == RetryPolicy::Later {
-            self.attempts = self.attempts.saturating_sub(1);
-        }
-        ParentOutcome::Failed(error)
     }
 }

@@ -57,13 +57,13 @@ pub enum State {
 
 impl State {
     /// Returns whether only the index of the server has changed since the state before this one: the
-    /// loss of a connection is a state in between.
+    /// loss of a connection, or of the session, is a state in between.
     pub(crate) fn is_renumbered(self, before: Self) -> bool {
-        match (before, self) {
-            (Self::Connected { session: of, .. }, Self::Connected { session, .. })
-            | (Self::ReadOnly { session: of, .. }, Self::ReadOnly { session, .. }) => of == session,
-            _ => false,
-        }
+        matches!(
+            (before, self),
+            (Self::Connected { .. }, Self::Connected { .. })
+                | (Self::ReadOnly { .. }, Self::ReadOnly { .. })
+        )
     }
 }
 
