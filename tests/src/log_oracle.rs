@@ -97,7 +97,7 @@ impl Lock {
     /// Notes which lock node is first.
     fn note_first(&mut self) {
         if let Some(first) = self.queue.first() {
-            self.counts.acquisitions += u64::from(self.tokens.acquired.insert(first.created));
+            self.tokens.acquired.insert(first.created);
         }
     }
 }
@@ -267,7 +267,9 @@ impl LogOracle {
         };
         let holder = queue.first().map(|first| first.created);
         let is_holder = holder == Some(token);
-        counts.turns += u64::from(is_holder && tokens.written.insert(token));
+        if is_holder {
+            tokens.written.insert(token);
+        }
         let (written, mut found) = (path.to_owned(), Vec::new());
         if is_register {
             counts.register_writes += 1;
@@ -316,7 +318,12 @@ impl LogOracle {
             self.violation(Violation::SessionLeft { session });
         }
         let Self { locks, violations, violation_count, .. } = self;
-        let counts = locks.iter().map(|lock| (lock.place.lock, lock.counts)).collect();
+        let counts = |lock: &Lock| Counts {
+            acquisitions: lock.tokens.acquired.len() as u64,
+            turns: lock.tokens.written.len() as u64,
+            ..lock.counts
+        };
+        let counts = locks.iter().map(|lock| (lock.place.lock, counts(lock))).collect();
         let tokens = locks.into_iter().map(|lock| (lock.place.lock, lock.tokens)).collect();
         Verdict { counts, tokens, violations, violation_count }
     }

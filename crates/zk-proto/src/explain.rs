@@ -1,7 +1,7 @@
 //! Explanations of messages, field by field.
 //!
-//! [`frame()`] explains a whole frame, [`Explain`] a single value. Everything that can be decoded
-//! can be explained, by the same declarations and the same code.
+//! [`frame()`] explains a whole frame, [`Explain`] a single value. Every message and record can be
+//! explained, by the same declarations and the same code that decode it.
 //!
 //! Passwords and credentials are shown like all other bytes. Only `Debug` hides them.
 //!

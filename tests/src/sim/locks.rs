@@ -9,7 +9,7 @@ use zk_recipes::{LockError, Loss, Unconfirmed};
 use zk_session::{Error, State};
 
 use super::{AttemptId, ClientEvent, LockKind, SimClient};
-use crate::server::{Ensemble, Node};
+use crate::server::Ensemble;
 
 /// Identifies an attempt among those of all clients.
 pub(super) type Who = (u64, AttemptId);
@@ -328,7 +328,10 @@ impl LockChecker {
             let Some(attempt) = self.attempts.get_mut(who) else { continue };
             let Some(path) = &attempt.node else { continue };
             match ensemble.node(path) {
-                Some(node) => attempt.is_unseen |= !is_readable(node),
+                Some(node) => {
+                    let may_read = |perms: Perms| perms.0 & Perms::READ.0 != 0;
+                    attempt.is_unseen |= !node.acl().iter().any(|grant| may_read(grant.perms));
+                }
                 None => attempt.gone_at = attempt.gone_at.or(Some(ensemble.zxid())),
             }
         }
@@ -365,10 +368,6 @@ impl LockChecker {
             }
         }
     }
-}
-
-fn is_readable(node: &Node) -> bool {
-    node.acl().iter().any(|grant| grant.perms.0 & Perms::READ.0 != 0)
 }
 
 /// Returns whether the ensemble has the node of an attempt, and its session.

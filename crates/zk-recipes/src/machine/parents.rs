@@ -11,7 +11,7 @@ use super::retry_policy::RetryPolicy;
 use super::{AccessList, operation::Operation};
 
 /// The number of attempts to create a lock path that is missing again right after its creation.
-/// Attempts that were lost, or refused for now, do not count.
+/// Attempts whose last request was lost, or refused for now, do not count.
 const ATTEMPTS: u32 = 5;
 
 /// The progress of creating the parents.

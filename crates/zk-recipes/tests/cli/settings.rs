@@ -88,6 +88,22 @@ fn the_configuration_can_come_from_a_pipe() {
 }
 
 #[test]
+fn a_configuration_for_run_may_have_100_kilobytes() {
+    let world = World::new();
+    let folder = Folder::new();
+    let connect = format!("connect = {}\n#", world.embedded.connect_string());
+    for (length, code) in [(100_000, 0), (100_001, 64)] {
+        let text = connect.clone() + &"-".repeat(length - connect.len());
+        let file = folder.file("long", &text);
+        let mut run = zk_lock(&["--config", &file, "run", PATH, "true"]);
+        run.env_remove("ZK_LOCK_CONNECT");
+        let done = output(run);
+        assert_eq!(done.status.code(), Some(code), "{}", error_message(&done));
+        assert_eq!(error_message(&done).contains("longer than 100 KB"), code == 64);
+    }
+}
+
+#[test]
 fn the_options_of_run_have_variables_too() {
     let world = World::new();
     let folder = Folder::new();

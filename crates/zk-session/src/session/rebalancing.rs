@@ -41,7 +41,7 @@ impl<T> Session<T> {
             },
             Action::Disconnect => true,
         });
-        // A move would lose the close, which only spreads the load. A server that is gone is left.
+        // A move only spreads the load, and would lose the close.
         let stays = self.closing && self.server().is_some_and(|it| renumbered(it).is_some());
         if leaves && !stays {
             return self.disconnect(now, Cause::Rebalanced);

@@ -59,7 +59,7 @@ impl Requests {
         }
     }
 
-    /// Confirms the release: to the request that was read, and to all that follow. Never returns.
+    /// Confirms the release to the request that was read, then to each new one. Never returns.
     pub(crate) async fn confirm(mut self) {
         loop {
             // If it fails, no process waits for it.

@@ -16,6 +16,8 @@ const CONFIG: &str = "ZK_LOCK_CONFIG";
 /// In the environment of a keeper: the text of the configuration file that its supervisor has read.
 /// A pipe can be read only once.
 pub(crate) const CONFIG_TEXT: &str = "ZK_LOCK_CONFIG_TEXT";
+/// The longest text, in bytes. Linux permits 128 KiB for a variable.
+pub(crate) const LONGEST_TEXT: usize = 100_000;
 /// In the mode of a file.
 const EVERYONE_READS: u32 = 0o004;
 

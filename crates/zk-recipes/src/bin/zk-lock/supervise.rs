@@ -15,9 +15,9 @@ use std::process::{Command, ExitCode};
 use rustix::process::Signal;
 
 use crate::processes::Processes;
-use crate::settings::{CONFIG_TEXT, Settings};
+use crate::settings::{CONFIG_TEXT, LONGEST_TEXT, Settings};
 use crate::signals::{Signals, send};
-use crate::{Failure, exec, run};
+use crate::{Failure, Usage, exec, run};
 
 pub(crate) async fn run(
     arguments: &run::Arguments,
@@ -59,7 +59,7 @@ pub(crate) async fn run(
 }
 
 /// Returns the command that starts this program again, with the same arguments and settings.
-fn keeper(settings: &Settings, handled: &str) -> std::io::Result<Command> {
+fn keeper(settings: &Settings, handled: &str) -> Result<Command, Failure> {
     let mut keeper = exec::this_program()?;
     keeper.arg0(KEEPER).args(["--supervisor", &std::process::id().to_string()]);
     if !handled.is_empty() {
@@ -67,6 +67,10 @@ fn keeper(settings: &Settings, handled: &str) -> std::io::Result<Command> {
     }
     keeper.args(std::env::args_os().skip(1));
     match &settings.config_text {
+        Some(text) if text.len() > LONGEST_TEXT => {
+            let longest = LONGEST_TEXT / 1000;
+            return Err(Usage::new(format!("the configuration is longer than {longest} KB")).into());
+        }
         Some(text) => keeper.env(CONFIG_TEXT, text),
         None => keeper.env_remove(CONFIG_TEXT),
     };
