@@ -43,9 +43,8 @@
 //!
 //! An [observer](crate::Options::observer) and an [`on_lost`](Held::on_lost) callback run in a
 //! thread that calls a method of the client, or in one of their own. They may use the client, and
-//! wait for it. They run one at a time, so a callback that waits delays the others. Metrics, log
-//! lines and the memory of finished locks also wait for it, so do not let it wait for long: start a
-//! thread. If one panics, the others still run.
+//! wait for it. They run one at a time, so a callback that waits delays the others, and nothing
+//! else: start a thread for what takes long. If one panics, the others still run.
 
 mod client;
 mod method;

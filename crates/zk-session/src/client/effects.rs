@@ -3,14 +3,14 @@
 //! A waker, an observer, or the drop of one may call any method of the client. Under the session's
 //! lock that would deadlock.
 
-use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::panic::catch_unwind;
 use std::sync::PoisonError;
 
-use crate::dispatch::{Effects, Wakers};
+use crate::dispatch::{Effects, Queue, Wakers};
 use crate::threads::{Mutex, MutexGuard};
 
 /// The capacity that is kept for effects.
@@ -23,8 +23,9 @@ pub(crate) trait HasEffects {
 
 /// A mutex that runs the collected effects after each unlock.
 ///
-/// Wakers run first, in the thread that unlocks. All other effects run in order, in one thread at a
-/// time: other threads leave theirs to that one.
+/// Wakers run first, in the thread that unlocks. What is in a queue runs in order, in one thread at
+/// a time: other threads leave theirs to that one. Callbacks run last, because they may wait, and
+/// delay nothing but other callbacks.
 #[derive(Debug)]
 pub(crate) struct EffectsMutex<T> {
     locked: Mutex<T>,
@@ -45,7 +46,8 @@ impl<T: HasEffects> EffectsMutex<T> {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        Guard { mutex: self, locked: self.locked(), woken: Woken(None), runs: Runs(None) }
+        let runs = Runs { mutex: self, others: false, callbacks: false };
+        Guard { locked: self.locked(), woken: Woken(None), runs }
     }
 
     fn locked(&self) -> MutexGuard<'_, T> {
@@ -53,17 +55,28 @@ impl<T: HasEffects> EffectsMutex<T> {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs deferred effects until none is left. `is_running` must be set before.
-    pub(crate) fn run_deferred(&self) {
-        let mut batch = VecDeque::new();
+    /// Runs callbacks until none is left. `is_running` of their queue must be set before.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn run_callbacks(&self) {
+        self.run(|effects| &mut effects.callbacks, true);
+    }
+
+    /// Runs what is in a queue until it is empty. `runs` means that `is_running` was set for this
+    /// thread. Otherwise another thread may be running it, which then goes on alone.
+    fn run(&self, queue: fn(&mut Effects) -> &mut Queue, mut runs: bool) {
+        let mut batch = Vec::new();
         loop {
             let mut locked = self.locked();
-            let effects = locked.effects();
+            let queue = queue(locked.effects());
+            if queue.is_running != runs {
+                return;
+            }
             // Reuses the buffer of the last batch, so that mostly nothing is allocated.
-            core::mem::swap(&mut batch, &mut effects.deferred);
-            effects.is_running = !batch.is_empty();
+            core::mem::swap(&mut batch, &mut queue.deferred);
+            runs = !batch.is_empty();
+            queue.is_running = runs;
             drop(locked);
-            if batch.is_empty() {
+            if !runs {
                 return;
             }
             for deferred in batch.drain(..) {
@@ -77,7 +90,6 @@ impl<T: HasEffects> EffectsMutex<T> {
 
 /// Access to the content of an [`EffectsMutex`].
 pub(crate) struct Guard<'a, T: HasEffects> {
-    mutex: &'a EffectsMutex<T>,
     // Fields are dropped in this order: the effects run without the lock.
     locked: MutexGuard<'a, T>,
     woken: Woken,
@@ -87,8 +99,12 @@ pub(crate) struct Guard<'a, T: HasEffects> {
 /// Wakers that run when this is dropped.
 struct Woken(Option<Wakers>);
 
-/// A mutex whose deferred effects run when this is dropped, even if a waker has panicked.
-struct Runs<'a, T: HasEffects>(Option<&'a EffectsMutex<T>>);
+/// The queues to run when this is dropped, even if a waker has panicked.
+struct Runs<'a, T: HasEffects> {
+    mutex: &'a EffectsMutex<T>,
+    others: bool,
+    callbacks: bool,
+}
 
 impl<T: HasEffects> Deref for Guard<'_, T> {
     type Target = T;
@@ -110,12 +126,10 @@ impl<T: HasEffects> Drop for Guard<'_, T> {
         let effects = self.locked.effects();
         if !effects.wakers.is_empty() {
             self.woken.0 = Some(core::mem::take(&mut effects.wakers));
-            self.mutex.wakes.fetch_add(1, Ordering::Release);
+            self.runs.mutex.wakes.fetch_add(1, Ordering::Release);
         }
-        if effects.has_deferred() {
-            effects.is_running = true;
-            self.runs.0 = Some(self.mutex);
-        }
+        self.runs.others = effects.others.is_ready();
+        self.runs.callbacks = effects.callbacks.is_ready();
     }
 }
 
@@ -131,8 +145,11 @@ impl Drop for Woken {
 impl<T: HasEffects> Drop for Runs<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(mutex) = self.0 {
-            mutex.run_deferred();
+        if self.others {
+            self.mutex.run(|effects| &mut effects.others, false);
+        }
+        if self.callbacks {
+            self.mutex.run(|effects| &mut effects.callbacks, false);
         }
     }
 }
@@ -145,6 +162,7 @@ mod tests {
     use alloc::sync::Arc;
     use alloc::task::Wake;
     use core::task::Waker;
+    use std::sync::mpsc;
 
     impl HasEffects for Effects {
         fn effects(&mut self) -> &mut Effects {
@@ -161,6 +179,33 @@ mod tests {
     }
 
     #[test]
+    fn a_callback_that_waits_delays_only_other_callbacks() {
+        let mutex = Arc::new(EffectsMutex::new(Effects::default()));
+        let (sender, ran) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let theirs = mutex.clone();
+        let report = move |name: &'static str| {
+            let sender = sender.clone();
+            Deferred::Run(Box::new(move || sender.send(name).expect("the test runs")))
+        };
+        let waits = report("begins");
+        let waits = Deferred::Run(Box::new(move || {
+            waits.run();
+            let _ = released.recv();
+        }));
+        let thread = std::thread::spawn(move || theirs.lock().callbacks.deferred.push(waits));
+        assert_eq!(ran.recv(), Ok("begins"));
+        let mut effects = mutex.lock();
+        effects.callbacks.deferred.push(report("callback"));
+        effects.others.deferred.push(report("other"));
+        drop(effects);
+        assert_eq!(ran.try_iter().collect::<Vec<_>>(), ["other"]);
+        drop(release);
+        thread.join().expect("no panic");
+        assert_eq!(ran.try_iter().collect::<Vec<_>>(), ["callback"]);
+    }
+
+    #[test]
     fn deferred_effects_run_even_if_a_waker_panics() {
         let mutex = EffectsMutex::new(Effects::default());
         let runs = Arc::new(AtomicUsize::new(0));
@@ -169,7 +214,7 @@ mod tests {
             let unlock = AssertUnwindSafe(|| {
                 let mut effects = mutex.lock();
                 effects.wakers.push(Waker::from(Arc::new(Panics)));
-                effects.deferred.push_back(Deferred::Run(Box::new(move || {
+                effects.callbacks.deferred.push(Deferred::Run(Box::new(move || {
                     counted.fetch_add(1, Ordering::Relaxed);
                 })));
             });

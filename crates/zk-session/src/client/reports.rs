@@ -89,12 +89,12 @@ mod observed {
                 if !self.lines.is_empty() {
                     let lines = core::mem::take(&mut self.lines);
                     let emit = move || lines.into_iter().for_each(super::log::Line::emit);
-                    dispatcher.effects().deferred.push_back(Deferred::Report(Box::new(emit)));
+                    dispatcher.effects().others.deferred.push(Deferred::Run(Box::new(emit)));
                 }
             }
             #[cfg(feature = "metrics")]
             if let Some(emit) = self.meter.collect(dispatcher.session(), exchanges) {
-                dispatcher.effects().deferred.push_back(Deferred::Report(emit));
+                dispatcher.effects().others.deferred.push(Deferred::Run(emit));
             }
         }
     }

@@ -1,7 +1,6 @@
 //! User code that runs after the session is unlocked.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 use core::task::Waker;
@@ -49,10 +48,6 @@ impl Extend<Waker> for Wakers {
 /// User code that is deferred until the session is unlocked.
 pub(crate) enum Deferred {
     Run(Box<dyn FnOnce() + Send>),
-    /// A report to an observer of the process, which must not wait for the session.
-    #[cfg(any(feature = "tracing", feature = "metrics"))]
-    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
-    Report(Box<dyn FnOnce() + Send>),
     /// The machine may own values with a `Drop` of the user.
     Drop(Box<dyn Attached>),
 }
@@ -61,8 +56,6 @@ impl fmt::Debug for Deferred {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Run(_) => "Run",
-            #[cfg(any(feature = "tracing", feature = "metrics"))]
-            Self::Report(_) => "Report",
             Self::Drop(_) => "Drop",
         })
     }
@@ -72,10 +65,30 @@ impl Deferred {
     pub(crate) fn run(self) {
         match self {
             Self::Run(run) => run(),
-            #[cfg(any(feature = "tracing", feature = "metrics"))]
-            Self::Report(run) => run(),
             Self::Drop(machine) => drop(machine),
         }
+    }
+}
+
+/// Deferred code that runs in order, in one thread at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) deferred: Vec<Deferred>,
+    /// Whether a thread is running what was in this queue.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) is_running: bool,
+}
+
+impl Queue {
+    /// Returns whether the next thread that unlocks the session runs what is in this queue.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.deferred.is_empty() && !self.is_running
+    }
+
+    fn run(self) {
+        self.deferred.into_iter().for_each(Deferred::run);
     }
 }
 
@@ -87,35 +100,30 @@ impl Deferred {
 #[derive(Debug, Default)]
 pub struct Effects {
     pub(crate) wakers: Wakers,
-    pub(crate) deferred: VecDeque<Deferred>,
-    /// Whether a thread is running deferred code.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) is_running: bool,
+    /// Closures of machines. They may wait for the session.
+    pub(crate) callbacks: Queue,
+    /// The drop of finished machines, and reports to observers of the process. They must not wait.
+    pub(crate) others: Queue,
 }
 
 impl Effects {
-    /// Runs the wakers, then everything else in the order in which it was deferred.
+    /// Runs the wakers, then the closures in the order in which they were deferred. Then drops the
+    /// finished machines.
     pub fn run(mut self) {
         self.wakers.wake();
-        self.deferred.into_iter().for_each(Deferred::run);
+        self.callbacks.run();
+        self.others.run();
     }
 
     /// Returns whether the next thread that unlocks the session runs deferred code.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub(crate) fn has_deferred(&self) -> bool {
-        !self.deferred.is_empty() && !self.is_running
+        self.callbacks.is_ready() || self.others.is_ready()
     }
 
     /// Returns whether the next thread that unlocks the session runs wakers.
     #[cfg(feature = "blocking")]
     pub(crate) fn has_wakers(&self) -> bool {
         !self.wakers.is_empty()
-    }
-
-    /// Returns whether callbacks are among the deferred code to run.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn has_callbacks(&self) -> bool {
-        let is_callback = |deferred: &Deferred| matches!(deferred, Deferred::Run(_));
-        self.has_deferred() && self.deferred.iter().any(is_callback)
     }
 }

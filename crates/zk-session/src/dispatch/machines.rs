@@ -275,7 +275,7 @@ impl Machines {
         let slot = self.slots.get_mut(key.place as usize);
         let Some(slot) = slot.filter(|slot| slot.generation == key.generation) else { return };
         let Some(machine) = slot.machine.take() else { return };
-        self.effects.deferred.push_back(Deferred::Drop(machine));
+        self.effects.others.deferred.push(Deferred::Drop(machine));
         slot.generation = slot.generation.wrapping_add(1);
         let had_timer = slot.deadline.take().is_some();
         self.watches.drop_all(session, &mut slot.watches);

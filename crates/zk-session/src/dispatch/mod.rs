@@ -127,7 +127,7 @@ pub(crate) use self::attachment::Commands;
 pub(crate) use self::effects::Deferred;
 pub use self::effects::Effects;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use self::effects::Wakers;
+pub(crate) use self::effects::{Queue, Wakers};
 pub use self::machines::Key;
 use zk_proto::ErrorCode;
 

@@ -200,6 +200,6 @@ impl Port<'_> {
     /// Adds a closure to the [effects](super::Effects). Closures run in the order of these calls,
     /// behind all wakers.
     pub fn defer(&mut self, run: impl FnOnce() + Send + 'static) {
-        self.effects.deferred.push_back(Deferred::Run(Box::new(run)));
+        self.effects.callbacks.deferred.push(Deferred::Run(Box::new(run)));
     }
 }

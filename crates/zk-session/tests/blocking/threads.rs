@@ -309,14 +309,15 @@ fn a_callback_may_wait_for_the_client() {
     }
 }
 
-/// Sets timers, one after the other.
-struct Ticks(u32, mpsc::Sender<()>);
+/// Sets timers, one after the other, and defers a callback at the first.
+struct Ticks(u32, mpsc::Sender<()>, Option<Box<dyn FnOnce() + Send>>);
 
 impl Attached for Ticks {
     fn handle(&mut self, input: Input, port: &mut Port<'_>) {
         if let Input::Timer = input {
             self.0 -= 1;
             self.1.send(()).unwrap();
+            self.2.take().into_iter().for_each(|run| port.defer(run));
         }
         port.set_timer(Some(port.now() + Duration::from_millis(10)));
     }
@@ -334,8 +335,31 @@ fn a_timer_fires_while_a_thread_reads() {
         let client = listener.builder().connect().unwrap();
         for _ in 0..10 {
             let (sender, ticked) = mpsc::channel();
-            client.attach(Box::new(Ticks(3, sender)));
+            client.attach(Box::new(Ticks(3, sender, None)));
             (0..3).for_each(|_| ticked.recv_timeout(PATIENCE).unwrap());
+        }
+        client.close();
+        stop(&listener);
+        server.join().unwrap();
+    });
+}
+
+#[test]
+fn a_callback_that_waits_delays_no_timer() {
+    let (listener, run) = start_server(usize::MAX);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| run(&listener));
+        let client = listener.builder().connect().unwrap();
+        // The session's own thread may see to the first timers. Then it reads.
+        for _ in 0..5 {
+            let (sender, ticked) = mpsc::channel();
+            let (end, ended) = mpsc::channel();
+            let wait = move || {
+                let ticks = (0..3).map_while(|_| ticked.recv_timeout(PATIENCE).ok()).count();
+                end.send(ticks).unwrap();
+            };
+            client.attach(Box::new(Ticks(3, sender, Some(Box::new(wait)))));
+            assert_eq!(ended.recv(), Ok(3));
         }
         client.close();
         stop(&listener);

@@ -1,6 +1,9 @@
 //! The choice of the server: read-only servers, and changes to the list.
 
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::Instant;
 use zk_session::proto::{ConnectRequest, ConnectResponse, Decode as _, ErrorCode, OpCode};
 use zk_session::{Client, ConnectStringError, State};
 
@@ -29,8 +32,7 @@ async fn asked_whether_it_can_write(listener: &mut Listener, answer: &[u8]) -> S
     server.server
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_read_only_server_is_left_for_a_read_write_one() {
+async fn connected_to_a_read_only_server() -> (Client, Server, Listener) {
     let (pipes, mut listener) = pipes(1 << 16);
     let connecting = Client::builder("one,two").seed(1).read_only(true).connect_with(pipes);
     let serve = async {
@@ -38,9 +40,15 @@ async fn a_read_only_server_is_left_for_a_read_write_one() {
         welcome(&mut server, true).await;
         server
     };
-    let (client, mut server) = tokio::join!(connecting, serve);
+    let (client, server) = tokio::join!(connecting, serve);
     let client = client.unwrap();
     assert!(matches!(client.state(), State::ReadOnly { .. }));
+    (client, server, listener)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_only_server_is_left_for_a_read_write_one() {
+    let (client, mut server, mut listener) = connected_to_a_read_only_server().await;
     for answer in [&b"ro"[..], b"rwx", b"", b"null"] {
         assert_ne!(asked_whether_it_can_write(&mut listener, answer).await, server.server);
         drop(client.sync("/"));
@@ -49,6 +57,18 @@ async fn a_read_only_server_is_left_for_a_read_write_one() {
     let other = asked_whether_it_can_write(&mut listener, b"rw").await;
     let mut server = listener.accept().await;
     assert_eq!(server.server, other);
+    welcome(&mut server, false).await;
+    client.states().wait_for(|state| matches!(state, State::Connected { .. })).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_only_server_may_end_just_when_another_can_write() {
+    let (client, server, mut listener) = connected_to_a_read_only_server().await;
+    let other = asked_whether_it_can_write(&mut listener, b"rw").await;
+    let start = Instant::now();
+    drop(server);
+    let mut server = listener.accept().await;
+    assert_eq!((server.server.as_str(), start.elapsed()), (other.as_str(), Duration::ZERO));
     welcome(&mut server, false).await;
     client.states().wait_for(|state| matches!(state, State::Connected { .. })).await.unwrap();
 }

@@ -65,7 +65,7 @@ impl Shared {
             inner.exchange(self);
             if inner.effects().has_deferred() {
                 // The callbacks run now, and may wait for bytes that this thread would read.
-                if inner.effects().has_callbacks() {
+                if inner.effects().callbacks.is_ready() {
                     inner.ensure_reader();
                 }
                 drop(inner);

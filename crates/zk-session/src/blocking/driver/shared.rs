@@ -140,14 +140,14 @@ impl Shared {
     /// Runs the callbacks that wait for the unlocked session, in a thread of their own. The keeper
     /// must not run them: it could not read what they wait for. Nor must a thread for timers.
     pub(in crate::blocking) fn hand_over_callbacks(self: &Arc<Self>, inner: &mut Inner) {
-        if !inner.effects().has_callbacks() {
+        if !inner.effects().callbacks.is_ready() {
             return;
         }
         let theirs = self.clone();
-        let run = move || theirs.inner.run_deferred();
+        let run = move || theirs.inner.run_callbacks();
         // If that fails, this thread runs them.
         let started = spawn("zookeeper-callbacks", Box::new(run));
-        inner.effects().is_running = started.is_ok();
+        inner.effects().callbacks.is_running = started.is_ok();
     }
 
     /// Replaces the list of servers.

@@ -11,7 +11,7 @@ fn effects_report_what_is_to_run() {
     let key = world.attach();
     let to_run = |world: &mut World| {
         let effects = world.dispatcher.effects();
-        (effects.has_wakers(), effects.has_deferred(), effects.has_callbacks())
+        (effects.has_wakers(), effects.has_deferred(), effects.callbacks.is_ready())
     };
     assert_eq!(to_run(&mut world), (false, false, false));
     world.act(key, |port| port.wake(Waker::noop().clone()));
@@ -21,8 +21,10 @@ fn effects_report_what_is_to_run() {
     let key = world.attach();
     world.act(key, |port| port.defer(|| {}));
     assert_eq!(to_run(&mut world), (true, true, true));
-    world.dispatcher.effects().is_running = true;
-    assert_eq!(to_run(&mut world), (true, false, false), "another thread runs them");
+    world.dispatcher.effects().callbacks.is_running = true;
+    assert_eq!(to_run(&mut world), (true, true, false), "another thread runs the callback");
+    world.dispatcher.effects().others.is_running = true;
+    assert_eq!(to_run(&mut world), (true, false, false), "other threads run all");
 }
 
 #[test]
