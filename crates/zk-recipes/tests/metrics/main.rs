@@ -90,13 +90,20 @@ fn every_metric_is_recorded_as_the_runbook_describes_it() {
 }
 
 async fn async_clients(embedded: &Embedded, page: &mut Page) {
-    let connect = || async {
-        let builder = Client::builder(&embedded.connect_string()).renew(true);
-        builder.connect().await.expect("connected")
+    let connect = |servers: String| async move {
+        Client::builder(&servers).renew(true).connect().await.expect("connected")
     };
-    let [one, two] = [connect().await, connect().await];
     let server = embedded.address(0);
+    let [first, last] = [format!("{server},127.0.0.1:1"), format!("127.0.0.1:1,{server}")];
+    let [one, two] = [connect(first.clone()).await, connect(server.to_string()).await];
     let connections = format!("zk_client_connections_total{{server={server}}}");
+    page.shows(&[("zk_client_connected", 2.0), (&connections, 2.0)]);
+
+    // Another place in the list is no other connection.
+    for servers in [last, first, server.to_string()] {
+        one.set_servers(&servers).expect("valid");
+        one.sync("/").await.expect("connected");
+    }
     page.shows(&[("zk_client_connected", 2.0), (&connections, 2.0)]);
 
     // A lock, from one holder to the next, who loses it.
