@@ -35,7 +35,8 @@ impl Programs {
             }
         };
         let mut shell = unignoring("sh");
-        shell.args(["-c", &script.replace("LOCK", &lock).replace("NAME", &name)]);
+        let script = script.replace("ZK_LOCK_", "\0").replace("LOCK", &lock).replace("NAME", &name);
+        shell.args(["-c", &script.replace('\0', "ZK_LOCK_")]);
         shell.env("SHELL", "/bin/sh");
         shell
     }
@@ -158,21 +159,22 @@ fn a_script_can_run_itself_under_a_lock() {
             true => {
                 "[ \"${FLOCKER}\" != \"$0\" ] && exec env FLOCKER=\"$0\" flock -en \"$0\" \"$0\" \"$@\" || :"
             }
-            false => "[ \"$ZK_LOCK_NODE\" ] || exec LOCK -n NAME \"$0\" \"$@\"",
+            false => "case $ZK_LOCK_NODE in NAME/*) ;; *) exec LOCK -n NAME \"$0\" \"$@\";; esac",
         };
-        let text = format!("#!/bin/sh\n{guard}\necho \"under the lock: $1\"\n");
+        let text =
+            format!("#!/bin/sh\n{guard}\necho \"under the lock: $1 ${{ZK_LOCK_NODE%/*}}\"\n");
         let shell = programs.shell(is_flock, "script", &text);
         let text = shell.get_args().last().expect("the script");
         std::fs::write(&script, text.as_encoded_bytes()).expect("a script");
-        let run = programs.shell(is_flock, "script", "chmod +x \"$0\"; exec \"$0\" argument");
-        let mut run = run;
-        let done = output({
-            run.arg(&script);
-            run
-        });
+        // Also under another lock.
+        let line = "chmod +x \"$0\"; \"$0\" one; LOCK NAME-other \"$0\" two";
+        let mut run = programs.shell(is_flock, "script", line);
+        run.arg(&script);
+        let done = output(run);
+        let lock = if is_flock { "" } else { "/flock/script" };
         assert_eq!(
             out(&done),
-            "under the lock: argument\n",
+            format!("under the lock: one {lock}\nunder the lock: two {lock}\n"),
             "{}",
             String::from_utf8_lossy(&done.stderr)
         );

@@ -1,11 +1,13 @@
 //! No process of a command outlives its lock, however either ends.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use zk_recipes::Mutex;
+use zk_testkit::server::Config;
 use zk_testkit::skipped::skip;
 
 use crate::{LONG, PATH, World, ended, error_message, out, output, send, unignoring};
@@ -173,6 +175,67 @@ fn broken_pipes_for_the_output_change_nothing() {
     assert_eq!(ended(zk_lock).status.code(), Some(73));
 }
 
+/// Returns a pipe that takes no more bytes until somebody reads it.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let mut dd = unignoring("dd");
+    dd.args(["if=/dev/zero", "of=/dev/fd/1", "oflag=nonblock", "bs=4096"]);
+    dd.stdout(writer.try_clone().expect("a descriptor")).stderr(Stdio::null());
+    assert!(!dd.status().expect("dd of coreutils").success(), "it ends when the pipe is full");
+    (reader, writer)
+}
+
+#[test]
+fn messages_that_nobody_reads_do_not_delay_the_end_of_a_command() {
+    let world = World::new();
+    let script = "trap '' TERM; exec 3<&0; echo $$; echo $PPID; read x <&3";
+    let run = ["run", PATH, "--kill-after", "0.01", "--", "sh", "-c", script];
+    // The last one leaves a session behind, which keeps the lock.
+    for (killed, code) in [("nobody", Some(73)), ("supervisor", None), ("keeper", Some(73))] {
+        let (reader, full) = full_pipe();
+        let mut zk_lock = world.command(&[&LONG[..], &run].concat());
+        zk_lock.stderr(full);
+        let mut job = Job::spawn(zk_lock);
+        let (command, keeper) = (job.line(), job.line());
+        match killed {
+            "keeper" => send("-KILL", &keeper),
+            "supervisor" => send("-KILL", &job.id()),
+            _ => world.break_lock(),
+        }
+        world.eventually("the end of the command", |_| !is_running(&command));
+        drop(reader);
+        assert_eq!(job.code(), code, "killed: {killed}");
+        if killed != "keeper" {
+            world.eventually("a free lock", |world| world.contenders().is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_granted_session_timeout_limits_the_end_of_a_command() {
+    let max_session_timeout = Duration::from_secs(2);
+    let world = World::with(Config { max_session_timeout, ..Config::default() });
+    let script = "trap '' TERM; exec 3<&0; echo $$; echo $PPID; read x <&3";
+    let run = ["--session-timeout", "3000", "run", PATH, "--", "sh", "-c", script];
+    let mut job = Job::spawn(world.command(&run));
+    let (command, keeper) = (job.line(), job.line());
+    send("-KILL", &keeper);
+    world.eventually("the end of the command", |_| !is_running(&command));
+    assert_eq!(job.code(), Some(73));
+}
+
+#[test]
+fn a_command_may_have_any_time_to_end() {
+    for kill_after in ["1e15", "1.8e19"] {
+        let world = World::new();
+        let script = "trap 'exit 0' TERM; echo; read x <&3 & wait";
+        let mut job = Job::start(&world, &["--kill-after", kill_after], script);
+        job.line();
+        world.break_lock();
+        assert_eq!(job.code(), Some(73), "{kill_after}");
+    }
+}
+
 /// In a container that was entered without a new session, the process group and the session may
 /// belong to another namespace. Their numbers are 0 then.
 #[test]
@@ -242,10 +305,16 @@ fn a_command_inherits_signals_as_without_zk_lock() {
         env!("CARGO_BIN_EXE_zk-lock"),
         world.embedded.connect_string()
     );
-    for before in ["", "trap '' HUP;", "trap '' INT QUIT TERM USR1 TSTP TTOU CONT;"] {
+    for before in [
+        "exec",
+        "trap '' HUP; exec",
+        "trap '' INT QUIT TERM USR1 TSTP TTOU CONT; exec",
+        "exec env --block-signal=CHLD",
+        "exec env --block-signal",
+    ] {
         let run = |with: &str| {
             let mut command = unignoring("sh");
-            command.args(["-c", &format!("{before} exec {with} {show}")]);
+            command.args(["-c", &format!("{before} {with} {show}")]);
             signals_of(command)
         };
         let bare = run("env");
@@ -331,7 +400,7 @@ fn a_signal_at_any_moment_of_the_start_ends_zk_lock() {
     for round in 0..12 {
         let job = Job::start(&world, &[], "read x");
         // The delay puts the signal at different moments of the start.
-        std::thread::sleep(std::time::Duration::from_millis(round));
+        std::thread::sleep(Duration::from_millis(round));
         send("-TERM", &job.id());
         let status = ended(job.zk_lock).status;
         use std::os::unix::process::ExitStatusExt as _;

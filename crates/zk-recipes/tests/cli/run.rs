@@ -26,6 +26,8 @@ fn a_command_runs_under_the_lock_and_its_exit_code_is_passed_on() {
     assert!(node.starts_with(&format!("{PATH}/_c_")), "{node}");
     assert!(world.contenders().is_empty(), "not released");
     assert_eq!(world.run(&["run", PATH, "--", "sh", "-c", "kill -9 $$"]).status.code(), Some(137));
+    // This is no interrupt.
+    assert_eq!(world.run(&["run", PATH, "--", "sh", "-c", "exit 130"]).status.code(), Some(130));
     let missing = world.run(&["run", PATH, "--", "/no/such/command"]);
     assert_eq!(missing.status.code(), Some(127));
     assert!(error_message(&missing).contains("/no/such/command"));

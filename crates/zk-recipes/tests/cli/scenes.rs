@@ -3,6 +3,7 @@
 use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -93,6 +94,9 @@ impl Job {
         let arguments = format!("run {options} {PATH} {user} {shell} -c '{script}'");
         let mut shell = ensemble.shell(&arguments);
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // As a job of a shell. Stopped processes in a group that nobody could continue, such as that of
+        // these tests may be, get SIGHUP when the keeper ends.
+        shell.process_group(0);
         let mut supervisor = shell.spawn().expect("sh starts");
         let stdout = supervisor.stdout.take().expect("piped");
         let mut lines: Vec<_> =
@@ -200,6 +204,11 @@ fn other_users(ensemble: &Ensemble) {
     for line in [
         format!("{nobody} {}", ensemble.line(&format!("run {PATH} -c 'id -u; exit 5'"))),
         ensemble.line(&format!("run {PATH} {nobody} sh -c 'id -u; exit 5'")),
+        format!(
+            "RELEASE=\"{}\" {}",
+            ensemble.line("release"),
+            ensemble.line(&format!("run {PATH} {nobody} sh -c 'id -u; eval $RELEASE && exit 5'")),
+        ),
     ] {
         let done = shell(&line);
         assert_eq!((done.status.code(), &*out(&done)), (Some(5), "65534\n"), "{line}");

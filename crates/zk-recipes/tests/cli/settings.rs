@@ -66,6 +66,27 @@ fn arguments_precede_variables_and_those_precede_the_file() {
     let mut command = zk_lock(&run);
     command.env("HOME", folder.0.path()).env_remove("ZK_LOCK_CONFIG");
     assert_eq!(out(&output(command)), "ran\n");
+    // Without a home directory there is none, least of all in the current directory.
+    folder.file(".config/zk-lock.conf", "nonsense");
+    for home in [None, Some(""), Some(".")] {
+        let mut command = zk_lock(&run);
+        command.current_dir(&folder.0).env_remove("ZK_LOCK_CONFIG").env_remove("HOME");
+        command.env("ZK_LOCK_CONNECT", &at).envs(home.map(|home| ("HOME", home)));
+        assert_eq!(out(&output(command)), "ran\n", "{home:?}");
+    }
+}
+
+#[test]
+fn a_flag_can_be_set_with_the_usual_words() {
+    let world = World::new();
+    let at = world.embedded.connect_string();
+    for (value, code) in [("no", 0), ("false", 0), ("0", 0), ("yes", 69), ("1", 69), ("maybe", 64)]
+    {
+        let limit = if code == 0 { "15" } else { "0.1" };
+        let mut command = zk_lock(&["--connect", &at, "--connect-timeout", limit, "run", PATH]);
+        command.arg("true").env("ZK_LOCK_TLS", value);
+        assert_eq!(output(command).status.code(), Some(code), "{value}");
+    }
 }
 
 #[test]

@@ -106,6 +106,20 @@ fn a_permit_node_is_removed_by_its_name() {
 }
 
 #[test]
+fn break_removes_nothing_if_nobody_can_read_its_question() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let mut command = world.command(&["break", PATH, "--node", guard.node()]);
+    command.stdout(std::io::pipe().expect("a pipe").1);
+    let output = ended(command.spawn().expect("zk-lock starts"));
+    assert_eq!(output.status.code(), Some(70));
+    assert!(error_message(&output).contains("nothing was removed"));
+    assert_eq!(world.contenders().len(), 1);
+}
+
+#[test]
 fn the_session_stays_alive_while_break_waits_for_an_answer() {
     let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
     let (_runtime, client) = (world.runtime.enter(), world.client());

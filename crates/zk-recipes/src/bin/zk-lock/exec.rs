@@ -7,15 +7,15 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::{Pid, getppid};
 
-use crate::{code, print_error, signals};
+use crate::signals::MaskChanges;
+use crate::{code, print_error};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The process that keeps the lock
     keeper: i32,
-    /// The signals that the keeper has blocked
-    #[arg(long, value_delimiter = ',')]
-    blocked: Vec<i32>,
+    #[command(flatten)]
+    mask_changes: MaskChanges,
     #[arg(required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
@@ -28,20 +28,16 @@ pub(crate) fn this_program() -> std::io::Result<Command> {
 }
 
 /// Returns a command that starts `command` as a child of this process.
-pub(crate) fn command(command: &[OsString], blocked: &str) -> std::io::Result<Command> {
+pub(crate) fn command(command: &[OsString], changes: &MaskChanges) -> std::io::Result<Command> {
     let mut exec = this_program()?;
-    exec.args(["exec", &std::process::id().to_string()]);
-    if !blocked.is_empty() {
-        exec.args(["--blocked", blocked]);
-    }
+    exec.args(["exec", &std::process::id().to_string()]).args(changes.arguments());
     exec.arg("--").args(command);
     Ok(exec)
 }
 
 /// Becomes the command.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let ready =
-        end_with_parent(arguments.keeper).and_then(|()| signals::unblock(&arguments.blocked));
+    let ready = end_with_parent(arguments.keeper).and_then(|()| arguments.mask_changes.undo());
     if let Err(error) = ready {
         print_error(&error);
         return ExitCode::from(code::NOT_EXECUTABLE);

@@ -22,11 +22,13 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use tokio::task::JoinHandle;
 use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, ConnectError};
 
 use crate::run::{NotConnected, Supervisor, TimedOut};
 use crate::settings::Settings;
+use crate::signals::MaskChanges;
 
 /// An error, printed on one line.
 type Failure = Box<dyn Error>;
@@ -131,9 +133,11 @@ struct Arguments {
     /// Within `run`: the process that has started this one as the keeper of its lock
     #[arg(long, hide = true)]
     supervisor: Option<i32>,
-    /// Within `run`: the signals that the supervisor handles
-    #[arg(long, hide = true, value_delimiter = ',')]
-    handled: Vec<i32>,
+    /// Within `run`: the descriptor for the session timeout that the servers have granted
+    #[arg(long, hide = true)]
+    granted: Option<i32>,
+    #[command(flatten)]
+    mask_changes: MaskChanges,
     #[command(subcommand)]
     command: Command,
 }
@@ -232,7 +236,7 @@ impl Arguments {
     /// Parses the command line, and again with the defaults of the configuration file.
     fn load() -> Result<Self, Failure> {
         let arguments = Self::from_arg_matches(&full_command().try_get_matches()?)?;
-        if matches!(arguments.command, Command::Exec(_)) {
+        if matches!(arguments.command, Command::Exec(_) | Command::Release) {
             return Ok(arguments);
         }
         let is_keeper = arguments.supervisor.is_some();
@@ -293,11 +297,14 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
 }
 
 async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let Arguments { settings, verbose, supervisor, handled, command } = arguments;
+    let Arguments { settings, verbose, supervisor, granted, mask_changes, command } = arguments;
     match command {
         Command::Run(run) => match supervisor {
             None => supervise::run(&run, &settings).await,
-            Some(pid) => run::run(&settings, &run, Supervisor::new(pid, &handled)?, verbose).await,
+            Some(pid) => {
+                let supervisor = Supervisor::new(pid, granted, &mask_changes)?;
+                run::run(&settings, &run, supervisor, verbose).await
+            }
         },
         Command::Release => release::run().await,
         Command::Ls(arguments) => show::ls(&settings.connect().await?, &arguments, verbose).await,
@@ -327,7 +334,12 @@ async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitC
                 Err(error) => return Err(error.into()),
             };
             let path = text::line(path);
-            show::print(&format!("{name} {owner}\nRemove it from {path}? [y/N] "))?;
+            let question = format!("{name} {owner}\nRemove it from {path}? [y/N] ");
+            show::print(&question).map_err(|failure| match failure.is::<OutputClosed>() {
+                // Exit code 0 reports a removal.
+                true => format!("nothing was removed: {failure}").into(),
+                false => failure,
+            })?;
             if !matches!(answer().await?.trim(), "y" | "Y" | "yes") {
                 show::print("Nothing was removed.\n")?;
                 return Ok(ExitCode::from(code::NOT_ACQUIRED));
@@ -365,6 +377,11 @@ fn explain(failure: &Failure) -> String {
         next = cause.source();
     }
     text
+}
+
+/// Prints an error in a thread of its own, since this blocks while nobody reads the standard error.
+fn print_error_meanwhile(what: String) -> JoinHandle<()> {
+    tokio::task::spawn_blocking(move || print_error(&what))
 }
 
 /// Prints an error, if the standard error is open.

@@ -4,6 +4,7 @@
 //! Elsewhere orphans are out of reach, and only the command itself is tracked.
 
 use std::collections::HashSet;
+use std::future::pending;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitStatus};
@@ -92,15 +93,15 @@ impl Processes {
     /// meanwhile.
     pub(crate) async fn end(&mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
         self.send_to_all(Signal::TERM);
-        let mut kill_at = Instant::now() + grace;
+        let mut kill_at = Instant::now().checked_add(grace);
         loop {
             tokio::select! {
                 all_ended = self.wait_any() => if all_ended? {
                     return Ok(());
                 },
-                () = tokio::time::sleep_until(kill_at) => {
+                () = sleep_until(kill_at) => {
                     self.send_to_all(Signal::KILL);
-                    kill_at = Instant::now() + REPEAT;
+                    kill_at = Instant::now().checked_add(REPEAT);
                 }
                 received = signals.next() => {
                     let received = received?;
@@ -110,6 +111,14 @@ impl Processes {
                 }
             }
         }
+    }
+}
+
+/// Sleeps until `at`, or for ever without a time.
+pub(crate) async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => pending().await,
     }
 }
 

@@ -7,9 +7,11 @@
 //! - A byte in the second one confirms the release. The keeper writes one for each request, once
 //!   the lock is released. The end of this pipe means that no confirmation will follow.
 
+use std::fs::{File, Permissions};
 use std::future::pending;
-use std::io::{self, ErrorKind, PipeReader, PipeWriter};
-use std::os::fd::AsRawFd as _;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::ExitCode;
 
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -31,16 +33,21 @@ pub(crate) struct Requests {
 }
 
 /// The ends for the command, which must stay open until it has started.
-pub(crate) struct Inherited(PipeWriter, PipeReader);
+pub(crate) struct Inherited(File, File);
 
 pub(crate) fn channel() -> io::Result<(Requests, Inherited)> {
     let (requests, request) = io::pipe()?;
     let (confirmed, confirmations) = io::pipe()?;
-    fcntl_setfd(&request, FdFlags::empty())?;
-    fcntl_setfd(&confirmed, FdFlags::empty())?;
+    let inherited = Inherited(OwnedFd::from(request).into(), OwnedFd::from(confirmed).into());
+    for end in [&inherited.0, &inherited.1] {
+        fcntl_setfd(end, FdFlags::empty())?;
+        // `release` opens it again, perhaps as another user. Only processes that have the descriptor
+        // can. Systems other than Linux need no permission, and may not have one to set.
+        let _ = end.set_permissions(Permissions::from_mode(0o666));
+    }
     let requests = Receiver::from_owned_fd(requests.into())?;
     let confirmations = Sender::from_owned_fd(confirmations.into())?;
-    Ok((Requests { requests, confirmations }, Inherited(request, confirmed)))
+    Ok((Requests { requests, confirmations }, inherited))
 }
 
 impl Inherited {

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::future::{pending, ready};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::pin::pin;
@@ -14,9 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::unistd::{getpgrp, getsid};
+use nix::unistd::{close as close_descriptor, getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
@@ -24,12 +25,12 @@ use zk_recipes::{
     RecipeError, RwLock, Scheme, Semaphore, WriteGuard,
 };
 
-use crate::processes::{Processes, is_stopped};
+use crate::processes::{Processes, is_stopped, sleep_until};
 use crate::release::{self, Requests};
 use crate::settings::{CONFIG_TEXT, Settings, seconds};
 use crate::show::Owner;
-use crate::signals::{Received, Signals, send};
-use crate::{Failure, acl, code, contents, exec, explain, print_error};
+use crate::signals::{MaskChanges, Received, Signals, send};
+use crate::{Failure, acl, code, contents, exec, explain, print_error, print_error_meanwhile};
 
 /// The command has at least this fraction of the session timeout to end after SIGTERM. The lease
 /// ends earlier than the session by as much.
@@ -121,9 +122,9 @@ impl Arguments {
         }
     }
 
-    /// Prints that the lock is lost, and why.
-    pub(crate) fn print_loss(&self, why: &dyn fmt::Display) {
-        print_error(&format_args!("the lock '{}' is lost: {why}", self.path));
+    /// Prints that the lock is lost, and why. That must not delay the end of the command.
+    pub(crate) fn print_loss(&self, why: &dyn fmt::Display) -> JoinHandle<()> {
+        print_error_meanwhile(format!("the lock '{}' is lost: {why}", self.path))
     }
 
     pub(crate) fn kill_after(&self) -> Option<Duration> {
@@ -170,7 +171,11 @@ pub(crate) async fn run(
     mut supervisor: Supervisor,
     is_verbose: bool,
 ) -> Result<ExitCode, Failure> {
-    match acquire_and_run(settings, arguments, &mut supervisor, is_verbose).await {
+    let result = acquire_and_run(settings, arguments, &mut supervisor, is_verbose).await;
+    if let Some(printed) = supervisor.printed {
+        printed.await?;
+    }
+    match result {
         Err(failure) if is_not_acquired(&failure) => {
             match failure.downcast_ref::<RecipeError>() {
                 // It names the method of the library, which users of the command do not know.
@@ -308,10 +313,7 @@ async fn expired(
     client: &Client,
     mut is_waiting: watch::Receiver<bool>,
 ) {
-    match deadline {
-        None => pending().await,
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-    }
+    sleep_until(deadline).await;
     tokio::select! {
         _ = is_waiting.wait_for(|is_waiting| *is_waiting) => {}
         () = connection_lost(client) => {}
@@ -375,7 +377,7 @@ async fn run_with(
     // The user stopped the job before the command began: do not start it.
     while supervisor.is_stopped() && !is_lost(held) {
         tokio::select! {
-            loss = &mut lost => arguments.print_loss(&loss),
+            loss = &mut lost => supervisor.printed = Some(arguments.print_loss(&loss)),
             signal = supervisor.end_or_continue() => if let Some(signal) = signal? {
                 return Ok(exit_code_of_signal(signal));
             },
@@ -384,7 +386,7 @@ async fn run_with(
     if is_lost(held) {
         return Ok(arguments.lost());
     }
-    let mut command = exec::command(&arguments.command(), &supervisor.signals.blocked())?;
+    let mut command = exec::command(&arguments.command(), supervisor.signals.mask_changes())?;
     // It is for this process alone.
     command.env_remove(CONFIG_TEXT);
     command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
@@ -396,6 +398,7 @@ async fn run_with(
     }
     // Before there is any process that `kill -9` of the job could leave behind.
     supervisor.leave_group();
+    supervisor.report_timeout(client.session_timeout());
     let mut processes = Processes::spawn(&mut command)?;
     drop(inherited);
     let mut requests = Some(requests);
@@ -421,14 +424,15 @@ async fn run_with(
                 }
             }
             loss = &mut lost, if guard.is_some() => {
-                arguments.print_loss(&loss);
+                supervisor.printed = Some(arguments.print_loss(&loss));
                 break true;
             }
             received = supervisor.signals.next() => {
                 let received = received?;
                 if !supervisor.is_alive() {
                     let path = &arguments.path;
-                    print_error(&format_args!("zk-lock was killed, so the command under '{path}' is ended"));
+                    let text = format!("zk-lock was killed, so the command under '{path}' is ended");
+                    supervisor.printed = Some(print_error_meanwhile(text));
                     break true;
                 }
                 pass_on(received, &processes);
@@ -477,18 +481,40 @@ pub(crate) struct Supervisor {
     pid: Pid,
     /// `None` if the group belongs to another PID namespace, and so has no number here.
     group: Option<Pid>,
+    /// The pipe that takes the granted session timeout to the supervisor.
+    granted: Option<File>,
     signals: Signals,
+    /// A message that is being printed. It is complete before this process ends.
+    printed: Option<JoinHandle<()>>,
 }
 
 impl Supervisor {
     /// Makes this process the keeper of the supervisor's lock.
-    pub(crate) fn new(pid: i32, handled: &[i32]) -> Result<Self, Failure> {
-        let signals = Signals::inherit(handled)?;
+    pub(crate) fn new(
+        pid: i32,
+        granted: Option<i32>,
+        mask_changes: &MaskChanges,
+    ) -> Result<Self, Failure> {
+        let signals = Signals::inherit(mask_changes)?;
         exec::end_with_parent(pid)?;
         #[cfg(target_os = "linux")]
         rustix::thread::set_name(c"zk-lock-keeper")?;
         let pid = Pid::from_raw(pid).ok_or("invalid process id")?;
-        Ok(Self { pid, group: Pid::from_raw(getpgrp().as_raw()), signals })
+        // Commands do not inherit this one.
+        let granted = granted.and_then(|inherited| {
+            let opened = File::options().write(true).open(format!("/dev/fd/{inherited}"));
+            close_descriptor(inherited).ok().and(opened.ok())
+        });
+        let group = Pid::from_raw(getpgrp().as_raw());
+        Ok(Self { pid, group, granted, signals, printed: None })
+    }
+
+    /// Reports the session timeout to the supervisor, which needs it if this process is killed.
+    fn report_timeout(&mut self, granted: Duration) {
+        if let Some(mut supervisor) = self.granted.take() {
+            // The supervisor may have been killed.
+            let _ = write!(supervisor, "{}", granted.as_millis());
+        }
     }
 
     fn is_alive(&self) -> bool {

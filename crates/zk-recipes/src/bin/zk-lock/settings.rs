@@ -1,17 +1,21 @@
 //! How to reach the ensemble: options, environment variables and the configuration file.
 
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use clap::{Arg, Args, Command};
 use zk_recipes::session::sasl::DigestMd5;
 use zk_recipes::session::{Client, TlsConfig};
 
 use crate::{Failure, Usage, print_error};
 
-/// The files read without `--config`: the first that exists, below the home directory and at all.
-const FILES: [&str; 2] = [".config/zk-lock.conf", "/etc/zk-lock.conf"];
+/// The file read without `--config`, below the home directory.
+const OWN_FILE: &str = ".config/zk-lock.conf";
+/// The file read if the user has none.
+const SYSTEM_FILE: &str = "/etc/zk-lock.conf";
 const CONFIG: &str = "ZK_LOCK_CONFIG";
 /// In the environment of a keeper: the text of the configuration file that its supervisor has read.
 /// A pipe can be read only once.
@@ -34,7 +38,7 @@ pub(crate) struct Settings {
     )]
     connect: String,
     /// Wait no longer than this for the first server
-    #[arg(long, global = true, env = "ZK_LOCK_CONNECT_TIMEOUT", default_value = "15", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, global = true, env = "ZK_LOCK_CONNECT_TIMEOUT", default_value = "15", value_name = "SECONDS", value_parser = positive_seconds)]
     connect_timeout: Duration,
     /// How long the ensemble keeps the locks of a process that has gone
     #[arg(long, global = true, env = "ZK_LOCK_SESSION_TIMEOUT", default_value = "10", value_name = "SECONDS", value_parser = positive_seconds)]
@@ -44,7 +48,7 @@ pub(crate) struct Settings {
     #[arg(long, global = true, env = "ZK_LOCK_AUTH_FILE", value_name = "FILE")]
     auth_file: Option<PathBuf>,
     /// Connect by TLS, and trust the authorities that the system trusts
-    #[arg(long, global = true, env = "ZK_LOCK_TLS")]
+    #[arg(long, global = true, env = "ZK_LOCK_TLS", value_parser = BoolishValueParser::new())]
     tls: bool,
     /// Connect by TLS, and trust only the authorities in this PEM file
     #[arg(long, global = true, env = "ZK_LOCK_TLS_CA", value_name = "FILE")]
@@ -130,14 +134,13 @@ impl Settings {
         mut command: Command,
         is_keeper: bool,
     ) -> Result<(Command, Option<String>), Failure> {
-        let Some(path) = self.config.clone().or_else(default_file) else {
-            return Ok((command, None));
+        let path = self.config.clone().or_else(|| default_file(std::env::var_os("HOME")));
+        let text = match (std::env::var(CONFIG_TEXT), &path) {
+            (Ok(handed_over), _) if is_keeper => handed_over,
+            (_, Some(path)) if !is_keeper => String::from_utf8_lossy(&read(path)?).into_owned(),
+            _ => return Ok((command, None)),
         };
-        let handed_over = std::env::var(CONFIG_TEXT).ok().filter(|_| is_keeper);
-        let text = match handed_over {
-            Some(text) => text,
-            None => String::from_utf8_lossy(&read(&path)?).into_owned(),
-        };
+        let path = path.unwrap_or_default();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -176,10 +179,11 @@ fn set_default(command: &mut Command, name: &str, value: &str) -> Option<()> {
     found
 }
 
-fn default_file() -> Option<PathBuf> {
-    let home = std::env::var_os("HOME").unwrap_or_default();
-    let files = FILES.map(|file| Path::new(&home).join(file));
-    files.into_iter().find(|file| file.exists())
+fn default_file(home: Option<OsString>) -> Option<PathBuf> {
+    // Not below the current directory, which may be another user's.
+    let home = home.map(PathBuf::from).filter(|home| home.is_absolute());
+    let files = [home.map(|home| home.join(OWN_FILE)), Some(SYSTEM_FILE.into())];
+    files.into_iter().flatten().find(|file| file.exists())
 }
 
 /// Reads a secret from its file, or else from an environment variable. Arguments would show it to

@@ -5,6 +5,8 @@
 //! - Dispositions stay as they were inherited, also for the command.
 //! - No signal is lost while a process starts.
 //! - Each signal shows whether the keyboard sent it.
+//!
+//! SIGCHLD must not be blocked. The command gets the mask that the supervisor has inherited.
 
 use std::io;
 
@@ -39,11 +41,46 @@ pub(crate) struct Received {
     pub(crate) is_from_keyboard: bool,
 }
 
+/// How the mask of this process differs from the one that the supervisor has inherited.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct MaskChanges {
+    /// Within `run`: the signals that were blocked
+    #[arg(long, hide = true, value_delimiter = ',')]
+    blocked: Vec<i32>,
+    /// Within `run`: SIGCHLD was unblocked
+    #[arg(long, hide = true)]
+    child_unblocked: bool,
+}
+
+impl MaskChanges {
+    /// Returns the arguments for the process that is started next.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        if !self.blocked.is_empty() {
+            let blocked: Vec<_> = self.blocked.iter().map(ToString::to_string).collect();
+            arguments.extend(["--blocked".to_owned(), blocked.join(",")]);
+        }
+        arguments.extend(self.child_unblocked.then(|| "--child-unblocked".to_owned()));
+        arguments
+    }
+
+    /// Restores the inherited mask.
+    pub(crate) fn undo(&self) -> io::Result<()> {
+        if self.child_unblocked {
+            SigSet::from(Nix::SIGCHLD).thread_block()?;
+        }
+        Ok(self.set_of_blocked().thread_unblock()?)
+    }
+
+    fn set_of_blocked(&self) -> SigSet {
+        self.blocked.iter().filter_map(|raw| Nix::try_from(*raw).ok()).collect()
+    }
+}
+
 /// The signals that this process handles.
 pub(crate) struct Signals {
     delivery: delivery::Delivery,
-    /// Those to unblock for the command.
-    blocked: SigSet,
+    mask_changes: MaskChanges,
 }
 
 impl Signals {
@@ -51,47 +88,42 @@ impl Signals {
     pub(crate) fn handle_inherited() -> io::Result<Self> {
         let (ignored, blocked) = (delivery::ignored(), SigSet::thread_get_mask()?);
         let is_free = |signal: &Nix| !ignored(*signal) && !blocked.contains(*signal);
-        Self::handle(HANDLED.into_iter().filter(is_free).collect(), SigSet::empty())
+        let child_unblocked = blocked.contains(Nix::SIGCHLD);
+        SigSet::from(Nix::SIGCHLD).thread_unblock()?;
+        let handled = HANDLED.into_iter().filter(is_free).collect();
+        Self::handle(handled, SigSet::empty(), child_unblocked)
     }
 
     /// In the keeper: handles the signals that its supervisor handles, and ignores stops by a
     /// terminal.
-    pub(crate) fn inherit(handled: &[i32]) -> io::Result<Self> {
-        let handled: SigSet = handled.iter().filter_map(|raw| Nix::try_from(*raw).ok()).collect();
+    pub(crate) fn inherit(supervisor: &MaskChanges) -> io::Result<Self> {
         let blocked = SigSet::thread_get_mask()?;
         let stops: SigSet = STOPS.into_iter().filter(|stop| !blocked.contains(*stop)).collect();
         stops.thread_block()?;
-        Self::handle(handled, stops)
+        Self::handle(supervisor.set_of_blocked(), stops, supervisor.child_unblocked)
     }
 
-    fn handle(handled: SigSet, stops: SigSet) -> io::Result<Self> {
+    fn handle(handled: SigSet, stops: SigSet, child_unblocked: bool) -> io::Result<Self> {
         let delivery = delivery::Delivery::new(&handled)?;
-        Ok(Self { delivery, blocked: handled.iter().chain(&stops).collect() })
+        let blocked = handled.iter().chain(&stops).map(|signal| signal as i32).collect();
+        Ok(Self { delivery, mask_changes: MaskChanges { blocked, child_unblocked } })
     }
 
     pub(crate) async fn next(&mut self) -> io::Result<Received> {
         self.delivery.next().await
     }
 
-    /// Returns the numbers of the blocked signals, for [`Self::inherit`] and [`unblock`].
-    pub(crate) fn blocked(&self) -> String {
-        let numbers = self.blocked.iter().map(|signal| (signal as i32).to_string());
-        numbers.collect::<Vec<_>>().join(",")
+    pub(crate) fn mask_changes(&self) -> &MaskChanges {
+        &self.mask_changes
     }
 
     /// Ends this process by `signal`, so that a shell sees the cause. Returns if the signal does
     /// not end it.
     pub(crate) fn end_process(&self, signal: Signal) {
         // There is no way to report an error here.
-        let _ = self.blocked.thread_unblock();
+        let _ = self.mask_changes.undo();
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
-}
-
-/// Unblocks the signals that [`Signals::blocked`] lists.
-pub(crate) fn unblock(blocked: &[i32]) -> io::Result<()> {
-    let blocked: SigSet = blocked.iter().filter_map(|raw| Nix::try_from(*raw).ok()).collect();
-    Ok(blocked.thread_unblock()?)
 }
 
 /// Sends a signal to a process, which may have ended already.
