@@ -153,11 +153,9 @@ fn run() -> Result<(), Failure> {
     match (&arguments.pcap, arguments.proxy.as_deref()) {
         (Some(file), _) => pcap::read(file, arguments.port, &mut output)?,
         (_, Some([listen, server])) => {
-            let server = server
-                .to_socket_addrs()
-                .map_err(|error| format!("{server}: {error}"))?
-                .next()
-                .ok_or_else(|| format!("{server} has no address"))?;
+            let addresses =
+                server.to_socket_addrs().map_err(|error| format!("{server}: {error}"))?.collect();
+            let server = proxy::Server { name: server.clone(), addresses };
             proxy::run(listen, server, arguments.connections, &mut output)?;
         }
         _ => read_inputs(&arguments, &mut output)?,

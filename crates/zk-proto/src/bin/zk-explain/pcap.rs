@@ -1,9 +1,10 @@
 //! Packet captures: connections found in one, and connections written as one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,8 +21,13 @@ use crate::output::{Output, complain};
 const PORT: u16 = 2181;
 /// The longest block of a capture that is read. Packets are shorter than 256 KiB.
 const LONGEST_BLOCK: usize = 1 << 24;
-/// The bytes of one direction that may wait for a packet that has not been captured.
+/// The bytes of one direction that may wait for a packet that has not been captured, including
+/// [`OVERHEAD`] for each packet that waits.
 const WAITING: usize = 1 << 20;
+/// What a waiting packet counts in addition to its bytes.
+const OVERHEAD: usize = 256;
+/// The lengths that the frame of a handshake may have, with a password of up to 16 bytes.
+const HANDSHAKE: RangeInclusive<u32> = 28..=45;
 
 // ---- Reading -----------------------------------------------------------------------------------
 
@@ -67,8 +73,11 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
                 let unit = if is_nano { 1 } else { 1000 };
                 let nanos = u64::from(packet.ts_usec) * unit;
                 let time = Duration::from_secs(packet.ts_sec.into()) + Duration::from_nanos(nanos);
+                flows.cut += usize::from(packet.caplen < packet.origlen);
                 flows.packet(link, packet.data, time, output)?;
             }
+            // Several captures, one behind the other.
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
                 let per_second = interface.ts_resolution().unwrap_or(1_000_000);
                 interfaces.push((interface.linktype, per_second, interface.ts_offset()));
@@ -84,13 +93,14 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
                     0.. => time.saturating_add(shift),
                     _ => time.saturating_sub(shift),
                 };
+                flows.cut += usize::from(packet.caplen < packet.origlen);
                 flows.packet(*link, packet.packet_data(), time, output)?;
             }
             PcapBlockOwned::NG(_) => {}
         }
         reader.consume(length);
     }
-    flows.finish(output)
+    flows.finish()
 }
 
 type Ends = (SocketAddr, SocketAddr);
@@ -102,6 +112,10 @@ struct Flows {
     flows: HashMap<Ends, Flow>,
     /// The connections left out.
     others: usize,
+    /// The packets that were not captured to their end.
+    cut: usize,
+    /// The link types that were met and are not supported.
+    unknown_links: BTreeSet<i32>,
 }
 
 #[derive(Default)]
@@ -109,6 +123,8 @@ struct Flow {
     /// The number of the connection, once it is known to be one of ZooKeeper.
     connection: Option<usize>,
     is_other: bool,
+    /// The first bytes of the client, until they show whether this is a handshake.
+    undecided: Vec<u8>,
     sent: Stream,
     received: Stream,
 }
@@ -142,7 +158,12 @@ impl Flows {
             Linktype::LINUX_SLL2 => {
                 bytes.get(20..).and_then(|packet| SlicedPacket::from_ip(packet).ok())
             }
-            Linktype(number) => return Err(format!("link type {number} is not supported").into()),
+            Linktype(number) => {
+                if self.unknown_links.insert(number) {
+                    complain("note", format!("packets of link type {number} are left out"));
+                }
+                None
+            }
         };
         let Some(packet) = sliced else { return Ok(()) };
         let (Some(TransportSlice::Tcp(tcp)), Some(net)) = (packet.transport, packet.net) else {
@@ -180,31 +201,34 @@ impl Flows {
             stream.next = Some(sequence.wrapping_add(1));
         }
         let is_over = tcp.rst();
-        let data = stream.take(sequence.wrapping_add(u32::from(tcp.syn())), tcp.payload());
-        if stream.waiting > WAITING {
+        let mut data = stream.take(sequence.wrapping_add(u32::from(tcp.syn())), tcp.payload());
+        if stream.waiting + stream.early.len() * OVERHEAD > WAITING {
             stream.is_broken = true;
             stream.early.clear();
             stream.waiting = 0;
-            complain(
-                "note",
-                format!("{from}: bytes are missing in the capture; the rest is left out"),
-            );
+            flow.note_gap(from);
         }
         if !data.is_empty() && !flow.is_other {
             if flow.connection.is_none() {
                 let (_, server) = ends;
-                let is_known = match self.port {
-                    Some(port) => port == server.port(),
-                    None => {
-                        server.port() == PORT
-                            || direction == Direction::ToServer && is_handshake(&data)
-                    }
+                flow.undecided.append(&mut data);
+                let is_known = match (self.port, direction) {
+                    (Some(port), _) => Some(port == server.port()),
+                    (None, _) if server.port() == PORT => Some(true),
+                    (None, Direction::ToServer) => is_handshake(&flow.undecided),
+                    (None, Direction::ToClient) => Some(false),
                 };
-                if is_known {
-                    flow.connection = Some(output.open(&ends.0.to_string())?);
-                } else {
-                    flow.is_other = true;
-                    self.others += 1;
+                match is_known {
+                    Some(true) => {
+                        flow.connection = Some(output.open(&ends.0.to_string())?);
+                        data = core::mem::take(&mut flow.undecided);
+                    }
+                    Some(false) => {
+                        flow.is_other = true;
+                        flow.undecided = Vec::new();
+                        self.others += 1;
+                    }
+                    None => {}
                 }
             }
             if let Some(connection) = flow.connection {
@@ -231,18 +255,46 @@ impl Flows {
     }
 
     fn close(&mut self, ends: Ends, output: &mut Output) -> Result<(), Failure> {
-        match self.flows.remove(&ends).and_then(|flow| flow.connection) {
+        let Some(flow) = self.flows.remove(&ends) else { return Ok(()) };
+        self.end(ends, &flow);
+        match flow.connection {
             Some(connection) => output.close(connection),
             None => Ok(()),
         }
     }
 
-    fn finish(self, _: &mut Output) -> Result<(), Failure> {
+    /// Notes what is missing of a connection that has ended.
+    fn end(&mut self, (client, server): Ends, flow: &Flow) {
+        self.others += usize::from(!flow.undecided.is_empty());
+        for (from, stream) in [(client, &flow.sent), (server, &flow.received)] {
+            if stream.waiting > 0 {
+                flow.note_gap(from);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        let mut flows: Vec<_> = core::mem::take(&mut self.flows).into_iter().collect();
+        flows.sort_unstable_by_key(|(ends, _)| *ends);
+        flows.iter().for_each(|(ends, flow)| self.end(*ends, flow));
+        if self.cut > 0 {
+            let what = "packets are cut; capture them whole, with `tcpdump -s 0`";
+            complain("note", format!("{} {what}", self.cut));
+        }
         if self.others > 0 {
             let what = "other connections are left out; --port reads those of a port";
             complain("note", format!("{} {what}", self.others));
         }
         Ok(())
+    }
+}
+
+impl Flow {
+    fn note_gap(&self, from: SocketAddr) {
+        if self.connection.is_some() {
+            let what = "bytes are missing in the capture; the rest is left out";
+            complain("note", format!("{from}: {what}"));
+        }
     }
 }
 
@@ -276,11 +328,14 @@ impl Stream {
     }
 }
 
-fn is_handshake(data: &[u8]) -> bool {
-    let first = frame::split(data, frame::DEFAULT_LIMIT).ok().flatten();
-    first.is_some_and(|(payload, _)| {
-        ConnectRequest::decode_all(payload).is_ok_and(|request| request.protocol_version == 0)
-    })
+/// Returns whether this is a handshake. `None` if more bytes are needed to know.
+fn is_handshake(data: &[u8]) -> Option<bool> {
+    let length = data.first_chunk().map(|length| u32::from_be_bytes(*length))?;
+    if !HANDSHAKE.contains(&length) {
+        return Some(false);
+    }
+    let (payload, _) = frame::split(data, frame::DEFAULT_LIMIT).ok().flatten()?;
+    Some(ConnectRequest::decode_all(payload).is_ok_and(|request| request.protocol_version == 0))
 }
 
 // ---- Writing -----------------------------------------------------------------------------------

@@ -48,10 +48,17 @@ fn micros(time: Duration) -> Duration {
     Duration::new(time.as_secs(), time.subsec_micros() * 1000)
 }
 
+/// The server of a proxy.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    /// They are tried in this order.
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
 /// Passes connections on until `connections` of them have ended, or for ever.
 pub(crate) fn run(
     listen: &str,
-    server: SocketAddr,
+    server: Server,
     connections: Option<usize>,
     output: &mut Output,
 ) -> Result<(), Failure> {
@@ -59,7 +66,7 @@ pub(crate) fn run(
     let _ = writeln!(io::stderr(), "listening on {}", listener.local_addr()?);
     let (sender, events) = sync_channel(WAITING);
     let sender = Arc::new(Events::new(sender));
-    thread::spawn(move || accept(&listener, server, connections, &sender));
+    thread::spawn(move || accept(&listener, &server, connections, &sender));
     show(&events, output)
 }
 
@@ -92,18 +99,16 @@ fn show(events: &Receiver<Event>, output: &mut Output) -> Result<(), Failure> {
 /// Accepts connections. When it returns, and all copies have ended, there are no senders left.
 fn accept(
     listener: &TcpListener,
-    server: SocketAddr,
+    server: &Server,
     connections: Option<usize>,
     events: &Arc<Events>,
 ) {
     let mut connection = 0;
     while connections.is_none_or(|limit| connection < limit) {
         let opened = listener.accept().and_then(|(client, peer)| {
-            let upstream = TcpStream::connect(server).map_err(|error| {
-                io::Error::new(
-                    error.kind(),
-                    format!("{server} did not accept a connection: {error}"),
-                )
+            let upstream = TcpStream::connect(&server.addresses[..]).map_err(|error| {
+                let name = &server.name;
+                io::Error::new(error.kind(), format!("{name} did not accept a connection: {error}"))
             })?;
             client.set_nodelay(true)?;
             upstream.set_nodelay(true)?;
