@@ -75,6 +75,11 @@ impl Network {
         Self(Arc::new(Shared { state: Mutex::new(state), changed, ticks, wakes_early }))
     }
 
+    /// Returns how many handles there are. A client and its threads have some.
+    pub(super) fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().expect("no panic")
     }

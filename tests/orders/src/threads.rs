@@ -175,3 +175,43 @@ fn a_callback_is_added_while_the_lock_is_lost() {
         assert!(calls.load(Ordering::Relaxed) <= 1);
     });
 }
+
+/// What a callback owns. Its drop waits for other threads, as a callback may.
+struct Owned(Arc<AtomicUsize>, usize);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let Self(calls, number) = self;
+        assert_eq!(calls.load(Ordering::Relaxed), 2 * *number, "out of order, or another one runs");
+        calls.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..200 {
+            thread::yield_now();
+        }
+        calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn callbacks_of_different_moments_run_in_order_and_one_at_a_time() {
+    const CALLS: usize = 6;
+    in_many_orders(|| {
+        let network = Network::new();
+        let server = network.serve();
+        let handles = network.handles();
+        let client = client(&network);
+        let calls = Arc::new(AtomicUsize::new(0));
+        for number in 0..CALLS {
+            let guard = acquired(&client);
+            let owned = Owned(calls.clone(), number);
+            guard.on_lost(move |_| drop(owned));
+            // That drops the callback.
+            guard.release().expect("released");
+        }
+        drop(client);
+        server.finish();
+        // For ever, if a callback is lost, or if a thread for callbacks does not end.
+        while calls.load(Ordering::Relaxed) < 2 * CALLS || network.handles() > handles {
+            thread::yield_now();
+        }
+    });
+}

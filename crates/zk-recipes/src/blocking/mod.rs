@@ -42,9 +42,10 @@
 //! # Callbacks
 //!
 //! An [observer](crate::Options::observer) and an [`on_lost`](Held::on_lost) callback run in a
-//! thread that calls a method of the client, or in one of their own. They may use the client, and
-//! wait for it. They run one at a time, so a callback that waits delays the others, and nothing
-//! else: start a thread for what takes long. If one panics, the others still run.
+//! thread of their own. They may use the client, and wait for it or for other threads. They run one
+//! at a time, so a callback that waits delays the others, and nothing else: start a thread for what
+//! takes long. If one panics, the others still run. They may still run when the method that has
+//! caused them returns.
 
 mod client;
 mod method;

@@ -24,8 +24,8 @@ pub(crate) trait HasEffects {
 /// A mutex that runs the collected effects after each unlock.
 ///
 /// Wakers run first, in the thread that unlocks. What is in a queue runs in order, in one thread at
-/// a time: other threads leave theirs to that one. Callbacks run last, because they may wait, and
-/// delay nothing but other callbacks.
+/// a time: other threads leave theirs to that one. Callbacks run last, because they may wait.
+/// Meanwhile other threads run everything else.
 #[derive(Debug)]
 pub(crate) struct EffectsMutex<T> {
     locked: Mutex<T>,
@@ -55,28 +55,21 @@ impl<T: HasEffects> EffectsMutex<T> {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs callbacks until none is left. `is_running` of their queue must be set before.
-    #[cfg(feature = "blocking")]
+    /// Runs callbacks until none is left. Their queue must be [claimed](Queue::claim).
     pub(crate) fn run_callbacks(&self) {
-        self.run(|effects| &mut effects.callbacks, true);
+        self.run(|effects| &mut effects.callbacks);
     }
 
-    /// Runs what is in a queue until it is empty. `runs` means that `is_running` was set for this
-    /// thread. Otherwise another thread may be running it, which then goes on alone.
-    fn run(&self, queue: fn(&mut Effects) -> &mut Queue, mut runs: bool) {
+    fn run(&self, queue: fn(&mut Effects) -> &mut Queue) {
         let mut batch = Vec::new();
         loop {
             let mut locked = self.locked();
             let queue = queue(locked.effects());
-            if queue.is_running != runs {
-                return;
-            }
             // Reuses the buffer of the last batch, so that mostly nothing is allocated.
             core::mem::swap(&mut batch, &mut queue.deferred);
-            runs = !batch.is_empty();
-            queue.is_running = runs;
+            queue.is_running = !batch.is_empty();
             drop(locked);
-            if !runs {
+            if batch.is_empty() {
                 return;
             }
             for deferred in batch.drain(..) {
@@ -99,7 +92,7 @@ pub(crate) struct Guard<'a, T: HasEffects> {
 /// Wakers that run when this is dropped.
 struct Woken(Option<Wakers>);
 
-/// The queues to run when this is dropped, even if a waker has panicked.
+/// The queues that this thread has claimed, to run when this is dropped.
 struct Runs<'a, T: HasEffects> {
     mutex: &'a EffectsMutex<T>,
     others: bool,
@@ -128,16 +121,17 @@ impl<T: HasEffects> Drop for Guard<'_, T> {
             self.woken.0 = Some(core::mem::take(&mut effects.wakers));
             self.runs.mutex.wakes.fetch_add(1, Ordering::Release);
         }
-        self.runs.others = effects.others.is_ready();
-        self.runs.callbacks = effects.callbacks.is_ready();
+        self.runs.others = effects.others.claim();
+        self.runs.callbacks = effects.callbacks.claim();
     }
 }
 
 impl Drop for Woken {
     #[inline]
     fn drop(&mut self) {
-        if let Some(wakers) = &mut self.0 {
-            wakers.wake();
+        for waker in self.0.iter_mut().flat_map(Wakers::take) {
+            // The panic hook has reported a panic. The other tasks still wake.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
 }
@@ -146,10 +140,10 @@ impl<T: HasEffects> Drop for Runs<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.others {
-            self.mutex.run(|effects| &mut effects.others, false);
+            self.mutex.run(|effects| &mut effects.others);
         }
         if self.callbacks {
-            self.mutex.run(|effects| &mut effects.callbacks, false);
+            self.mutex.run_callbacks();
         }
     }
 }
@@ -170,10 +164,11 @@ mod tests {
         }
     }
 
-    struct Panics;
+    struct Panics(AtomicUsize);
 
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
             panic!("a waker of the user's");
         }
     }
@@ -206,20 +201,36 @@ mod tests {
     }
 
     #[test]
-    fn deferred_effects_run_even_if_a_waker_panics() {
+    fn a_waker_that_panics_stops_no_other_effect() {
         let mutex = EffectsMutex::new(Effects::default());
-        let runs = Arc::new(AtomicUsize::new(0));
-        for _ in 0..2 {
-            let counted = runs.clone();
-            let unlock = AssertUnwindSafe(|| {
-                let mut effects = mutex.lock();
-                effects.wakers.push(Waker::from(Arc::new(Panics)));
-                effects.callbacks.deferred.push(Deferred::Run(Box::new(move || {
-                    counted.fetch_add(1, Ordering::Relaxed);
-                })));
-            });
-            assert!(catch_unwind(unlock).is_err());
-        }
-        assert_eq!(runs.load(Ordering::Relaxed), 2);
+        let wakers = [(); 3].map(|()| Arc::new(Panics(AtomicUsize::new(0))));
+        let (sender, ran) = mpsc::channel();
+        let mut effects = mutex.lock();
+        effects.wakers.extend(wakers.iter().cloned().map(Waker::from));
+        effects.callbacks.deferred.push(Deferred::Run(Box::new(move || {
+            sender.send(()).expect("the test runs");
+        })));
+        drop(effects);
+        assert_eq!(wakers.map(|waker| waker.0.load(Ordering::Relaxed)), [1; 3]);
+        assert_eq!(ran.try_recv(), Ok(()));
+    }
+
+    #[test]
+    fn effects_of_a_thread_stay_with_it_while_others_lock() {
+        let mutex = Arc::new(EffectsMutex::new(Effects::default()));
+        let order = Arc::new(AtomicUsize::new(0));
+        let (theirs, seen) = (mutex.clone(), order.clone());
+        let mut effects = mutex.lock();
+        effects.others.deferred.push(Deferred::Run(Box::new(move || {
+            drop(theirs.lock());
+            assert_eq!(seen.load(Ordering::Relaxed), 0, "the callback ran too early");
+            seen.store(1, Ordering::Relaxed);
+        })));
+        let seen = order.clone();
+        effects.callbacks.deferred.push(Deferred::Run(Box::new(move || {
+            seen.fetch_add(1, Ordering::Relaxed);
+        })));
+        drop(effects);
+        assert_eq!(order.load(Ordering::Relaxed), 2);
     }
 }

@@ -167,7 +167,7 @@ mod tests {
         fn admit(&mut self, used: usize) {
             let mut wakers = Wakers::default();
             self.queue.admit(self.room() - used, &mut wakers);
-            wakers.wake();
+            wakers.take().for_each(Waker::wake);
         }
 
         /// Lets a waiter look, as the router does. Returns whether it enters.

@@ -54,7 +54,7 @@ methods! {
         }
 
         /// Returns whether the [lease](Self::lease) has ended, so that the ensemble need not keep
-        /// the session any longer.
+        /// the session any longer. Also returns `true` once the session has ended.
         ///
         /// This reads the session's clock. So it is correct even if the process was stopped and the
         /// client has not noticed yet.

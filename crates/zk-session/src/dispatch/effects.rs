@@ -31,11 +31,8 @@ impl Wakers {
     }
 
     #[inline]
-    pub(crate) fn wake(&mut self) {
-        if let Some(first) = self.first.take() {
-            first.wake();
-            core::mem::take(&mut self.others).into_iter().for_each(Waker::wake);
-        }
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Waker> + use<> {
+        self.first.take().into_iter().chain(core::mem::take(&mut self.others))
     }
 }
 
@@ -80,11 +77,20 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Returns whether the next thread that unlocks the session runs what is in this queue.
+    /// Returns whether the thread that has locked the session runs it after the unlock.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         !self.deferred.is_empty() && !self.is_running
+    }
+
+    /// Returns whether this thread is to run it. Then no other thread does until it is empty.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[inline]
+    pub(crate) fn claim(&mut self) -> bool {
+        let is_ready = self.is_ready();
+        self.is_running |= is_ready;
+        is_ready
     }
 
     fn run(self) {
@@ -107,12 +113,12 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Runs the wakers, then the closures in the order in which they were deferred. Then drops the
-    /// finished machines.
+    /// Runs the wakers, then the [reports](super::Port::report) and the drops of finished machines,
+    /// then the [deferred](super::Port::defer) closures, each in order.
     pub fn run(mut self) {
-        self.wakers.wake();
-        self.callbacks.run();
+        self.wakers.take().for_each(Waker::wake);
         self.others.run();
+        self.callbacks.run();
     }
 
     /// Returns whether the next thread that unlocks the session runs deferred code.

@@ -23,70 +23,64 @@ use crate::time::Instant;
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    place: u32,
-    generation: u32,
+    pub(super) place: u32,
+    pub(super) generation: u32,
 }
 
-/// The machine of each watch, at the place that the session has given to the watch.
+/// The machine of each watch.
 #[derive(Default)]
 pub(super) struct Watches {
-    places: Vec<Owner>,
-    /// Watches whose places the session has given to others. Their events may be recorded there, and
-    /// not delivered yet.
-    displaced: Vec<Owner>,
+    /// In the order of their numbers. They may include watches that were removed.
+    owners: Vec<Owner>,
+    removed: usize,
 }
 
-#[derive(Clone)]
 struct Owner {
-    /// The number of the request, or zero.
+    /// The number of the request.
     number: u64,
+    /// [`NOBODY`] if the watch was removed.
     key: Key,
 }
 
-impl Owner {
-    const NOBODY: Self = Self { number: 0, key: Key { place: 0, generation: 0 } };
-}
+/// The key of no machine: there are never so many.
+const NOBODY: Key = Key { place: u32::MAX, generation: 0 };
 
 impl Watches {
     fn is_empty(&self) -> bool {
-        self.places.is_empty() && self.displaced.is_empty()
+        self.owners.is_empty()
     }
 
+    /// Adds the newest request.
     pub(super) fn insert(&mut self, id: RequestId, key: Key) {
-        let len = id.place as usize + 1;
-        if self.places.len() < len {
-            let more = len - self.places.len();
-            reserve(&mut self.places, more);
-            self.places.resize(len, Owner::NOBODY);
-        }
-        if let Some(owner) = self.places.get_mut(id.place as usize) {
-            let before = core::mem::replace(owner, Owner { number: id.number, key });
-            self.displaced.extend((before.number != 0).then_some(before));
-        }
+        reserve(&mut self.owners, 1);
+        self.owners.push(Owner { number: id.number, key });
+    }
+
+    fn place(&self, id: RequestId) -> Option<usize> {
+        self.owners.binary_search_by_key(&id.number, |owner| owner.number).ok()
     }
 
     /// Returns the machine of a watch.
-    fn get(&self, id: RequestId) -> Option<Key> {
-        let is_same = |owner: &&Owner| owner.number == id.number;
-        let placed = self.places.get(id.place as usize).filter(is_same);
-        placed.or_else(|| self.displaced.iter().find(is_same)).map(|owner| owner.key)
+    pub(super) fn get(&self, id: RequestId) -> Option<Key> {
+        let owner = self.owners.get(self.place(id)?)?;
+        Some(owner.key).filter(|key| *key != NOBODY)
     }
 
     /// Forgets a watch and returns its machine.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Key> {
-        let is_same = |owner: &Owner| owner.number == id.number;
-        if let Some(owner) = self.places.get_mut(id.place as usize).filter(|owner| is_same(owner)) {
-            let key = core::mem::replace(owner, Owner::NOBODY).key;
-            while self.places.pop_if(|last| last.number == 0).is_some() {}
-            if self.places.is_empty() {
-                self.places = Vec::new();
-            }
-            return Some(key);
+        let place = self.place(id)?;
+        let key = core::mem::replace(&mut self.owners.get_mut(place)?.key, NOBODY);
+        if key == NOBODY {
+            return None;
         }
-        let place = self.displaced.iter().position(is_same)?;
-        let key = self.displaced.swap_remove(place).key;
-        if self.displaced.is_empty() {
-            self.displaced = Vec::new();
+        self.removed += 1;
+        // So that each removal takes little time.
+        if self.removed * 2 > self.owners.len() {
+            self.owners.retain(|owner| owner.key != NOBODY);
+            self.removed = 0;
+            if self.owners.is_empty() {
+                self.owners = Vec::new();
+            }
         }
         Some(key)
     }
@@ -338,6 +332,7 @@ impl Machines {
         result: Result<Reply, Error>,
     ) {
         if let Err(Error::Ended { end: End::Expired, .. }) = result
+            && session.renews()
             && self.outlives_session(key)
         {
             return;
@@ -545,6 +540,13 @@ impl Machines {
         self.forget_changed_timers();
         self.call(session, now, key, Call::Timer { due });
         true
+    }
+}
+
+#[cfg(test)]
+impl Watches {
+    pub(super) fn places(&self) -> usize {
+        self.owners.len()
     }
 }
 

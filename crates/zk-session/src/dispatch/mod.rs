@@ -196,7 +196,7 @@ pub trait Attached: Send {
     ///
     /// The dispatcher detaches a finished machine, and drops its watches and its timer. The
     /// machine's requests are still sent, but their replies are discarded. The machine itself is
-    /// dropped as one of the [effects](Effects).
+    /// dropped as one of the [effects](Effects). Its `Drop` must not wait for the session.
     fn is_done(&self) -> bool;
 
     /// Returns whether the machine stays attached when the session is

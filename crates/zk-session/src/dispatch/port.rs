@@ -28,6 +28,7 @@ pub(super) trait AnySession {
     fn id(&self) -> SessionId;
     fn timeout(&self) -> Duration;
     fn lease_has_ended(&self, now: Instant) -> bool;
+    fn renews(&self) -> bool;
     fn close(&mut self);
 }
 
@@ -55,7 +56,11 @@ impl<T> AnySession for Session<Token<T>> {
     }
 
     fn lease_has_ended(&self, now: Instant) -> bool {
-        Self::lease_has_ended(self, now)
+        self.is_past_lease(now)
+    }
+
+    fn renews(&self) -> bool {
+        Self::renews(self)
     }
 
     fn close(&mut self) {
@@ -187,7 +192,8 @@ impl Port<'_> {
         self.session.timeout()
     }
 
-    /// Returns whether the [lease](Session::lease) of the session has ended by now.
+    /// Returns whether the [lease](Session::lease) of the session has ended by now. `false` once the
+    /// session itself has ended: [`State::Ended`](crate::session::State::Ended) reports that.
     pub fn lease_has_ended(&self) -> bool {
         self.session.lease_has_ended(self.now)
     }
@@ -197,8 +203,15 @@ impl Port<'_> {
         self.effects.wakers.push(waker);
     }
 
-    /// Adds a closure to the [effects](super::Effects). Closures run in the order of these calls,
-    /// behind all wakers.
+    /// Adds a log line, a metric or the like to the [effects](super::Effects). Such closures must not
+    /// wait. They run in the order of these calls. In the clients, a closure of
+    /// [`defer`](Self::defer) that waits does not delay them.
+    pub fn report(&mut self, run: impl FnOnce() + Send + 'static) {
+        self.effects.others.deferred.push(Deferred::Run(Box::new(run)));
+    }
+
+    /// Adds a closure to the [effects](super::Effects). Closures run in the order of these calls, one
+    /// at a time. The blocking client runs them in a thread of their own. They may use the session.
     pub fn defer(&mut self, run: impl FnOnce() + Send + 'static) {
         self.effects.callbacks.deferred.push(Deferred::Run(Box::new(run)));
     }

@@ -97,7 +97,7 @@ impl Config {
     /// Returns settings for a small memory: 8 pending requests, at most 1 KiB for a reply and for
     /// unsent requests, and buffers that are freed when they are empty.
     ///
-    /// That is enough for a lock, however long its queue is.
+    /// That is enough for a lock whose path has up to six levels, however long its queue is.
     ///
     /// ```
     /// use zk_session::session::Config;

@@ -42,6 +42,10 @@ const MAX_PINGS: usize = 64;
 /// (`docs/protocol.md`, *Keep-alive and the choice of a server*).
 const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The least time between two looks for late requests, for each pending request. A look goes through
+/// all of them, and a server that stalls makes thousands late, one by one.
+const LOOK_PER_REQUEST: Duration = Duration::from_nanos(100);
+
 /// Returns the time from the last request of a session to its next ping: a third of the session
 /// timeout, at most 10 s.
 ///
@@ -209,7 +213,7 @@ impl<T> Session<T> {
     }
 
     pub(super) fn set_lease_timer(&mut self) {
-        if let Some(end) = self.lease() {
+        if let Some(end) = self.lease_end() {
             self.timers.set(SessionTimer::Lease, end);
         }
     }
@@ -217,7 +221,7 @@ impl<T> Session<T> {
     /// Reports the end of the lease once. The next reply that renews the lease sets the timer
     /// again.
     fn check_lease(&mut self, now: Instant) {
-        match self.lease() {
+        match self.lease_end() {
             Some(end) if end > now => self.timers.set(SessionTimer::Lease, end),
             Some(_) => self.events.push_back(Event::LeaseEnded),
             None => {}
@@ -259,7 +263,10 @@ impl<T> Session<T> {
         let sent = self.connection.as_ref().and_then(|open| open.in_flight.next_deadline());
         let unsent = self.outbox.next_deadline();
         if let Some(deadline) = sent.into_iter().chain(unsent).min() {
-            self.timers.set(SessionTimer::Deadline, deadline);
+            // Each look at all requests takes a small part of the time until the next one.
+            let count = u32::try_from(self.pending()).unwrap_or(u32::MAX);
+            let next_look = now + scaled(LOOK_PER_REQUEST, count, 1);
+            self.timers.set(SessionTimer::Deadline, deadline.max(next_look));
         }
     }
 }

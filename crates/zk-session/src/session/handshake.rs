@@ -59,9 +59,13 @@ impl<T> Session<T> {
         self.id = response.session_id;
         let password = response.password.map_or(Bytes::new(), Bytes::copy_from_slice);
         self.password = Secret(password);
-        self.timeouts =
-            Timeouts::new(Duration::from_millis(response.timeout.unsigned_abs().into()));
+        let granted = Timeouts::new(Duration::from_millis(response.timeout.unsigned_abs().into()));
+        let before = core::mem::replace(&mut self.timeouts, granted);
         connection.is_read_only = READ_ONLY && response.read_only == Some(true);
+        if connection.is_read_only && self.lease_start.is_some() {
+            // Another server has granted the lease, and this one does not renew it.
+            self.timeouts.lease = before.lease;
+        }
         self.seen_read_write |= !connection.is_read_only;
         let (server, sent_at) = (connection.server, connection.handshake_sent_at);
         self.reach_time = Some((sent_at - connection.began_at).max(now - sent_at));

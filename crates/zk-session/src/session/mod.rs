@@ -246,14 +246,24 @@ impl<T> Session<T> {
     /// The lease is no proof. A server that is cut off from the leader acknowledges requests that
     /// the leader never sees, and the leader decides when a session expires.
     pub fn lease(&self) -> Option<Instant> {
-        let start = self.lease_start.filter(|_| self.end().is_none());
-        start.map(|start| start + self.timeouts.lease)
+        self.lease_end().filter(|_| self.end().is_none())
     }
 
     /// Returns whether the [lease](Self::lease) has ended, so that the ensemble may expire the
-    /// session. The next reply may renew it.
+    /// session. The next reply may renew it. Also returns `true` once the session has ended.
     pub fn lease_has_ended(&self, now: Instant) -> bool {
-        self.lease().is_some_and(|end| end <= now)
+        self.ended.is_some() || self.is_past_lease(now)
+    }
+
+    /// Returns whether the lease of a session that has not ended is over.
+    pub(crate) fn is_past_lease(&self, now: Instant) -> bool {
+        self.ended.is_none() && self.lease_end().is_some_and(|end| end <= now)
+    }
+
+    /// Returns the end of the lease, also if the session is being closed: the reply to that may never
+    /// arrive.
+    fn lease_end(&self) -> Option<Instant> {
+        self.lease_start.map(|start| start + self.timeouts.lease)
     }
 
     /// Returns the counters of this session.

@@ -261,43 +261,49 @@ impl<T> Outbox<T> {
 
     /// Removes and returns unwanted requests. None of them may be partly sent.
     ///
-    /// Removing the oldest requests is free. Removing others moves the bytes of those behind them.
+    /// Removing the oldest requests is free. Removing others moves those behind them.
     pub(super) fn remove_unsent(
         &mut self,
         unwanted: &dyn Fn(&Pending<T>) -> bool,
     ) -> Vec<Pending<T>> {
         let mut removed = Vec::new();
-        if !self.unsent.iter().any(|unsent| unwanted(&unsent.pending)) {
-            return removed;
+        while self.unsent.front().is_some_and(|first| unwanted(&first.pending))
+            && let Some(first) = self.unsent.pop_front()
+        {
+            self.bytes.advance(first.length);
+            removed.push(self.forget(first));
         }
-        let mut kept = VecDeque::with_capacity(self.unsent.len());
-        // Frames move from `from` to `to` and close the gaps.
-        let (mut from, mut to) = (0, 0);
-        for unsent in core::mem::take(&mut self.unsent) {
-            if !unwanted(&unsent.pending) {
-                if from != to {
-                    move_bytes(&mut self.bytes, from, unsent.length, to);
-                }
-                from += unsent.length;
-                to += unsent.length;
-                kept.push_back(unsent);
-            } else {
-                if kept.is_empty() {
-                    self.bytes.advance(unsent.length);
+        if self.unsent.iter().any(|unsent| unwanted(&unsent.pending)) {
+            let mut kept = VecDeque::with_capacity(self.unsent.len());
+            // Frames move from `from` to `to` and close the gaps.
+            let (mut from, mut to) = (0, 0);
+            for unsent in core::mem::take(&mut self.unsent) {
+                let length = unsent.length;
+                if unwanted(&unsent.pending) {
+                    removed.push(self.forget(unsent));
                 } else {
-                    from += unsent.length;
+                    if from != to {
+                        move_bytes(&mut self.bytes, from, length, to);
+                    }
+                    to += length;
+                    kept.push_back(unsent);
                 }
-                if unsent.pending.is_callers() {
-                    self.callers -= 1;
-                    self.callers_bytes -= unsent.length;
-                }
-                removed.push(unsent.pending);
+                from += length;
             }
+            self.bytes.truncate(to);
+            self.unsent = kept;
         }
-        self.bytes.truncate(to);
-        self.unsent = kept;
         self.shrink();
         removed
+    }
+
+    /// Takes the request out of the counts.
+    fn forget(&mut self, unsent: Unsent<T>) -> Pending<T> {
+        if unsent.pending.is_callers() {
+            self.callers -= 1;
+            self.callers_bytes -= unsent.length;
+        }
+        unsent.pending
     }
 
     /// Keeps requests that callers wait for, to send them on the next connection. Returns the
@@ -314,13 +320,9 @@ impl<T> Outbox<T> {
     /// Takes the first request, if several connections in a row were lost while it was being sent.
     pub(super) fn take_undeliverable(&mut self) -> Option<Pending<T>> {
         self.unsent.front().filter(|first| first.cuts >= MAX_CUTS)?;
-        let Unsent { length, pending, .. } = self.unsent.pop_front()?;
-        self.bytes.advance(length);
-        if pending.is_callers() {
-            self.callers -= 1;
-            self.callers_bytes -= length;
-        }
-        Some(pending)
+        let first = self.unsent.pop_front()?;
+        self.bytes.advance(first.length);
+        Some(self.forget(first))
     }
 
     /// Takes all requests after the session has ended.

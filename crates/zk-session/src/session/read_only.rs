@@ -15,7 +15,9 @@ impl<T> Session<T> {
     /// Reports the answer to [`Action::Probe`]: whether `server` is read-write. A probe that failed
     /// need not be reported.
     pub fn handle_probed(&mut self, now: Instant, server: usize, read_write: bool) {
+        // A closing session stays: it writes nothing more, and a move would lose the close on its way.
         if self.is_searching()
+            && !self.closing
             && read_write
             && self.server() != Some(server)
             && self.servers.prefer(server)

@@ -309,6 +309,27 @@ fn a_callback_may_wait_for_the_client() {
     }
 }
 
+#[test]
+fn a_callback_may_wait_for_the_thread_that_has_read_its_event() {
+    let (listener, run) = start_server(usize::MAX);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| run(&listener));
+        let client = listener.builder().connect().unwrap();
+        for _ in 0..5 {
+            let (returned, returns) = mpsc::channel();
+            let (end, ended) = mpsc::channel();
+            let wait = move || end.send(returns.recv_timeout(PATIENCE)).unwrap();
+            client.attach(Box::new(WhenFired(Some(Box::new(wait)))));
+            (0..10).for_each(|_| check(client.sync("/")));
+            returned.send(()).unwrap();
+            assert_eq!(ended.recv(), Ok(Ok(())));
+        }
+        client.close();
+        stop(&listener);
+        server.join().unwrap();
+    });
+}
+
 /// Sets timers, one after the other, and defers a callback at the first.
 struct Ticks(u32, mpsc::Sender<()>, Option<Box<dyn FnOnce() + Send>>);
 

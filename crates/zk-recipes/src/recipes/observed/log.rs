@@ -60,7 +60,7 @@ impl Log {
         }
         let elapsed = since.map_or(Duration::ZERO, |since| now - since);
         let (span, event) = (self.span.clone(), event.clone());
-        port.defer(move || emit(&span, &event, held.as_ref(), elapsed));
+        port.report(move || emit(&span, &event, held.as_ref(), elapsed));
     }
 }
 

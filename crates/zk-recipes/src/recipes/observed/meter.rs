@@ -145,7 +145,7 @@ impl Meter {
     fn emit(&mut self, port: &mut Port<'_>) {
         if !self.measured.is_empty() {
             let (measured, recipe) = (core::mem::take(&mut self.measured), self.recipe);
-            port.defer(move || record(measured, recipe));
+            port.report(move || record(measured, recipe));
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A thread that makes a request writes it, under the lock. If the transport has no room, the write
 //! returns at once, and a temporary thread sends the rest. Other temporary threads connect, because
-//! the lookup of a name has no timeout, and run callbacks that would keep the keeper from reading.
+//! the lookup of a name has no timeout, and another one runs callbacks, which may wait for any thread.
 
 mod connect;
 mod connection;

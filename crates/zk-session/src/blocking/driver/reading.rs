@@ -64,10 +64,6 @@ impl Shared {
             inner.router.dispatcher.handle_timeout(self.now());
             inner.exchange(self);
             if inner.effects().has_deferred() {
-                // The callbacks run now, and may wait for bytes that this thread would read.
-                if inner.effects().callbacks.is_ready() {
-                    inner.ensure_reader();
-                }
                 drop(inner);
                 inner = self.lock();
                 continue;
@@ -128,9 +124,7 @@ impl Shared {
             if inner.router.ended().is_some() {
                 return;
             }
-            self.hand_over_callbacks(&mut inner);
             if inner.effects().has_deferred() {
-                // The callbacks run now, while the keeper does not read.
                 drop(inner);
                 inner = self.lock();
                 continue;
@@ -263,8 +257,6 @@ impl Inner {
                 inner.router.dispatcher.handle_timeout(theirs.now());
                 inner.exchange(&theirs);
                 inner.ensure_reader();
-                // A callback must not delay the next timer.
-                theirs.hand_over_callbacks(&mut inner);
                 let Some(next) = inner.due_before_reader() else { return };
                 due = next;
             }

@@ -18,11 +18,19 @@ use crate::connect_string::ServerAddress;
 use crate::dispatch::{Commands, Effects, Key, Token};
 use crate::sasl::BegunExchange;
 use crate::session::{AUTHENTICATION, Action, READ_ONLY, Session};
-use crate::threads::{spawn, thread};
+use crate::threads::spawn;
+use crate::threads::thread::{self, Thread};
 use crate::time::Instant;
 
 /// The pause before writing the rest of what a connection had no room for.
 const PUSH_INTERVAL: Duration = Duration::from_millis(2);
+
+/// How long the thread for callbacks waits for more of them. To start one takes longer than most
+/// callbacks.
+const CALLBACK_IDLE: Duration = Duration::from_millis(100);
+
+/// How long to write at once. Other threads wait meanwhile.
+const MAX_WRITE: Duration = Duration::from_millis(5);
 
 /// The maximum number of simultaneous attempts to connect to one server.
 ///
@@ -48,6 +56,8 @@ pub(in crate::blocking) struct Inner {
     pub(super) readers: Readers,
     /// When the timer thread is due, if there is one.
     pub(in crate::blocking) timer_thread_due: Option<Instant>,
+    /// The thread that ran the last callbacks, if it waits for more.
+    idle_callback_thread: Option<Thread>,
     /// Wakes the threads that wait for another state.
     pub(in crate::blocking) observers: Vec<Waker>,
     max_reply: usize,
@@ -84,6 +94,7 @@ impl Shared {
                 connection: None,
                 readers: Readers::default(),
                 timer_thread_due: None,
+                idle_callback_thread: None,
                 observers: Vec::new(),
                 max_reply,
                 attempt: 0,
@@ -137,19 +148,6 @@ impl Shared {
         acted
     }
 
-    /// Runs the callbacks that wait for the unlocked session, in a thread of their own. The keeper
-    /// must not run them: it could not read what they wait for. Nor must a thread for timers.
-    pub(in crate::blocking) fn hand_over_callbacks(self: &Arc<Self>, inner: &mut Inner) {
-        if !inner.effects().callbacks.is_ready() {
-            return;
-        }
-        let theirs = self.clone();
-        let run = move || theirs.inner.run_callbacks();
-        // If that fails, this thread runs them.
-        let started = spawn("zookeeper-callbacks", Box::new(run));
-        inner.effects().callbacks.is_running = started.is_ok();
-    }
-
     /// Replaces the list of servers.
     pub(in crate::blocking) fn set_servers(self: &Arc<Self>, servers: Vec<ServerAddress>) {
         let mut inner = self.lock();
@@ -191,6 +189,39 @@ impl Inner {
         }
         self.router.admit_waiters();
         self.router.emit_reports();
+        self.start_callbacks(shared);
+    }
+
+    /// Runs the callbacks that wait for the unlocked session, in a thread of their own. They may wait
+    /// for what this thread does: for its reading, its timers, or the end of its call.
+    fn start_callbacks(&mut self, shared: &Arc<Shared>) {
+        if !self.effects().callbacks.claim() {
+            return;
+        }
+        if let Some(idle) = self.idle_callback_thread.take() {
+            return idle.unpark();
+        }
+        let theirs = shared.clone();
+        let run = move || {
+            loop {
+                theirs.inner.run_callbacks();
+                let mut inner = theirs.lock();
+                // Another thread was started meanwhile.
+                if inner.idle_callback_thread.is_some() || inner.effects().callbacks.is_running {
+                    return;
+                }
+                inner.idle_callback_thread = Some(thread::current());
+                drop(inner);
+                thread::park_timeout(CALLBACK_IDLE);
+                // If it was taken, callbacks are claimed for this thread.
+                if theirs.lock().idle_callback_thread.take().is_some() {
+                    return;
+                }
+            }
+        };
+        // If that fails, this thread runs them.
+        let started = spawn("zookeeper-callbacks", Box::new(run));
+        self.effects().callbacks.is_running = started.is_ok();
     }
 
     /// Delivers all events. Returns whether there were any; a machine that received one may have
@@ -333,6 +364,7 @@ impl Inner {
     }
 
     fn write_frames(&mut self, shared: &Arc<Shared>) {
+        let begun = shared.now();
         while let Some(connection) = &mut self.connection
             && connection.has_to_write(self.router.dispatcher.session())
         {
@@ -350,6 +382,13 @@ impl Inner {
                 Ok(Some(count)) => {
                     self.router.session_mut().handle_sent(now, count);
                     connection.is_unflushed = true;
+                    // The peer may drain the transport as fast as this fills it.
+                    if now > begun + MAX_WRITE {
+                        self.push_later(shared);
+                        if self.is_pushing {
+                            return;
+                        }
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => return self.push_later(shared),

@@ -2,10 +2,13 @@
 
 use super::*;
 
-/// A world whose session expires now and is renewed.
+/// A world whose session is renewed when it expires.
 fn expired(machines: &[(bool, React)]) -> (World, Vec<Key>) {
+    begun(Config { renew: true, ..Config::new(1, 0) }, machines)
+}
+
+fn begun(config: Config, machines: &[(bool, React)]) -> (World, Vec<Key>) {
     let mut world = World::new();
-    let config = Config { renew: true, ..Config::new(1, 0) };
     world.dispatcher = Dispatcher::new(Session::new(world.now, config));
     world.connect();
     world.drain();
@@ -107,6 +110,42 @@ fn a_machine_that_outlives_its_session_learns_of_the_renewal() {
     world.drain();
     let log = world.log.take();
     assert!(log.iter().filter(|line| line.starts_with("watch")).count() <= 1, "{log:?}");
+}
+
+#[test]
+fn a_request_that_fails_by_the_expiry_is_not_answered_in_the_next_session() {
+    let disconnect_timeout = Some(Duration::from_millis(500));
+    let config = Config { renew: true, disconnect_timeout, ..Config::new(1, 0) };
+    let (mut world, _) = begun(
+        config,
+        &[(true, |line, port| {
+            if line == "renewing" {
+                sync(port, 1);
+            }
+        })],
+    );
+    world.log.take();
+    expire(&mut world);
+    world.drain();
+    let now = world.now;
+    world.dispatcher.settle(now);
+    world.drain();
+    assert_eq!(world.log.take(), ["not connected", "renewing"]);
+    assert_eq!(reconnect(&mut world), []);
+    assert_eq!(world.log.take(), ["connected"]);
+}
+
+#[test]
+fn without_a_renewal_the_requests_of_every_machine_are_answered() {
+    for outlives_session in [false, true] {
+        let (mut world, keys) = begun(Config::new(1, 0), &[(outlives_session, |_, _| {})]);
+        world.act(keys[0], |port| sync(port, 1));
+        world.log.take();
+        expire(&mut world);
+        world.drain();
+        let log = world.log.take();
+        assert!(log[1].starts_with("reply 1: ") && log[2..] == ["ended"], "{log:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Which machines receive a watch event.
 
 use super::*;
+use crate::dispatch::machines::Watches;
+use crate::session::RequestId;
 
 #[test]
 fn a_watch_event_goes_to_all_its_watchers() {
@@ -172,4 +174,32 @@ fn a_watch_set_before_an_event_is_delivered_takes_no_event_of_another() {
     world.drain();
     let log = world.log.take();
     assert_eq!((log.len(), log[1].as_str()), (2, "watch 1 /node"), "{log:?}");
+}
+
+#[test]
+fn the_machines_of_watches_are_found_and_take_little_memory() {
+    use alloc::collections::BTreeMap;
+
+    let (mut watches, mut model) = (Watches::default(), BTreeMap::new());
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut number = 0;
+    let id = |number| RequestId { number, place: 0 };
+    for round in 0..20_000 {
+        // Some requests set no watch of a machine.
+        number += random.u64(1..4);
+        if random.u32(0..1000) < if round < 10_000 { 600 } else { 400 } {
+            let key = Key { place: random.u32(0..9), generation: 0 };
+            watches.insert(id(number), key);
+            model.insert(number, key);
+        } else {
+            let around = random.u64(number.saturating_sub(1000)..=number);
+            let near = model.range(around..).next().map_or(around, |(near, _)| *near);
+            assert_eq!(watches.get(id(near)), model.get(&near).copied());
+            assert_eq!(watches.remove(id(near)), model.remove(&near));
+            assert_eq!((watches.get(id(near)), watches.remove(id(near))), (None, None));
+        }
+        assert!(watches.places() <= 2 * model.len(), "{} {}", watches.places(), model.len());
+    }
+    assert!(model.iter().all(|(number, key)| watches.remove(id(*number)) == Some(*key)));
+    assert_eq!(watches.places(), 0);
 }

@@ -62,6 +62,29 @@ fn requests_in_flight_are_late_one_after_the_other() {
 }
 
 #[test]
+fn many_requests_are_not_looked_through_for_each_that_is_late() {
+    const COUNT: u32 = 10_000;
+    for is_sent in [false, true] {
+        let mut h = Harness::connected();
+        for token in 0..COUNT {
+            let deadline = h.now + Duration::from_micros(token.into());
+            h.session.submit_until(&SYNC, token, deadline).expect("there is room");
+        }
+        if is_sent {
+            h.take_all();
+        }
+        let (begun, mut late, mut looks) = (h.now, Vec::new(), 0);
+        while late.len() < COUNT as usize {
+            h.sleep();
+            late.extend(h.answers().into_iter().map(|(token, _)| token));
+            looks += 1;
+        }
+        assert!(late.is_sorted() && looks < 100, "{looks}");
+        assert!(h.now - begun < ms(12), "{:?}", h.now - begun);
+    }
+}
+
+#[test]
 fn a_late_request_that_is_half_written_is_completed_but_not_sent_again() {
     for cut in [false, true] {
         let mut h = Harness::connected();

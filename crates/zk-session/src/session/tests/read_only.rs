@@ -177,8 +177,12 @@ fn a_closing_session_does_not_move() {
     let mut h = Harness::with(config(2));
     connect(&mut h, SessionId(5), true);
     let other = probes(&mut h, 1)[0].0;
+    h.sync(1);
     h.session.close();
     h.session.handle_probed(h.now, other, true);
+    assert_eq!((h.actions(), h.answers()), (Vec::new(), Vec::new()), "the close is on its way");
+    h.answer_all();
+    assert_eq!(h.answers(), [(1, None)]);
     assert_eq!(h.actions(), [Action::Disconnect]);
     assert_eq!(h.session.state(), State::Ended(End::Closed));
 }
@@ -248,4 +252,28 @@ fn a_read_only_server_renews_no_lease() {
     assert_eq!(h.session.lease(), before);
     connect(&mut h, SESSION, false);
     assert!(h.session.lease() > before);
+}
+
+#[test]
+fn the_grant_of_a_read_only_server_is_for_no_lease_that_it_did_not_renew() {
+    for granted in [GRANTED * 4, GRANTED / 4] {
+        let mut h = Harness::with(config(2));
+        connect(&mut h, SESSION, false);
+        let lease = h.session.lease();
+        h.disconnect();
+        h.reach();
+        h.handshake();
+        h.deliver(&ConnectResponse {
+            protocol_version: 0,
+            timeout: granted,
+            session_id: SESSION,
+            password: Some(&PASSWORD),
+            read_only: Some(true),
+        });
+        assert_eq!(h.session.timeout(), ms(u64::from(granted.unsigned_abs())));
+        assert_eq!(h.session.lease(), lease);
+        h.disconnect();
+        connect(&mut h, SESSION, false);
+        assert!(h.session.lease() > lease);
+    }
 }

@@ -291,7 +291,20 @@ fn a_session_that_ends_has_no_lease() {
     h.reach();
     h.handshake();
     h.answer_handshake(0, SessionId::NONE);
-    assert_eq!(h.session.lease(), None);
+    assert_eq!((h.session.lease(), h.session.lease_has_ended(h.now)), (None, true));
+}
+
+#[test]
+fn the_lease_of_a_session_whose_close_is_not_answered_ends() {
+    let mut h = Harness::connected();
+    let end = h.session.lease().expect("there is a session");
+    let close_at = h.now + (end - h.now - ms(2_000));
+    assert_eq!(hear_only_events(&mut h, close_at), []);
+    h.session.close();
+    assert_eq!(hear_only_events(&mut h, end + ms(100)), [Event::LeaseEnded]);
+    assert!(h.session.is_past_lease(h.now) && h.session.lease_has_ended(h.now));
+    h.disconnect();
+    assert!(!h.session.is_past_lease(h.now) && h.session.lease_has_ended(h.now));
 }
 
 /// Advances the clock while the server sends events and no replies.

@@ -21,12 +21,14 @@ const HEAD_START: Duration = Duration::from_millis(100);
 ///
 /// The client's task reads from it. That task, or a method of the client on any thread, writes to
 /// it. Calls come one at a time, always with the waker of the client's task. All users of the
-/// client wait meanwhile: the transport must not use the client, and should not block.
+/// client wait meanwhile: the transport must not use the client, and should not block. A panic ends
+/// the session as if it were closed.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}
 
-/// Makes connections: plain ones, encrypted ones, or pipes to a server within the process.
+/// Makes connections: plain ones, encrypted ones, or pipes to a server within the process. A panic
+/// ends the session as if it were closed.
 pub trait Connect: Send + 'static {
     /// The type of transports.
     type Transport: Transport;
@@ -40,6 +42,9 @@ pub trait Connect: Send + 'static {
 }
 
 /// Plain TCP, without delay.
+///
+/// Names are looked up in the runtime's threads for blocking calls. A lookup that hangs keeps its
+/// thread after the attempt to connect was given up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpConnect;
 
