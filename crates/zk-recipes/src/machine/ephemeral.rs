@@ -28,7 +28,8 @@ use crate::error::{LockError, Loss};
 /// the node of its last session until that expires.
 ///
 /// It watches the node, and so notices a deletion after one notification. Data that somebody else
-/// has written stays until the node is created again.
+/// has written stays until the node is created again. Without the permission to read the node, it
+/// notices no deletion, and fails if the reply to a creation or deletion is lost.
 #[derive(Clone, Debug)]
 pub struct EphemeralMachine {
     config: AttemptConfig,
@@ -213,6 +214,8 @@ impl EphemeralMachine {
                 self.lose(Loss::NodeDeleted);
                 self.create();
             }
+            // The node exists, but may not be watched.
+            Err(Error::Server(ErrorCode::NO_AUTH)) if self.czxid.is_some() => self.unwatch(),
             Err(error) => {
                 self.unwatch();
                 self.retry(error);

@@ -30,6 +30,9 @@ use crate::machine::{EphemeralMachine, Event, LockMode, Presence, Scheme, WaitPo
 /// If another session owns a node at the path, it waits until that one is deleted. A service that
 /// restarts finds the node of its last session until that expires.
 ///
+/// A client that may not read the node, on servers since 3.9, does not notice its deletion. It fails
+/// if the reply to a creation or deletion is lost, and the node then stays until the session ends.
+///
 /// The node is created with the [data](Options::data) and the access control lists of the options.
 /// Data written later is not kept when the node is created again. When the node is no longer wanted
 /// it is deleted by its path. A node that another session creates there right then, after somebody

@@ -118,8 +118,8 @@ impl<C: SessionClient> HeldLock<C> {
     /// Runs a callback once, when the lock is lost. It does not run when the lock is released.
     ///
     /// If the lock is lost already, the callback runs before this method returns. Otherwise it runs
-    /// soon after the loss is noticed: in the task of the session, in a thread that calls a method
-    /// of the blocking client, or in a thread of its own. It may use the client.
+    /// soon after the loss is noticed: with the async client in a task that uses the session, so it
+    /// must not block; with the blocking client in a thread for callbacks. It may use the client.
     ///
     /// Callbacks run one at a time, those of one lock in the order in which they were added. If one
     /// panics, the others still run.

@@ -87,7 +87,8 @@ impl Options {
     }
 
     /// Sets the access control list of parent nodes that are created. Contenders must be able to
-    /// create, delete and read below them. A client that can delete below them can break locks.
+    /// create, delete and read below them. Participants of a double barrier must also be able to
+    /// write its node `ready`. A client that can delete below them can break locks.
     pub fn parent_acl(self, acl: &[Acl<'_>]) -> Self {
         Self { parent_acl: AccessList::new(acl), ..self }
     }
@@ -110,8 +111,9 @@ impl Options {
         Self { revocable: true, ..self }
     }
 
-    /// Calls `observer` for every event of every attempt. It runs in the task of the session, or
-    /// where callbacks of the blocking client run, and must neither block nor panic.
+    /// Calls `observer` for every event of every attempt. With the async client it runs in a task
+    /// that uses the session, and must not block. With the blocking client it runs in a thread for
+    /// callbacks, and may wait. If it panics, other observers still run.
     pub fn observer(self, observer: impl Fn(Attempt<'_>, &Event) + Send + Sync + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
     }

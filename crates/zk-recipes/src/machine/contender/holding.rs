@@ -40,7 +40,7 @@ impl Contender {
     pub(super) fn watch_self_in_time(&mut self) {
         match self.self_watch {
             Some(_) => {}
-            None if self.config.revocable => self.watch_self(),
+            None if self.reads_own_data => self.watch_self(),
             None => self.outputs.set_timer(WATCH_SELF_AFTER),
         }
     }
@@ -53,7 +53,7 @@ impl Contender {
             return;
         }
         if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
-            let op = self.outputs.submit(match self.config.revocable {
+            let op = self.outputs.submit(match self.reads_own_data {
                 true => Operation::watch_data(path),
                 false => Operation::watch(path),
             });
@@ -95,6 +95,11 @@ impl Contender {
             Err(Error::Server(ErrorCode::NO_NODE)) => self.self_deleted(),
             // The node exists, but the watch was refused.
             Err(Error::Server(ErrorCode::NO_AUTH)) => self.verified(),
+            // Data this long is no request to release the lock. From now on, only the node counts.
+            Err(Error::ReplyTooLarge { .. }) if self.reads_own_data => {
+                self.reads_own_data = false;
+                self.watch_self();
+            }
             // The reconnect verifies the node.
             Ok(_) | Err(Error::ConnectionLost) => {}
             Err(_) if matches!(self.phase, Phase::Held { .. }) => {
@@ -136,7 +141,7 @@ impl Contender {
     }
 
     fn look_for_revocation(&mut self, reply: &Reply) {
-        let asked = self.config.revocable
+        let asked = self.reads_own_data
             && reply
                 .decode::<GetDataResponse<'_>>()
                 .is_ok_and(|response| response.data == Some(AttemptConfig::REVOKE));

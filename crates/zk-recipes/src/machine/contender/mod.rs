@@ -60,6 +60,8 @@ pub struct Contender {
     /// Whether the lease has ended while there was no connection.
     lease_ended: bool,
     self_watch: Option<SelfWatch>,
+    /// Whether to look in the data of our node for a request to release the lock.
+    reads_own_data: bool,
     /// Whether another client has asked for the lock.
     revoked: bool,
     /// Whether the caller has received [`Event::UnknownNode`].
@@ -177,6 +179,7 @@ impl Contender {
     }
 
     fn before(mut config: AttemptConfig) -> Self {
+        let reads_own_data = config.revocable;
         if !config.scheme.has_readers() {
             config.mode = LockMode::Exclusive;
         }
@@ -191,6 +194,7 @@ impl Contender {
             connection: Connection::Up,
             lease_ended: false,
             self_watch: None,
+            reads_own_data,
             revoked: false,
             warned: false,
             deletions: Vec::new(),

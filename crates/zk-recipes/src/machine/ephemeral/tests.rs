@@ -255,6 +255,24 @@ fn a_permanent_refusal_ends_it() {
 }
 
 #[test]
+fn a_node_that_may_not_be_read_stays_and_is_deleted_by_a_release() {
+    const NO_AUTH: Error = Error::Server(ErrorCode::NO_AUTH);
+    let mut world = World::new();
+    world.feed(connected(OURS));
+    world.created(7);
+    world.answer(OpCode::EXISTS, Err(NO_AUTH));
+    let [enqueued, acquired] = acquired(7);
+    world.expect(&[&enqueued, &acquired, "unwatch"]);
+    world.feed(Input::Session(State::Suspended));
+    world.feed(connected(OURS));
+    world.expect(&[]);
+    world.feed(Input::Release);
+    world.answer(OpCode::DELETE, reply(OpCode::DELETE, &()));
+    assert!(world.machine.is_done());
+    assert_eq!(world.lines.last().map(String::as_str), Some("Released"));
+}
+
+#[test]
 fn a_refusal_for_now_is_repeated() {
     let mut world = World::new();
     world.feed(connected(OURS));

@@ -57,6 +57,22 @@ fn other_data_is_no_revocation_and_sets_the_watch_again() {
 }
 
 #[test]
+fn data_that_is_too_long_is_no_revocation_and_the_node_is_still_watched() {
+    let mut h = held();
+    let error = Error::ReplyTooLarge { length: 2000, limit: 1024, outcome: Outcome::Applied };
+    h.answer(WATCH, Err(error));
+    h.expect(&["unwatch data own-7", "watch own-7"]);
+    h.answer("watch own-7", ok());
+    h.disconnect();
+    h.reconnect();
+    h.expect(&["Suspended", "stat own-7"]);
+    h.answer("stat own-7", ok());
+    h.expect(&["Resumed"]);
+    h.deleted("watch own-7");
+    h.expect_last(&["Lost(NodeDeleted)"]);
+}
+
+#[test]
 fn a_revocation_before_the_acquisition_is_reported_then() {
     let mut h = held();
     h.answer(WATCH, data(AttemptConfig::REVOKE));
