@@ -159,7 +159,9 @@ fn a_script_can_run_itself_under_a_lock() {
             true => {
                 "[ \"${FLOCKER}\" != \"$0\" ] && exec env FLOCKER=\"$0\" flock -en \"$0\" \"$0\" \"$@\" || :"
             }
-            false => "case $ZK_LOCK_NODE in NAME/*) ;; *) exec LOCK -n NAME \"$0\" \"$@\";; esac",
+            false => {
+                "case ${ZK_LOCK_NODE-} in NAME/*) ;; *) exec LOCK -n NAME \"$0\" \"$@\";; esac"
+            }
         };
         let text =
             format!("#!/bin/sh\n{guard}\necho \"under the lock: $1 ${{ZK_LOCK_NODE%/*}}\"\n");

@@ -203,8 +203,8 @@ fn messages_that_nobody_reads_do_not_delay_the_end_of_a_command() {
             _ => world.break_lock(),
         }
         world.eventually("the end of the command", |_| !is_running(&command));
-        drop(reader);
         assert_eq!(job.code(), code, "killed: {killed}");
+        drop(reader);
         if killed != "keeper" {
             world.eventually("a free lock", |world| world.contenders().is_empty());
         }

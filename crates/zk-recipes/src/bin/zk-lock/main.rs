@@ -20,6 +20,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::task::JoinHandle;
@@ -380,8 +381,22 @@ fn explain(failure: &Failure) -> String {
 }
 
 /// Prints an error in a thread of its own, since this blocks while nobody reads the standard error.
-fn print_error_meanwhile(what: String) -> JoinHandle<()> {
-    tokio::task::spawn_blocking(move || print_error(&what))
+fn print_error_meanwhile(what: String) -> Printing {
+    Printing(tokio::task::spawn_blocking(move || print_error(&what)))
+}
+
+/// A message that is being printed.
+struct Printing(JoinHandle<()>);
+
+impl Printing {
+    /// How long to wait in the end for somebody who reads.
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    /// Waits until it is printed, or gives up.
+    async fn finish(self) {
+        // Printing does not fail.
+        let _ = tokio::time::timeout(Self::LIMIT, self.0).await;
+    }
 }
 
 /// Prints an error, if the standard error is open.

@@ -17,7 +17,6 @@ use std::time::Duration;
 use nix::unistd::{close as close_descriptor, getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
@@ -30,7 +29,9 @@ use crate::release::{self, Requests};
 use crate::settings::{CONFIG_TEXT, Settings, seconds};
 use crate::show::Owner;
 use crate::signals::{MaskChanges, Received, Signals, send};
-use crate::{Failure, acl, code, contents, exec, explain, print_error, print_error_meanwhile};
+use crate::{
+    Failure, Printing, acl, code, contents, exec, explain, print_error, print_error_meanwhile,
+};
 
 /// The command has at least this fraction of the session timeout to end after SIGTERM. The lease
 /// ends earlier than the session by as much.
@@ -123,7 +124,7 @@ impl Arguments {
     }
 
     /// Prints that the lock is lost, and why. That must not delay the end of the command.
-    pub(crate) fn print_loss(&self, why: &dyn fmt::Display) -> JoinHandle<()> {
+    pub(crate) fn print_loss(&self, why: &dyn fmt::Display) -> Printing {
         print_error_meanwhile(format!("the lock '{}' is lost: {why}", self.path))
     }
 
@@ -173,7 +174,7 @@ pub(crate) async fn run(
 ) -> Result<ExitCode, Failure> {
     let result = acquire_and_run(settings, arguments, &mut supervisor, is_verbose).await;
     if let Some(printed) = supervisor.printed {
-        printed.await?;
+        printed.finish().await;
     }
     match result {
         Err(failure) if is_not_acquired(&failure) => {
@@ -484,8 +485,8 @@ pub(crate) struct Supervisor {
     /// The pipe that takes the granted session timeout to the supervisor.
     granted: Option<File>,
     signals: Signals,
-    /// A message that is being printed. It is complete before this process ends.
-    printed: Option<JoinHandle<()>>,
+    /// A message that is being printed.
+    printed: Option<Printing>,
 }
 
 impl Supervisor {

@@ -64,7 +64,7 @@ pub(crate) async fn run(
         // timeout.
         let grace = arguments.kill_after().unwrap_or(timeout / 3);
         processes.end(grace, &mut signals).await?;
-        printed.await?;
+        printed.finish().await;
         return Ok(arguments.lost());
     }
     // Shells leave a loop or a script only if an interrupt has ended the command.
