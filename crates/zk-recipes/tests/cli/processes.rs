@@ -225,6 +225,16 @@ fn the_granted_session_timeout_limits_the_end_of_a_command() {
 }
 
 #[test]
+fn a_command_may_end_at_the_moment_at_which_its_keeper_is_killed() {
+    let world = World::new();
+    for number in 0..10 {
+        let path = format!("{PATH}/{number}");
+        let run = ["run", "--kill-after", "60", &path, "--", "sh", "-c", "kill -9 $PPID"];
+        assert_eq!(world.run(&run).status.code(), Some(73));
+    }
+}
+
+#[test]
 fn a_command_may_have_any_time_to_end() {
     for kill_after in ["1e15", "1.8e19"] {
         let world = World::new();

@@ -54,6 +54,11 @@ impl Processes {
     /// Waits until at least one process has ended. Returns whether all have.
     pub(crate) async fn wait_any(&mut self) -> io::Result<bool> {
         self.children.recv().await;
+        self.reap()
+    }
+
+    /// Looks for processes that have ended. Returns whether all have.
+    fn reap(&mut self) -> io::Result<bool> {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == self.child => {
@@ -92,6 +97,10 @@ impl Processes {
     /// Ends all processes: by SIGTERM, and after `grace` by SIGKILL. Passes other signals on
     /// meanwhile.
     pub(crate) async fn end(&mut self, grace: Duration, signals: &mut Signals) -> io::Result<()> {
+        // The last ones may have ended together with the child. No signal follows then.
+        if self.reap()? {
+            return Ok(());
+        }
         self.send_to_all(Signal::TERM);
         let mut kill_at = Instant::now().checked_add(grace);
         loop {
