@@ -5,6 +5,7 @@
 //! that checks the lock node.
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -68,6 +69,9 @@ impl Starter {
             }
         };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // As shells do. Else the end of `zk-lock` could orphan the group of this test, and stopped
+        // servers in it would mean SIGHUP for all.
+        command.process_group(0);
         let mut child = command.spawn().expect("a process");
         let output = BufReader::new(child.stdout.take().expect("piped")).lines();
         let errors = child.stderr.take().expect("piped");
