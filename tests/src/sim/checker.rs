@@ -25,6 +25,9 @@ use crate::server::Ensemble;
 const MADE: &str = "/made/";
 /// The prefix of nodes that always exist.
 pub(super) const REGISTERS: &str = "/registers/";
+/// How late a request may fail by its deadline: 0.1 µs for each pending request, as
+/// `Session::submit_until` documents. No simulated client has more than a thousand.
+const MAX_LATENESS: Duration = Duration::from_micros(100);
 
 /// What is known about the effect of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ enum Fate {
 #[derive(Debug, Default)]
 struct View {
     calls: BTreeMap<CallId, (Arc<Call>, Fate)>,
-    /// The deadlines of pending requests.
+    /// When pending requests with a deadline must have been answered.
     deadlines: BTreeMap<CallId, Duration>,
     last_zxid: Zxid,
     watching: Watching,
@@ -121,7 +124,7 @@ impl Checker {
             ClientEvent::Submitted(id, call, until) => {
                 let view = self.views.entry(who).or_default();
                 view.calls.insert(*id, (call.clone(), Fate::Waits));
-                view.deadlines.extend(until.map(|until| (*id, until)));
+                view.deadlines.extend(until.map(|until| (*id, until + MAX_LATENESS)));
             }
             ClientEvent::Answered(id, result) => self.answered(who, *id, result),
             ClientEvent::Fired(id, event) => {
