@@ -12,7 +12,12 @@ fn nothing_is_held_across_sessions_and_everything_comes_back() {
     let (mut renewals, mut acquisitions) = (0, 0);
     for seed in first..first + runs {
         let report = run_lasting(seed, None);
-        assert!(report.violations.is_empty(), "seed {seed}: {:#?}", report.violations);
+        assert!(
+            report.violations.is_empty(),
+            "seed {seed}: {:#?}\n\
+             replay: ZK_SIM_FROM={seed} ZK_SIM_RUNS=1 cargo test -p zk-testkit --test sim nothing_is_held",
+            report.violations
+        );
         renewals += report.renewals;
         acquisitions += report.acquisitions;
     }

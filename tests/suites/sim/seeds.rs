@@ -36,7 +36,8 @@ fn assert_clean(test: &str, Report { seed, violations, .. }: &Report) {
         violations.is_empty(),
         "seed {seed}: {violations:#?}\n\
          replay: ZK_SEED={seed} cargo test -p zk-testkit --test sim {test} -- --nocapture\n\
-         draw: cargo run -p zk-testkit --features tools --bin sim -- --seed {seed} --svg seed-{seed}.svg",
+         draw, with `--large` if it was a large run: \
+         cargo run -p zk-testkit --features tools --bin sim -- --seed {seed} --svg seed-{seed}.svg",
     );
 }
 
@@ -94,6 +95,9 @@ fn one_seed_is_one_run() {
 #[test]
 fn runs_with_short_replies() {
     let scale = Scale { max_reply: 190, clients: 8, ..Scale::small() };
+    if let Some(seed) = number("ZK_SEED") {
+        return assert_clean("runs_with_short_replies", &run(seed, &scale, None, true));
+    }
     let mut totals = BTreeMap::new();
     for seed in 0..30 {
         let report = run(seed, &scale, None, false);
