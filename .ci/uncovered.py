@@ -75,8 +75,8 @@ def main():
     for part, (missed, lines) in parts.items():
         print(f"{share(missed, lines)}  of {lines:5} lines of {PARTS[part]}")
     missed, lines = (sum(column) for column in zip(*parts.values()))
-    print(f"{share(missed, lines)}  of {lines:5} lines; at least {least} % are required")
-    sys.exit(lines == 0 or 100 * missed > (100 - least) * lines)
+    print(f"{share(missed, lines)}  of {lines:5} lines; at least {least} % of each part are required")
+    sys.exit(any(lines == 0 or 100 * missed > (100 - least) * lines for missed, lines in parts.values()))
 
 
 main()

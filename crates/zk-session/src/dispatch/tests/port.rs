@@ -81,6 +81,26 @@ fn an_attachment_reports_whether_its_machine_is_attached() {
     let mut world = World::connected();
     let key = world.attach();
     let attachment = Attachment::new(Arc::new(Mutex::new(world)), key);
+    assert_eq!(format!("{attachment:?}"), format!("Attachment {{ key: {key:?}, .. }}"));
     assert!(attachment.command(&mut ()), "it ends by this message");
     assert!(!attachment.command(&mut ()));
+}
+
+#[test]
+fn a_log_shows_machines_and_effects_and_no_secret() {
+    let mut world = World::connected();
+    let key = world.attach();
+    world.act(key, move |port| {
+        let line = format!("{port:?}");
+        assert!(line.contains(&format!("{key:?}")), "{line}");
+        port.defer(|| {});
+    });
+    let line = format!("{:?}", world.dispatcher);
+    assert!(line.contains("Machines { count: 1, .. }"), "{line}");
+    assert!(line.contains("password: Secret(16 bytes)"), "{line}");
+    let effects = format!("{:?}", world.dispatcher.take_effects());
+    assert!(effects.contains("[Run]") && !effects.contains("Drop"), "{effects}");
+    world.end(key);
+    let effects = format!("{:?}", world.dispatcher.take_effects());
+    assert!(effects.contains("[Drop]") && !effects.contains("Run"), "{effects}");
 }
