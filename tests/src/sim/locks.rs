@@ -145,7 +145,10 @@ impl LockChecker {
         };
         match event {
             Event::Enqueued { node, .. } => {
-                attempt.node = Some(format!("{}/{node}", attempt.lock_path));
+                let path = format!("{}/{node}", attempt.lock_path);
+                // In a lock path that was made again, an attempt can get the same name again.
+                self.woken.remove(&path);
+                attempt.node = Some(path);
                 // A waiter queues again on the next session.
                 attempt.session = session;
             }
