@@ -69,8 +69,9 @@ impl Starter {
             }
         };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // As shells do. Else the end of `zk-lock` could orphan the group of this test, and stopped
-        // servers in it would mean SIGHUP for all.
+        // As shells do. Without it, the end of a command of `zk-lock` can orphan the group of this
+        // test. Linux sends SIGHUP to such a group if a process in it is stopped, as paused servers
+        // are.
         command.process_group(0);
         let mut child = command.spawn().expect("a process");
         let output = BufReader::new(child.stdout.take().expect("piped")).lines();
