@@ -22,8 +22,8 @@ use crate::error::{LockError, Loss};
 /// created. The machine uses the data, the access control lists and the session of its
 /// configuration, and nothing else.
 ///
-/// It reports [`Event::Enqueued`] and [`Event::Acquired`] each time it finds its node created, and
-/// [`Event::Lost`] when it finds it gone. If another session owns a node at the path, it reports
+/// It reports [`Event::Enqueued`] and [`Event::Acquired`] once for each node that it has created,
+/// and [`Event::Lost`] when it finds it gone. If another session owns a node at the path, it reports
 /// [`Event::Waiting`], and creates its own when that one is deleted: a service that restarts finds
 /// the node of its last session until that expires.
 ///
@@ -36,6 +36,8 @@ pub struct EphemeralMachine {
     step: Step,
     /// The transaction that created the node, while it exists.
     czxid: Option<Zxid>,
+    /// The transaction that created the last node that is gone.
+    lost: Option<Zxid>,
     /// Whether another owner of the node was reported since ours was there.
     has_reported_other: bool,
     parents: ParentCreation,
@@ -104,6 +106,7 @@ impl EphemeralMachine {
             config,
             step: Step::Beginning,
             czxid: None,
+            lost: None,
             has_reported_other: false,
             parents: ParentCreation::new(),
             connection: Connection::Down,
@@ -201,7 +204,12 @@ impl EphemeralMachine {
     fn looked(&mut self, result: Result<Reply, Error>) {
         let stat = result.and_then(|reply| Ok(reply.decode::<ExistsResponse>()?.stat));
         match stat {
-            Ok(stat) if stat.ephemeral_owner == self.config.session => self.hold(stat.czxid),
+            Ok(stat) if stat.ephemeral_owner == self.config.session => {
+                // If it is lost, the server has not applied the deletion yet. The watch will fire.
+                if self.lost != Some(stat.czxid) {
+                    self.hold(stat.czxid);
+                }
+            }
             Ok(_) => {
                 self.lose(Loss::NodeDeleted);
                 if !core::mem::replace(&mut self.has_reported_other, true) {
@@ -256,8 +264,11 @@ impl EphemeralMachine {
     }
 
     fn lose(&mut self, loss: Loss) {
-        if self.czxid.take().is_some() && !self.is_releasing {
-            self.outputs.report(Event::Lost(loss));
+        if let Some(czxid) = self.czxid.take() {
+            self.lost = Some(czxid);
+            if !self.is_releasing {
+                self.outputs.report(Event::Lost(loss));
+            }
         }
     }
 

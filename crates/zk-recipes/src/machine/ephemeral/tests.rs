@@ -142,6 +142,20 @@ fn a_node_that_was_deleted_is_created_again() {
 }
 
 #[test]
+fn a_node_that_was_lost_is_not_reported_again_by_a_server_that_lags() {
+    let (mut world, op) = World::holding();
+    world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+    world.expect(&["Lost(NodeDeleted)"]);
+    world.answer(OpCode::CREATE2, Err(LOST));
+    // The event did not say which transaction it was, so the next server may be older.
+    let op = world.seen(OURS, 7);
+    assert!(world.is_quiet());
+    world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+    world.created(9);
+    assert_eq!(world.lines, acquired(9));
+}
+
+#[test]
 fn a_change_of_the_data_is_no_loss() {
     let (mut world, op) = World::holding();
     world.feed(Input::Watch { op, event_type: EventType::NODE_DATA_CHANGED });
