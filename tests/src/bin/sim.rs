@@ -11,12 +11,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{Parser, ValueEnum};
 use zk_testkit::sim::picture::{self, View};
-use zk_testkit::sim::{Bug, Fault, Report, Scale, rare, record, run};
+use zk_testkit::sim::{self, Bug, Fault, Report, Scale, caches, rare, record, run, run_lasting};
 
 /// Runs whole clients and an ensemble on a virtual clock, with random faults.
 #[derive(Debug, Parser)]
+#[command(name = "sim")]
 struct Arguments {
     /// Runs this seed.
     #[arg(long, conflicts_with = "seeds")]
@@ -27,6 +29,9 @@ struct Arguments {
     /// Runs ten clients for 40 s instead of four for 13 s.
     #[arg(long)]
     large: bool,
+    /// What clients do.
+    #[arg(long, value_enum, default_value_t)]
+    workload: Workload,
     /// Injects this bug into all clients, as in ForgetsLastZxid.
     #[arg(long, value_parser = bug)]
     bug: Option<Bug>,
@@ -45,6 +50,39 @@ struct Arguments {
     /// The end of the picture, in seconds. By default, the end of all locks and faults.
     #[arg(long, requires = "svg", value_parser = seconds)]
     to: Option<Duration>,
+}
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// Mutexes, a read/write lock, permits of a semaphore.
+    #[default]
+    Locks,
+    /// Several locks at once, conversions, the textbook lock, a barrier and a double barrier.
+    Recipes,
+    /// An election, and nodes that are kept alive, over many sessions.
+    Lasting,
+    /// Caches of a tree that changes.
+    Caches,
+}
+
+impl Workload {
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// Returns what a large number of runs should reach.
+    fn events(self) -> Vec<&'static str> {
+        let of_recipes = match self {
+            Self::Locks => &[][..],
+            Self::Recipes => &rare::OF_RECIPES,
+            Self::Lasting => &rare::OF_LASTING,
+            Self::Caches => &rare::OF_CACHES,
+        };
+        let of_machines = if self == Self::Caches { &[][..] } else { &rare::OF_MACHINES };
+        let all = [&Fault::NAMES[..], &rare::OF_SESSIONS, of_machines, of_recipes];
+        all.concat()
+    }
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
@@ -66,10 +104,36 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Arguments {
+    /// Checks what the parser cannot.
+    fn check(&self) -> Result<(), clap::Error> {
+        let given = [
+            (self.large, "--large"),
+            (self.print, "--print"),
+            (self.svg.is_some(), "--svg"),
+            (self.workload == Workload::Lasting && self.bug.is_some(), "--bug"),
+        ];
+        match given.iter().find(|(is_given, _)| *is_given) {
+            Some((_, option)) if !self.has_scale() => {
+                let text = format!("--workload {} has no {option}", self.workload.name());
+                Err(<Self as clap::CommandFactory>::command()
+                    .error(ErrorKind::ArgumentConflict, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether runs of the workload can be large, printed and drawn.
+    fn has_scale(&self) -> bool {
+        matches!(self.workload, Workload::Locks | Workload::Recipes)
+    }
+
     /// Returns the command that repeats a run.
     fn command(&self, seed: u64) -> String {
         let mut command =
             format!("cargo run -p zk-testkit --features tools --bin sim -- --seed {seed}");
+        if self.workload != Workload::default() {
+            command += &format!(" --workload {}", self.workload.name());
+        }
         if self.large {
             command += " --large";
         }
@@ -81,6 +145,11 @@ impl Arguments {
 
     /// Runs one seed, and draws it if the arguments say so.
     fn run(&self, seed: u64, scale: &Scale) -> io::Result<Report> {
+        match self.workload {
+            Workload::Lasting => return Ok(run_lasting(seed, None)),
+            Workload::Caches => return Ok(caches(seed, self.bug)),
+            Workload::Locks | Workload::Recipes => {}
+        }
         let Some(file) = &self.svg else { return Ok(run(seed, scale, self.bug, self.print)) };
         if self.print {
             run(seed, scale, self.bug, true);
@@ -96,9 +165,15 @@ impl Arguments {
 
 fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
-    let scale = if arguments.large { Scale::large() } else { Scale::small() };
+    if let Err(error) = arguments.check() {
+        error.exit();
+    }
+    let mut scale = if arguments.large { Scale::large() } else { Scale::small() };
+    if arguments.workload == Workload::Recipes {
+        scale.workload = sim::Workload::Recipes;
+    }
     let seeds = arguments.seed.map_or(arguments.seeds.clone(), |seed| seed..seed + 1);
-    let mut summary = Summary::default();
+    let mut summary = Summary { events: arguments.workload.events(), ..Summary::default() };
     for seed in seeds {
         summary.add(&arguments, arguments.run(seed, &scale)?);
     }
@@ -120,6 +195,8 @@ struct Summary {
     /// The violations of each run, with the commands that repeat and draw it.
     failures: String,
     totals: BTreeMap<&'static str, u64>,
+    /// What the runs should reach.
+    events: Vec<&'static str>,
 }
 
 impl Summary {
@@ -136,24 +213,24 @@ impl Summary {
         self.failed += 1;
         let (seed, violations) = (report.seed, report.violations.join("\n  "));
         let command = arguments.command(seed);
+        let how = match arguments.has_scale() {
+            true => format!("{command} --print\n  draw:   {command} --svg seed-{seed}.svg"),
+            false => command,
+        };
         // Writing to a `String` does not fail.
-        let _ = writeln!(
-            self.failures,
-            "seed {seed}:\n  {violations}\n  repeat: {command} --print\n  draw:   {command} --svg seed-{seed}.svg"
-        );
+        let _ = writeln!(self.failures, "seed {seed}:\n  {violations}\n  repeat: {how}");
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, steps, acquisitions, failed, failures, totals } = self;
+        let Self { runs, steps, acquisitions, failed, failures, totals, events } = self;
         writeln!(
             f,
             "{failures}{runs} runs, {steps} steps, {acquisitions} acquisitions, {failed} runs with violations"
         )?;
         totals.iter().try_for_each(|(what, count)| writeln!(f, "{count:>9} {what}"))?;
-        let all = Fault::NAMES.iter().chain(&rare::OF_SESSIONS).chain(&rare::OF_MACHINES);
-        let mut missed = all.filter(|what| !totals.contains_key(*what));
+        let mut missed = events.iter().filter(|what| !totals.contains_key(*what));
         missed.try_for_each(|what| writeln!(f, "    never {what}"))
     }
 }

@@ -1,14 +1,15 @@
-//! The workload of an active client: requests on shared nodes, and locks.
+//! The workload of an active client: requests on shared nodes, and recipes.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use uuid::Uuid;
 use zk_proto::CreateMode;
-use zk_recipes::machine::Event as LockEvent;
+use zk_recipes::machine::{Event as LockEvent, LockMode};
 use zk_session::State;
 
-use super::{AttemptId, Call, CallId, ClientEvent, LockKind, SimClient};
+use super::several::Several;
+use super::{AttemptId, Bug, Call, CallId, ClientEvent, LockKind, Options, SimClient};
 
 /// Nodes that all clients write and read.
 const REGISTERS: [&str; 3] = ["/registers/0", "/registers/1", "/registers/2"];
@@ -19,13 +20,38 @@ const SIGNALS: [&str; 2] = ["/signals/0", "/signals/1"];
 /// The parent of [`SIGNALS`].
 const ABOVE_SIGNALS: &str = "/signals";
 /// The lock paths.
-const LOCKS: [&str; 4] = ["/locks/mutex", "/locks/shared", "/locks/permits", OFTEN];
+const LOCKS: [&str; 4] = ["/locks/mutex", SHARED, "/locks/permits", OFTEN];
+/// The paths of [`Workload::Recipes`].
+const RECIPES: [&str; 6] = ["/locks/mutex", SHARED, SEVERAL, TEXTBOOK, GATE, MEETING];
+/// A read/write lock.
+const SHARED: &str = "/locks/shared";
+/// Stands for the attempts to acquire two locks together.
+const SEVERAL: &str = "several";
+/// The node of a textbook lock.
+const TEXTBOOK: &str = "/textbook/lock";
+/// A node that closes a barrier while it exists.
+pub(super) const GATE: &str = "/gates/one";
+/// A double barrier.
+const MEETING: &str = "/meeting";
+/// The number of its members.
+const MEMBERS: usize = 3;
 /// A lock that one client acquires many times in a row, mostly without contention.
 const OFTEN: &str = "/locks/often";
 /// The longest time between two such series, in milliseconds.
 const SELDOM: u64 = 150_000;
 /// The number of permits of the semaphore.
 const PERMITS: u32 = 3;
+
+/// What active clients acquire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workload {
+    /// Mutexes, a read/write lock and permits of a semaphore.
+    #[default]
+    Locks,
+    /// A mutex, alone and together with another; a read/write lock whose holders convert it; the
+    /// textbook lock; a barrier and a double barrier.
+    Recipes,
+}
 
 /// The workload of one client: what it submits and acquires on its own.
 #[derive(Debug)]
@@ -43,6 +69,15 @@ pub struct Behaviour {
     idle: BTreeMap<&'static str, Duration>,
     /// Attempts in progress, and when to release them.
     attempts: BTreeMap<AttemptId, (&'static str, Duration)>,
+    workload: Workload,
+    /// Two locks that are acquired together.
+    several: Option<Several>,
+    /// Whether they are acquired in any order.
+    is_unordered: bool,
+    /// The modes of locks that may be converted, and when.
+    modes: BTreeMap<AttemptId, (LockMode, Option<Duration>)>,
+    /// The attempt that is inside the double barrier.
+    inside: Option<AttemptId>,
 }
 
 impl Default for Behaviour {
@@ -57,19 +92,35 @@ impl Default for Behaviour {
             stale: None,
             idle: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            workload: Workload::Locks,
+            several: None,
+            is_unordered: false,
+            modes: BTreeMap::new(),
+            inside: None,
         }
     }
 }
 
 impl Behaviour {
     /// Creates the behaviour of the client with this incarnation.
-    pub fn new(now: Duration, seed: u64, incarnation: u64) -> Self {
-        let rng = fastrand::Rng::with_seed(seed);
-        let idle = LOCKS.into_iter().map(|lock| (lock, now)).collect();
-        let mut behaviour =
-            Self { rng, incarnation, next_call: Some(now), idle, ..Self::default() };
-        let first = now + behaviour.up_to(SELDOM);
-        behaviour.idle.insert(OFTEN, first);
+    pub fn new(now: Duration, seed: u64, incarnation: u64, options: &Options) -> Self {
+        let mut behaviour = Self {
+            rng: fastrand::Rng::with_seed(seed),
+            incarnation,
+            next_call: Some(now),
+            workload: options.workload,
+            is_unordered: options.bug == Some(Bug::AcquiresInAnyOrder),
+            ..Self::default()
+        };
+        let paths = match options.workload {
+            Workload::Locks => &LOCKS[..],
+            Workload::Recipes => &RECIPES,
+        };
+        behaviour.idle.extend(paths.iter().map(|path| (*path, now)));
+        if options.workload == Workload::Locks {
+            let first = now + behaviour.up_to(SELDOM);
+            behaviour.idle.insert(OFTEN, first);
+        }
         behaviour
     }
 
@@ -77,7 +128,10 @@ impl Behaviour {
     pub fn poll_timeout(&self) -> Option<Duration> {
         let release = self.attempts.values().map(|(_, at)| *at);
         let unwatch = self.watching.map(|(_, until)| until);
+        let convert = self.modes.values().filter_map(|(_, at)| *at);
+        let several = self.several.iter().map(Several::poll_timeout);
         let others = self.next_call.into_iter().chain(unwatch).chain(self.stale);
+        let others = others.chain(convert).chain(several);
         release.chain(self.idle.values().copied()).chain(others).min()
     }
 
@@ -100,6 +154,14 @@ impl Behaviour {
                 }
                 self.call(now, client, call);
             }
+            if self.workload == Workload::Recipes && self.rng.bool() {
+                let (path, mode) = (GATE.to_owned(), CreateMode::PERSISTENT);
+                let is_open = self.rng.bool();
+                client.call(
+                    now,
+                    if is_open { Call::Delete { path } } else { Call::Create { path, mode } },
+                );
+            }
             if self.watching.is_none() {
                 let call = self.choose_watch();
                 let id = self.call(now, client, call);
@@ -119,22 +181,95 @@ impl Behaviour {
         for lock in due {
             if matches!(client.state(), State::Connected { .. }) {
                 self.idle.remove(lock);
-                let guid = Uuid::from_u128(self.rng.u128(..));
-                let attempt = client.contend(now, lock, self.demand(lock), guid);
-                // Some cancel while they wait.
-                let hold = if self.rng.u8(..4) == 0 { self.up_to(2_000) } else { NEVER };
-                self.attempts.insert(attempt, (lock, now + hold));
+                self.begin(now, client, lock);
             } else {
                 self.idle.insert(lock, now + Duration::from_millis(100));
             }
         }
+        self.convert(now, client);
+        self.go_on_with_several(now, client);
         let due: Vec<_> =
             self.attempts.iter().filter(|(_, (_, at))| *at <= now).map(|(id, _)| *id).collect();
         for attempt in due {
+            let leaves = self.inside == Some(attempt) && self.rng.u8(..4) > 0;
+            // Some do not wait for the others to the end.
+            let gives_up = leaves && self.rng.u8(..8) == 0;
+            let patience = if gives_up { self.up_to(1_000) } else { NEVER };
             if let Some((_, at)) = self.attempts.get_mut(&attempt) {
-                *at = now + NEVER;
+                *at = now + patience;
             }
-            client.release(now, attempt);
+            if leaves {
+                self.inside = None;
+                client.leave(now, attempt);
+            } else {
+                client.release(now, attempt);
+            }
+        }
+    }
+
+    /// Begins an attempt.
+    fn begin(&mut self, now: Duration, client: &mut SimClient, lock: &'static str) {
+        if lock == SEVERAL {
+            let patience = self.patience();
+            let is_reversed = self.is_unordered && self.rng.bool();
+            self.several = Some(Several::new(now, now + patience, is_reversed));
+            return;
+        }
+        let guid = Uuid::from_u128(self.rng.u128(..));
+        let demand = self.demand(lock);
+        let attempt = client.contend(now, lock, demand, guid);
+        let mode = match demand {
+            LockKind::Read => Some(LockMode::Shared),
+            LockKind::Write => Some(LockMode::Exclusive),
+            _ => None,
+        };
+        if let Some(mode) = mode.filter(|_| self.workload == Workload::Recipes) {
+            self.modes.insert(attempt, (mode, None));
+        }
+        // The others may never come.
+        let patience = if lock == MEETING { self.up_to(4_000) } else { self.patience() };
+        self.attempts.insert(attempt, (lock, now + patience));
+    }
+
+    /// Returns how long to wait for a lock. Some cancel while they wait.
+    fn patience(&mut self) -> Duration {
+        if self.rng.u8(..4) == 0 { self.up_to(2_000) } else { NEVER }
+    }
+
+    /// Converts the locks that are due.
+    fn convert(&mut self, now: Duration, client: &mut SimClient) {
+        for (attempt, (mode, at)) in &mut self.modes {
+            if at.take_if(|at| *at <= now).is_some() {
+                let other = match mode {
+                    LockMode::Shared => LockMode::Exclusive,
+                    LockMode::Exclusive => LockMode::Shared,
+                };
+                client.convert(now, *attempt, other);
+            }
+        }
+    }
+
+    /// Decides whether to convert a lock, perhaps again.
+    fn plan_conversion(&mut self, now: Duration, attempt: AttemptId, converted: Option<LockMode>) {
+        let at = self.rng.bool().then(|| now + self.up_to(100));
+        if let Some((mode, next)) = self.modes.get_mut(&attempt) {
+            *mode = converted.unwrap_or(*mode);
+            *next = at;
+        }
+    }
+
+    fn go_on_with_several(&mut self, now: Duration, client: &mut SimClient) {
+        let Some(mut several) = self.several.take_if(|several| several.poll_timeout() <= now)
+        else {
+            return;
+        };
+        let hold = self.up_to(200);
+        several.act(now, client, || Uuid::from_u128(self.rng.u128(..)), hold);
+        if !several.is_done() {
+            self.several = Some(several);
+        } else if self.next_call.is_some() {
+            let pause = self.up_to(5_000);
+            self.idle.insert(SEVERAL, now + pause);
         }
     }
 
@@ -142,14 +277,20 @@ impl Behaviour {
     fn demand(&mut self, lock: &str) -> LockKind {
         match lock {
             "/locks/permits" => LockKind::Permits { count: self.rng.u32(1..=2), of: PERMITS },
-            "/locks/shared" if self.rng.u8(..3) > 0 => LockKind::Read,
-            "/locks/shared" => LockKind::Write,
+            SHARED if self.rng.u8(..3) > 0 => LockKind::Read,
+            SHARED => LockKind::Write,
+            TEXTBOOK => LockKind::Textbook,
+            GATE => LockKind::Gate,
+            MEETING => LockKind::Meeting { members: MEMBERS },
             _ => LockKind::Mutex,
         }
     }
 
     /// Handles an event of the client.
     pub fn handle_event(&mut self, now: Duration, event: &ClientEvent) {
+        if let Some(several) = &mut self.several {
+            several.handle_event(now, event);
+        }
         match event {
             ClientEvent::Lock(id, LockEvent::Acquired { .. }) => {
                 let is_often = self.attempts.get(id).is_some_and(|(lock, _)| *lock == OFTEN);
@@ -160,9 +301,22 @@ impl Behaviour {
                     false if is_long => 10_000,
                     false => 200,
                 });
-                if let Some((_, at)) = self.attempts.get_mut(id) {
+                if let Some((lock, at)) = self.attempts.get_mut(id) {
                     *at = (*at).min(now + hold);
+                    match *lock {
+                        MEETING => self.inside = Some(*id),
+                        SHARED if self.workload == Workload::Recipes => {
+                            self.plan_conversion(now, *id, None);
+                        }
+                        _ => {}
+                    }
                 }
+            }
+            ClientEvent::Lock(id, LockEvent::Converted { mode, .. }) => {
+                self.plan_conversion(now, *id, Some(*mode));
+            }
+            ClientEvent::Lock(id, LockEvent::NotConverted(_)) => {
+                self.plan_conversion(now, *id, None);
             }
             ClientEvent::Fired(id, _) | ClientEvent::Gap(id) if self.is_watching(*id) => {
                 let pause = self.up_to(100);
@@ -171,12 +325,15 @@ impl Behaviour {
             ClientEvent::Answered(id, Err(_)) if self.is_watching(*id) => self.watching = None,
             ClientEvent::AttemptFinished(id) => {
                 let again = self.rng.u8(..16) > 0;
+                self.modes.remove(id);
+                self.inside.take_if(|inside| inside == id);
                 if let Some((lock, _)) = self.attempts.remove(id)
                     && self.next_call.is_some()
                 {
                     let pause = self.up_to(match lock {
                         OFTEN if again => 20,
                         OFTEN => SELDOM,
+                        MEETING => 1_000,
                         _ => 5_000,
                     });
                     self.idle.insert(lock, now + pause);
@@ -238,8 +395,9 @@ impl Behaviour {
     }
 
     /// Returns the requests that create the parents of all other nodes.
-    pub fn setup() -> impl Iterator<Item = Call> {
+    pub fn setup(workload: Workload) -> impl Iterator<Item = Call> {
         let parents = ["/registers", "/beacons", "/made", ABOVE_SIGNALS].into_iter();
+        let parents = parents.chain((workload == Workload::Recipes).then_some("/gates"));
         let create =
             |path: &str| Call::Create { path: path.to_owned(), mode: CreateMode::PERSISTENT };
         parents.chain(REGISTERS).map(create)

@@ -59,11 +59,21 @@ pub enum Bug {
     TakesDisconnectForLeaseEnd,
     /// Locks take a disconnect for the deletion of their own node.
     TakesDisconnectForDeletion,
+    /// Acquires several locks in any order.
+    AcquiresInAnyOrder,
+    /// Those that hold a lock, or are inside a double barrier, see nobody else there.
+    IgnoresOthersInside,
+    /// Sees everybody twice in a list.
+    CountsTwice,
+    /// Takes a closed barrier for an open one.
+    IgnoresBarriers,
+    /// Takes the textbook lock of another for its own.
+    TakesLocksOfOthers,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 32] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -91,5 +101,10 @@ impl Bug {
         Self::WakesLate,
         Self::TakesDisconnectForLeaseEnd,
         Self::TakesDisconnectForDeletion,
+        Self::AcquiresInAnyOrder,
+        Self::IgnoresOthersInside,
+        Self::CountsTwice,
+        Self::IgnoresBarriers,
+        Self::TakesLocksOfOthers,
     ];
 }

@@ -16,24 +16,13 @@ const GRACE: Duration = Duration::from_secs(30);
 /// The time without changes before caches are compared.
 const REST: Duration = Duration::from_millis(200);
 
-/// The result of a run of [`caches`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CacheReport {
-    /// How often caches reported each event, and how often each fault struck.
-    pub counts: BTreeMap<&'static str, u64>,
-    /// The number of comparisons of a cache with the tree.
-    pub compared: u64,
-    /// All violations.
-    pub violations: Vec<String>,
-}
-
 /// Caches a small tree in several clients, which change it at the same time, in rounds: changes and
 /// faults, then rest. After each round, every cache equals the tree of the ensemble, and so does
 /// what it has reported.
 ///
 /// The seed decides on the release of the servers, and on whether clients renew their sessions,
 /// accept read-only servers and use persistent watches.
-pub fn caches(seed: u64, bug: Option<Bug>) -> CacheReport {
+pub fn caches(seed: u64, bug: Option<Bug>) -> Report {
     let mut rng = fastrand::Rng::with_seed(seed);
     let versions = [Version::V3_5, Version::V3_6, Version::V3_8, Version::V3_9];
     let options = Options {
@@ -50,7 +39,8 @@ pub fn caches(seed: u64, bug: Option<Bug>) -> CacheReport {
         caches: vec![None; CLIENTS],
         rng,
         written: 0,
-        report: CacheReport::default(),
+        counts: BTreeMap::new(),
+        violations: Vec::new(),
     };
     for _ in 0..ROUNDS {
         scene.round(&options);
@@ -64,7 +54,8 @@ struct Scene {
     caches: Vec<Option<(u64, SimCache)>>,
     rng: fastrand::Rng,
     written: u64,
-    report: CacheReport,
+    counts: BTreeMap<&'static str, u64>,
+    violations: Vec<String>,
 }
 
 impl Scene {
@@ -143,7 +134,7 @@ impl Scene {
     }
 
     fn compare(&mut self, client: usize, cache: &SimCache) {
-        self.report.compared += 1;
+        *self.counts.entry("cache: compared").or_default() += 1;
         let is_recursive = cache.is_recursive();
         let in_cache = |path: &str| {
             let rest = path.strip_prefix(ROOT);
@@ -171,30 +162,29 @@ impl Scene {
 
     fn violated(&mut self, what: String) {
         let now = self.sim.now;
-        self.report.violations.push(format!("{now:?}: {what}"));
+        self.violations.push(format!("{now:?}: {what}"));
     }
 
     /// Adds what a cache has reported.
     fn count(&mut self, cache: Option<SimCache>) {
         if let Some(cache) = cache {
             for (event, count) in cache.counts() {
-                *self.report.counts.entry(event).or_default() += count;
+                *self.counts.entry(event).or_default() += count;
             }
-            self.report.violations.extend(cache.violations());
+            self.violations.extend(cache.violations());
         }
     }
 
-    fn finish(mut self) -> CacheReport {
+    fn finish(mut self) -> Report {
         for client in 0..CLIENTS {
             let cache = self.caches[client].take();
             self.count(cache.map(|(_, cache)| cache));
         }
         self.sim.reap_half_open();
         self.sim.close_all();
-        for (what, count) in self.sim.checker.counts() {
-            *self.report.counts.entry(what).or_default() += count;
-        }
-        self.report.violations.extend(self.sim.checker.violations().iter().cloned());
-        self.report
+        let mut report = self.sim.report();
+        report.counts.append(&mut self.counts);
+        report.violations.append(&mut self.violations);
+        report
     }
 }

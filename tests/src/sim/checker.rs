@@ -15,10 +15,11 @@ use zk_recipes::machine::Event as LockEvent;
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome, State};
 
+use super::barriers::BarrierChecker;
 use super::histories::Histories;
 use super::locks::LockChecker;
 use super::watching::{Seen, Watching};
-use super::{Call, CallId, ClientEvent, SimClient};
+use super::{Call, CallId, ClientEvent, SimClient, rare};
 use crate::server::Ensemble;
 
 /// The prefix of nodes that the checker counts one by one.
@@ -52,6 +53,7 @@ struct View {
 #[derive(Debug, Default)]
 pub struct Checker {
     pub(super) locks: LockChecker,
+    barriers: BarrierChecker,
     histories: Histories,
     views: BTreeMap<u64, View>,
     /// The requests of authentication exchanges of each session, by its last connection.
@@ -120,6 +122,7 @@ impl Checker {
         self.histories.handle_event(now, who, event, owns);
         self.check_kept(who, event);
         let mut found = Vec::new();
+        self.barriers.handle_event((who, client.last_zxid()), event, ensemble, &mut found);
         match event {
             ClientEvent::Submitted(id, call, until) => {
                 let view = self.views.entry(who).or_default();
@@ -163,6 +166,12 @@ impl Checker {
                     && matches!(error, LockError::Request(Error::ReplyTooLarge { .. }))
                 {
                     self.count("lists too long");
+                }
+                if let ClientEvent::Lock(id, event) = event
+                    && let Some(kind) = self.locks.kind((who, *id))
+                    && let Some(what) = rare::of_recipe(kind, event)
+                {
+                    self.count(what);
                 }
                 if let ClientEvent::Lock(id, event) = event
                     && !self.locks.has_cause((who, *id), event, (now, client), ensemble)
@@ -231,12 +240,14 @@ impl Checker {
     pub fn check(&mut self, ensemble: &Ensemble) {
         let mut found = Vec::new();
         self.locks.check(ensemble, &mut found);
+        self.barriers.check(ensemble);
         found.into_iter().for_each(|what| self.violated(what));
     }
 
     /// Forgets a client that was removed.
     pub fn forget(&mut self, who: u64) {
         self.locks.forget(who);
+        self.barriers.forget(who);
         self.keepers.remove(&who);
         if let Some(view) = self.views.get_mut(&who) {
             view.watching.clear();

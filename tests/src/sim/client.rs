@@ -18,8 +18,9 @@ use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::{
-    AttemptConfig, CacheConfig, Command, Contender, HintingContender, LockMode, OnSession,
-    PermitRequest, Requeuing, Restart, Scheme, SemaphoreMachine,
+    AttemptConfig, BarrierWait, CacheConfig, Command, Contender, HintingContender, LockMode,
+    Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme, SemaphoreMachine,
+    SimpleContender, WaitPolicy,
 };
 use zk_session::dispatch::{Attached, Dispatcher, Key, Token};
 use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
@@ -119,11 +120,6 @@ impl SimClient {
     /// Returns the session timeout.
     pub fn session_timeout(&self) -> Duration {
         self.dispatcher.session().timeout()
-    }
-
-    /// Returns how often the session was renewed.
-    pub(super) fn renewals(&self) -> u64 {
-        self.dispatcher.session().statistics().renewals
     }
 
     /// Returns the number of pending requests.
@@ -277,7 +273,7 @@ impl SimClient {
         self.drain(now);
     }
 
-    /// Starts an attempt to acquire a lock. The session must be connected.
+    /// Starts an attempt to acquire a lock. The session has an id already.
     pub fn contend(
         &mut self,
         now: Duration,
@@ -286,43 +282,59 @@ impl SimClient {
         guid: Uuid,
     ) -> AttemptId {
         let id = self.next_id();
+        let attempt = (id, demand, guid);
         self.log.record(ClientEvent::AttemptStarted(id, lock_path.to_owned(), demand));
         let (scheme, mode) = match demand {
-            LockKind::Mutex | LockKind::Permits { .. } => {
-                (Scheme::CURATOR_MUTEX, LockMode::Exclusive)
-            }
             LockKind::Read => (Scheme::CURATOR_READ_WRITE, LockMode::Shared),
             LockKind::Write => (Scheme::CURATOR_READ_WRITE, LockMode::Exclusive),
+            _ => (Scheme::CURATOR_MUTEX, LockMode::Exclusive),
         };
         let mut config = AttemptConfig::new(lock_path.into(), scheme, guid, self.id());
         config.mode = mode;
         match demand {
             LockKind::Permits { count, of } => {
                 let request = PermitRequest::new(config, count, Some(of));
-                self.attach(now, id, guid, SemaphoreMachine::new(request));
+                self.attach_requeuing(now, attempt, SemaphoreMachine::new(request));
+            }
+            LockKind::Textbook => self.attach(now, attempt, SimpleContender::new(config)),
+            LockKind::Gate => {
+                let wait = BarrierWait::new(lock_path.to_owned(), WaitPolicy::Queue);
+                self.attach(now, attempt, wait);
+            }
+            LockKind::Meeting { members } => {
+                self.attach(now, attempt, Participant::new(config, members));
             }
             _ if self.bug == Some(Bug::WatchesParent) => {
-                self.attach(now, id, guid, Contender::herd(config));
+                self.attach_requeuing(now, attempt, Contender::herd(config));
             }
             _ => {
                 let hint = self.log.hint(config.lock_path.clone());
-                self.attach(now, id, guid, HintingContender::new(config, hint));
+                self.attach_requeuing(now, attempt, HintingContender::new(config, hint));
             }
         }
         self.drain(now);
         id
     }
 
-    fn attach(
+    fn attach_requeuing(
         &mut self,
         now: Duration,
-        id: AttemptId,
-        guid: Uuid,
+        attempt: (AttemptId, LockKind, Uuid),
         machine: impl Restart + Send + 'static,
     ) {
         let machine = Requeuing::new(machine, self.dispatcher.session().renews());
+        self.attach(now, attempt, machine);
+    }
+
+    fn attach(
+        &mut self,
+        now: Duration,
+        attempt: (AttemptId, LockKind, Uuid),
+        machine: impl Machine + Send + 'static,
+    ) {
         let log = self.log.clone();
-        let attempt = Attempt::new(id, machine, guid, log, self.bug);
+        let (id, _, guid) = attempt;
+        let attempt = Attempt::new(attempt, machine, log, self.bug);
         let observer = attempt.observer();
         let attached = OnSession::new(attempt, observer, guid.as_u64_pair().1 ^ id);
         let attached = match self.bug {
@@ -336,8 +348,29 @@ impl SimClient {
     /// Releases a lock, or cancels the attempt.
     pub fn release(&mut self, now: Duration, attempt: AttemptId) {
         self.log.record(ClientEvent::Released(attempt));
+        self.command(now, attempt, Command::Release);
+    }
+
+    /// Leaves a double barrier with the others.
+    pub fn leave(&mut self, now: Duration, attempt: AttemptId) {
+        self.log.record(ClientEvent::Leaving(attempt));
+        self.command(now, attempt, Command::Leave);
+    }
+
+    /// Changes the mode of a held lock.
+    pub fn convert(&mut self, now: Duration, attempt: AttemptId, mode: LockMode) {
+        self.log.record(ClientEvent::Converting(attempt));
+        self.command(now, attempt, Command::Convert(mode));
+    }
+
+    /// Records a [rare event](rare).
+    pub(super) fn reached(&self, what: &'static str) {
+        self.log.record(ClientEvent::Reached(what));
+    }
+
+    fn command(&mut self, now: Duration, attempt: AttemptId, mut command: Command) {
         if let Some(key) = self.attempts.get(&attempt) {
-            self.dispatcher.command(self.instant(now), *key, &mut Command::Release);
+            self.dispatcher.command(self.instant(now), *key, &mut command);
         }
         self.drain(now);
     }

@@ -25,6 +25,22 @@ pub enum LockKind {
         /// The number of permits that the semaphore has.
         of: u32,
     },
+    /// The textbook lock.
+    Textbook,
+    /// The absence of a node: a barrier that is open.
+    Gate,
+    /// A double barrier.
+    Meeting {
+        /// The number of its members.
+        members: usize,
+    },
+}
+
+impl LockKind {
+    /// Returns whether contenders have nodes in a queue.
+    pub(super) fn has_queue(self) -> bool {
+        !matches!(self, Self::Textbook | Self::Gate | Self::Meeting { .. })
+    }
 }
 
 /// Identifies a request of one client.
@@ -57,6 +73,10 @@ pub enum ClientEvent {
     Woken(AttemptId, String),
     /// The server has answered the watch of a holder on its own node, which has this path.
     Guarded(AttemptId, String),
+    /// The owner wants to convert its lock.
+    Converting(AttemptId),
+    /// The owner wants to leave a double barrier with the others.
+    Leaving(AttemptId),
     /// The lock was released, or the attempt cancelled.
     Released(AttemptId),
     /// A [rare event](super::rare) of the session or of a machine.

@@ -54,7 +54,11 @@ impl Histories {
                 self.calls.insert((who, *id), (now, call.clone()));
             }
             ClientEvent::Answered(id, result) => self.answered(now, (who, *id), result),
-            ClientEvent::AttemptStarted(id, lock, LockKind::Mutex | LockKind::Write) => {
+            ClientEvent::AttemptStarted(
+                id,
+                lock,
+                LockKind::Mutex | LockKind::Write | LockKind::Textbook,
+            ) => {
                 self.attempts.insert((who, *id), (now, lock.clone()));
             }
             ClientEvent::Lock(id, event) => {

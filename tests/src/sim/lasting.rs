@@ -39,24 +39,13 @@ pub enum Flaw {
     IgnoresLeases,
 }
 
-/// The result of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Lasting {
-    /// How often sessions were renewed.
-    pub renewals: u64,
-    /// How often something was acquired.
-    pub acquisitions: u64,
-    /// All violations of guarantees.
-    pub violations: Vec<String>,
-}
-
 /// What a machine has reported.
 #[derive(Debug, Default)]
 struct Reported {
     /// The session and the path of the node that is held.
     held: Option<(SessionId, String)>,
     last: Zxid,
-    acquisitions: u64,
+    counts: BTreeMap<&'static str, u64>,
     violations: Vec<String>,
 }
 
@@ -70,10 +59,17 @@ impl Watcher {
     fn reported(&self) -> MutexGuard<'_, Reported> {
         self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn count(&self, what: Option<&'static str>) {
+        if let Some(what) = what {
+            *self.reported().counts.entry(what).or_default() += 1;
+        }
+    }
 }
 
 impl Observer for Watcher {
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        self.count(rare::of_lasting(self.parent == ELECTION, &event));
         let mut reported = self.reported();
         match event {
             Event::Acquired { node, token } => {
@@ -84,7 +80,6 @@ impl Observer for Watcher {
                 if token <= core::mem::replace(&mut reported.last, token) {
                     reported.violations.push(format!("token {token} does not rise"));
                 }
-                reported.acquisitions += 1;
             }
             // A server that is silent at the release: the node must be gone in the end nevertheless.
             Event::Lost(_) | Event::Released | Event::Failed(LockError::NotConfirmed(_)) => {
@@ -96,17 +91,23 @@ impl Observer for Watcher {
     }
 }
 
-/// A machine with a flaw.
+/// A machine, perhaps with a flaw, whose rare events are counted.
 #[derive(Debug)]
-struct Flawed<M>(M, Option<Flaw>);
+struct Flawed<M> {
+    machine: M,
+    flaw: Option<Flaw>,
+    rare: rare::Watcher,
+    watcher: Watcher,
+}
 
 impl<M: Machine> Machine for Flawed<M> {
     fn handle(&mut self, input: Input) {
-        if matches!(input, Input::LeaseEnded) && self.1 == Some(Flaw::IgnoresLeases) {
+        self.watcher.count(self.rare.input(&input));
+        if matches!(input, Input::LeaseEnded) && self.flaw == Some(Flaw::IgnoresLeases) {
             return;
         }
-        self.0.handle(match input {
-            Input::Session(State::Renewing) if self.1 == Some(Flaw::KeepsHolding) => {
+        self.machine.handle(match input {
+            Input::Session(State::Renewing) if self.flaw == Some(Flaw::KeepsHolding) => {
                 Input::Session(State::Suspended)
             }
             input => input,
@@ -114,15 +115,17 @@ impl<M: Machine> Machine for Flawed<M> {
     }
 
     fn poll_output(&mut self) -> Option<Output> {
-        self.0.poll_output()
+        let output = self.machine.poll_output();
+        self.watcher.count(output.as_ref().and_then(|output| self.rare.output(output)));
+        output
     }
 
     fn is_done(&self) -> bool {
-        self.0.is_done()
+        self.machine.is_done()
     }
 
     fn outlives_session(&self) -> bool {
-        self.1 != Some(Flaw::EndsWithSession) && self.0.outlives_session()
+        self.flaw != Some(Flaw::EndsWithSession) && self.machine.outlives_session()
     }
 }
 
@@ -146,7 +149,9 @@ impl Attached {
         let key = sim.with(client, |now, it| {
             let guid = Uuid::from_u128(random);
             let config = AttemptConfig::new(path.into(), Scheme::CURATOR_LEADER, guid, it.id());
-            let machine = OnSession::new(Flawed(make(config), flaw), observer, random as u64);
+            let (machine, rare) = (make(config), rare::Watcher::default());
+            let machine = Flawed { machine, flaw, rare, watcher: observer.clone() };
+            let machine = OnSession::new(machine, observer, random as u64);
             it.attach_lasting(now, Box::new(machine))
         })?;
         Some(Self { client, key, watcher })
@@ -202,8 +207,10 @@ fn is_complete(sim: &Sim, all: &[Attached]) -> bool {
 }
 
 /// Executes a run from a seed.
-pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Lasting {
-    let options = Options { seed, clients: CLIENTS, renew: true, ..Options::default() };
+pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Report {
+    let mut rng = fastrand::Rng::with_seed(!seed);
+    let read_only = rng.bool();
+    let options = Options { seed, clients: CLIENTS, renew: true, read_only, ..Options::default() };
     let mut sim = Sim::new(options.clone());
     let mut all = Vec::new();
     for client in 0..CLIENTS {
@@ -212,7 +219,6 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Lasting {
         all.extend(Attached::new(&mut sim, client, election, flaw, ElectionMachine::new));
         all.extend(Attached::new(&mut sim, client, here, flaw, EphemeralMachine::new));
     }
-    let mut rng = fastrand::Rng::with_seed(!seed);
     let window = (Duration::from_millis(500), FAULTY);
     for (at, fault) in Fault::draw(&mut rng, &options, 12, window) {
         // A client that crashes takes its machines along, lost events delay the end for minutes,
@@ -229,17 +235,31 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Lasting {
             sim.schedule(at, fault);
         }
     }
-    for _ in 0..4 {
-        let at =
-            window.0 + Duration::from_micros(rng.u64(..(window.1 - window.0).as_micros() as u64));
+    let mut moment = || {
+        let span = (window.1 - window.0).as_micros() as u64;
+        window.0 + Duration::from_micros(rng.u64(..span))
+    };
+    let expired = [(); 4].map(|()| moment());
+    let mut deleted = [(); 4].map(|()| moment());
+    deleted.sort();
+    for at in expired {
         sim.schedule(at, Fault::Expire(rng.usize(..CLIENTS)));
     }
     let mut violations = Vec::new();
     let mut watch = |sim: &Sim| check(sim, &all, &mut violations);
-    sim.run_until(FAULTY, |sim| {
-        watch(sim);
-        false
-    });
+    for until in deleted.into_iter().chain([FAULTY]) {
+        sim.run_until(until - sim.now, |sim| {
+            watch(sim);
+            false
+        });
+        // A candidate that waits notices the deletion of its node when its predecessor goes.
+        let held = all.iter().filter(|attached| attached.is_held(&sim));
+        let held: Vec<_> =
+            held.filter_map(|it| Some(it.watcher.reported().held.clone()?.1)).collect();
+        if let Some(path) = rng.choice(&held).filter(|_| until < FAULTY) {
+            sim.delete_outside(path);
+        }
+    }
     sim.heal();
     let is_complete = sim.run_until(GRACE, |sim| {
         watch(sim);
@@ -248,7 +268,6 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Lasting {
     if !is_complete {
         violations.push("not everything is held again".to_owned());
     }
-    let renewals = sim.renewals();
     for Attached { client, key, .. } in &all {
         sim.with(*client, |now, it| it.release_lasting(now, *key));
     }
@@ -266,20 +285,17 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Lasting {
     // Clients may leave half-open connections long after the last fault.
     sim.reap_half_open();
     sim.close_all();
-    violations.extend(sim.report().violations);
-    let mut acquisitions = 0;
+    let mut report = sim.report();
+    violations.append(&mut report.violations);
     for attached in &all {
         let mut reported = attached.watcher.reported();
-        acquisitions += reported.acquisitions;
+        for (what, count) in core::mem::take(&mut reported.counts) {
+            *report.counts.entry(what).or_default() += count;
+        }
         violations.append(&mut reported.violations);
     }
     violations.dedup();
-    Lasting { renewals, acquisitions, violations }
-}
-
-impl Sim {
-    fn renewals(&self) -> u64 {
-        let clients = self.slots.iter().filter_map(|slot| slot.machine.as_ref());
-        clients.map(|client| client.renewals()).sum()
-    }
+    let acquired = ["election: leads", "kept node: made"];
+    let acquisitions = acquired.iter().filter_map(|what| report.counts.get(what)).sum();
+    Report { acquisitions, violations, ..report }
 }

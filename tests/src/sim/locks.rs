@@ -8,6 +8,7 @@ use zk_recipes::machine::{Event, LockMode, Scheme};
 use zk_recipes::{LockError, Loss, Unconfirmed};
 use zk_session::{Error, State};
 
+use super::barriers::READY;
 use super::{AttemptId, ClientEvent, LockKind, SimClient};
 use crate::server::Ensemble;
 
@@ -42,8 +43,11 @@ pub(super) struct LockChecker {
     misses: BTreeSet<u64>,
     /// The attempt woken by the deletion of each node.
     woken: BTreeMap<String, Who>,
-    /// The `pzxid` of each parent at the last check of its children.
-    checked: BTreeMap<String, (Scheme, Zxid)>,
+    /// The scheme of each parent whose children have one name for each attempt, and its `pzxid` at
+    /// the last check.
+    checked: BTreeMap<String, (Option<Scheme>, Zxid)>,
+    /// The nodes of textbook locks.
+    textbooks: BTreeSet<String>,
     acquisitions: u64,
     /// Whether an event was handled since the last check.
     is_stale: bool,
@@ -60,6 +64,11 @@ impl LockChecker {
     /// Returns an attempt that believes to hold a lock.
     pub(super) fn holder(&self, lock: &str) -> Option<Who> {
         self.holders.get(lock)?.keys().next().copied()
+    }
+
+    /// Returns what an attempt acquires.
+    pub(super) fn kind(&self, who: Who) -> Option<LockKind> {
+        self.attempts.get(&who).map(|attempt| attempt.demand)
     }
 
     /// Returns whether the ensemble has the node of an attempt.
@@ -81,11 +90,14 @@ impl LockChecker {
                     self.checked.entry(lock_path).or_insert((scheme, Zxid::ZERO));
                 }
                 let (lock_path, demand) = (lock_path.clone(), *demand);
+                if demand == LockKind::Textbook {
+                    self.textbooks.insert(lock_path.clone());
+                }
                 let attempt = Attempt {
+                    node: (demand == LockKind::Textbook).then(|| lock_path.clone()),
                     lock_path,
                     demand,
                     session,
-                    node: None,
                     holds: false,
                     is_guarded: false,
                     is_unseen: false,
@@ -122,7 +134,15 @@ impl LockChecker {
                     found.push(format!("{path}: its deletion woke {who:?} and another attempt"));
                 }
             }
-            ClientEvent::Released(id) | ClientEvent::AttemptFinished(id) => {
+            // Which of two nodes it has is not known until the conversion is answered.
+            ClientEvent::Converting(id) => {
+                if let Some(attempt) = self.attempts.get_mut(&(client, *id)) {
+                    attempt.is_guarded = false;
+                }
+            }
+            ClientEvent::Released(id)
+            | ClientEvent::Leaving(id)
+            | ClientEvent::AttemptFinished(id) => {
                 self.release((client, *id));
             }
             _ => {}
@@ -165,7 +185,31 @@ impl LockChecker {
                 let holders = self.holders.entry(attempt.lock_path.clone()).or_default();
                 holders.insert(who, attempt.demand);
                 self.acquisitions += 1;
-                self.acquired(who, node, *token, ensemble, found);
+                self.acquired(who, &[node], *token, ensemble, found);
+            }
+            Event::Converted { mode, node, token } => {
+                let before = attempt.node.replace(format!("{}/{node}", attempt.lock_path));
+                (attempt.is_guarded, attempt.gone_at) = (false, None);
+                let demand = match mode {
+                    LockMode::Exclusive => LockKind::Write,
+                    LockMode::Shared => LockKind::Read,
+                };
+                let was = core::mem::replace(&mut attempt.demand, demand);
+                let holders = self.holders.entry(attempt.lock_path.clone()).or_default();
+                if holders.contains_key(&who) {
+                    holders.insert(who, demand);
+                }
+                if was == LockKind::Read && demand == LockKind::Write {
+                    // The node of the reader is deleted only now.
+                    let before = before.as_deref().and_then(|path| path.rsplit('/').next());
+                    self.acquired(
+                        who,
+                        &[node, before.unwrap_or_default()],
+                        *token,
+                        ensemble,
+                        found,
+                    );
+                }
             }
             Event::Lost(_) | Event::Released | Event::Failed(_) => {
                 self.release(who);
@@ -188,7 +232,8 @@ impl LockChecker {
                 || client.id() != attempt.session
         };
         match event {
-            Event::Lost(Loss::NodeDeleted) | Event::Failed(LockError::NodeVanished) => {
+            Event::Lost(Loss::NodeDeleted)
+            | Event::Failed(LockError::NodeVanished | LockError::Lost(Loss::NodeDeleted)) => {
                 !is_there(attempt, ensemble)
             }
             Event::Lost(Loss::LeaseEnded)
@@ -265,16 +310,22 @@ impl LockChecker {
     fn acquired(
         &mut self,
         who: Who,
-        node: &str,
+        own: &[&str],
         token: Zxid,
         ensemble: &Ensemble,
         found: &mut Vec<String>,
     ) {
         let Some(attempt) = self.attempts.get(&who) else { return };
         if !is_there(attempt, ensemble) {
+            // Its node is gone, so any other one of that name is younger.
+            if attempt.demand == LockKind::Textbook
+                && ensemble.node(&attempt.lock_path).is_some_and(|it| it.stat().czxid <= token)
+            {
+                found.push(format!("{who:?}: acquired the node of another"));
+            }
             return;
         }
-        if let LockKind::Permits { .. } = attempt.demand {
+        if let LockKind::Permits { .. } | LockKind::Meeting { .. } = attempt.demand {
             return;
         }
         let last = self.tokens.entry(attempt.lock_path.clone()).or_default();
@@ -286,7 +337,7 @@ impl LockChecker {
         }
         let is_blocked_by = |child: &&str| attempt.demand != LockKind::Read || is_writer(child);
         let children = ensemble.node(&attempt.lock_path).into_iter().flat_map(|dir| dir.children());
-        for child in children.filter(|child| *child != node).filter(is_blocked_by) {
+        for child in children.filter(|child| !own.contains(child)).filter(is_blocked_by) {
             let path = format!("{}/{child}", attempt.lock_path);
             if ensemble.node(&path).is_some_and(|child| child.stat().czxid < token) {
                 found.push(format!("{who:?}: acquired the lock before {child}"));
@@ -344,11 +395,12 @@ impl LockChecker {
         for (lock_path, (scheme, checked)) in &mut self.checked {
             let Some(node) = ensemble.node(lock_path) else { continue };
             if core::mem::replace(checked, node.stat().pzxid) != node.stat().pzxid {
-                // An attempt has one node for each of its permits.
-                if *scheme == Scheme::CURATOR_LEASE {
-                    continue;
-                }
-                let guid_of = |child| scheme.parse(child)?.guid;
+                let Some(scheme) = scheme else { continue };
+                // An upgrade has a node of each mode for a while.
+                let guid_of = |child| {
+                    let name = scheme.parse(child)?;
+                    Some((name.guid?, name.mode))
+                };
                 let guids = node.children().filter_map(guid_of).collect::<BTreeSet<_>>();
                 if guids.len() < node.children().len() {
                     found.push(format!("{lock_path}: two nodes of one attempt"));
@@ -366,8 +418,14 @@ impl LockChecker {
 
     pub(super) fn conclude(&self, ensemble: &Ensemble, found: &mut Vec<String>) {
         for lock_path in self.checked.keys() {
-            for child in ensemble.node(lock_path).into_iter().flat_map(|node| node.children()) {
+            let children = ensemble.node(lock_path).into_iter().flat_map(|node| node.children());
+            for child in children.filter(|child| *child != READY) {
                 found.push(format!("{lock_path}/{child} remains without an owner"));
+            }
+        }
+        for lock_path in &self.textbooks {
+            if ensemble.node(lock_path).is_some() {
+                found.push(format!("{lock_path} remains without an owner"));
             }
         }
     }
@@ -380,15 +438,21 @@ fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
         && ensemble.session_timeout(attempt.session).is_some()
 }
 
-/// Returns the parents of the nodes of contenders, with their naming schemes.
-fn parents(path: &str, demand: LockKind) -> Vec<(String, Scheme)> {
+/// Returns the parents of the nodes of contenders, with the naming schemes of those whose children
+/// have one name for each attempt.
+fn parents(path: &str, demand: LockKind) -> Vec<(String, Option<Scheme>)> {
     match demand {
-        LockKind::Mutex => vec![(path.to_owned(), Scheme::CURATOR_MUTEX)],
-        LockKind::Read | LockKind::Write => vec![(path.to_owned(), Scheme::CURATOR_READ_WRITE)],
+        LockKind::Mutex => vec![(path.to_owned(), Some(Scheme::CURATOR_MUTEX))],
+        LockKind::Read | LockKind::Write => {
+            vec![(path.to_owned(), Some(Scheme::CURATOR_READ_WRITE))]
+        }
         LockKind::Permits { .. } => vec![
-            (format!("{path}/locks"), Scheme::CURATOR_MUTEX),
-            (format!("{path}/leases"), Scheme::CURATOR_LEASE),
+            (format!("{path}/locks"), Some(Scheme::CURATOR_MUTEX)),
+            // An attempt has one node for each of its permits.
+            (format!("{path}/leases"), None),
         ],
+        LockKind::Meeting { .. } => vec![(path.to_owned(), None)],
+        LockKind::Textbook | LockKind::Gate => vec![],
     }
 }
 
@@ -403,8 +467,8 @@ fn may_hold_together<'a>(demands: impl Iterator<Item = &'a LockKind> + Clone) ->
         |demand: &LockKind| if let LockKind::Permits { count, .. } = demand { *count } else { 0 };
     let permits: u32 = demands.clone().map(permits).sum();
     demands.clone().all(|demand| match demand {
-        LockKind::Mutex | LockKind::Write => demands.clone().count() == 1,
-        LockKind::Read => true,
+        LockKind::Mutex | LockKind::Write | LockKind::Textbook => demands.clone().count() == 1,
+        LockKind::Read | LockKind::Gate | LockKind::Meeting { .. } => true,
         LockKind::Permits { of, .. } => permits <= *of,
     })
 }

@@ -14,6 +14,7 @@
 //! A [`Checker`] verifies all guarantees after every step. [`run`] executes a whole run from a seed
 //! and returns a [`Report`].
 
+mod barriers;
 mod behaviour;
 mod bug;
 mod caches;
@@ -33,6 +34,7 @@ pub mod picture;
 mod queue;
 pub mod rare;
 mod run;
+mod several;
 mod trace;
 mod watching;
 
@@ -43,15 +45,15 @@ use rustc_hash::FxHashMap;
 use zk_session::State;
 use zk_session::session::{Action, Config};
 
-pub use behaviour::Behaviour;
+pub use behaviour::{Behaviour, Workload};
 pub use bug::Bug;
-pub use caches::{CacheReport, caches};
+pub use caches::caches;
 pub use call::Call;
 pub use checker::Checker;
 pub use client::SimClient;
 pub use event::{AttemptId, CallId, ClientEvent, LockKind};
 pub use faults::{Fault, Outage};
-pub use lasting::{Flaw, Lasting, run_lasting};
+pub use lasting::{Flaw, run_lasting};
 pub use link::{Cut, Direction, LinkId, Tail};
 pub use moment::{Moment, What};
 pub use run::{Report, Scale, record, run};
@@ -89,6 +91,8 @@ pub struct Options {
     pub max_reply: usize,
     /// The release that the servers behave like.
     pub version: Version,
+    /// What active clients acquire.
+    pub workload: Workload,
     /// A bug that all clients have.
     pub bug: Option<Bug>,
     /// Whether to print a trace.
@@ -109,6 +113,7 @@ impl Default for Options {
             latency: Duration::from_micros(200),
             max_reply: Config::new(0, 0).max_reply,
             version: Version::default(),
+            workload: Workload::default(),
             bug: None,
             print: false,
             record: false,
@@ -443,7 +448,8 @@ impl Sim {
         let slot = &mut self.slots[client];
         slot.incarnation = self.incarnations;
         if self.options.is_active {
-            slot.behaviour = Behaviour::new(self.now, self.rng.u64(..), slot.incarnation);
+            let seed = self.rng.u64(..);
+            slot.behaviour = Behaviour::new(self.now, seed, slot.incarnation, &self.options);
         }
         slot.machine = Some(SimClient::new(self.now, config, self.options.bug, drift));
         self.trace.moment(self.now, || What::Begun(client));

@@ -77,11 +77,13 @@ impl Sim {
     /// Deletes the node of a contender, if there is one.
     pub fn clean_outside(&mut self, queue: usize) {
         if let Some(path) = self.contender(queue) {
-            self.write_outside_and_close(Request::Delete(DeleteRequest {
-                path: &path,
-                version: -1,
-            }));
+            self.delete_outside(&path);
         }
+    }
+
+    /// Deletes a node, if it exists.
+    pub fn delete_outside(&mut self, path: &str) {
+        self.write_outside_and_close(Request::Delete(DeleteRequest { path, version: -1 }));
     }
 
     /// Forbids an operation on a node until [`permit_outside`](Self::permit_outside).

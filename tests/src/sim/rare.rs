@@ -6,10 +6,12 @@
 use alloc::collections::BTreeSet;
 
 use zk_proto::{ErrorCode, Request};
-use zk_recipes::machine::{Event as LockEvent, Input, OpId, Operation, Output};
+use zk_recipes::machine::{Event as LockEvent, Input, LockMode, OpId, Operation, Output};
 use zk_recipes::{LockError, Loss};
 use zk_session::session::{Cause, Event};
 use zk_session::{End, Error, State};
+
+use super::LockKind;
 
 /// Every rare event of a session.
 pub const OF_SESSIONS: [&str; 21] = [
@@ -77,6 +79,91 @@ pub const OF_MACHINES: [&str; 38] = [
     "lock: session renewing",
     "lock: lease ends while it waits",
 ];
+
+/// What the machines of [`Workload::Recipes`](super::Workload::Recipes) report.
+pub const OF_RECIPES: [&str; 15] = [
+    "barrier: open",
+    "conversion: downgraded",
+    "conversion: upgraded",
+    "conversion: refused",
+    "conversion: failed",
+    "double barrier: entered",
+    "double barrier: left",
+    "double barrier: lost before all were there",
+    "double barrier: lost inside",
+    "several locks: acquired",
+    "several locks: failed",
+    "textbook: acquired",
+    "textbook: lost",
+    "textbook: resumed",
+    "textbook: waits",
+];
+
+/// What elections and nodes that are kept alive report.
+pub const OF_LASTING: [&str; 11] = [
+    "election: queues",
+    "election: leads",
+    "election: suspended",
+    "election: resumed",
+    "election: lost with its node",
+    "election: lost with the session",
+    "election: lost with the lease",
+    "kept node: made",
+    "kept node: lost with its node",
+    "kept node: lost with the session",
+    "release not confirmed",
+];
+
+/// What caches report.
+pub const OF_CACHES: [&str; 7] = [
+    "cache: added",
+    "cache: changed",
+    "cache: compared",
+    "cache: ended",
+    "cache: ready",
+    "cache: removed",
+    "cache: reset",
+];
+
+/// Returns which of [`OF_LASTING`] an event of a machine is.
+pub(super) fn of_lasting(is_election: bool, event: &LockEvent) -> Option<&'static str> {
+    Some(match (is_election, event) {
+        (true, LockEvent::Enqueued { .. }) => "election: queues",
+        (true, LockEvent::Acquired { .. }) => "election: leads",
+        (true, LockEvent::Suspended) => "election: suspended",
+        (true, LockEvent::Resumed) => "election: resumed",
+        (true, LockEvent::Lost(Loss::NodeDeleted)) => "election: lost with its node",
+        (true, LockEvent::Lost(Loss::LeaseEnded)) => "election: lost with the lease",
+        (true, LockEvent::Lost(_)) => "election: lost with the session",
+        (false, LockEvent::Acquired { .. }) => "kept node: made",
+        (false, LockEvent::Lost(Loss::NodeDeleted)) => "kept node: lost with its node",
+        (false, LockEvent::Lost(_)) => "kept node: lost with the session",
+        (_, LockEvent::Failed(LockError::NotConfirmed(_))) => "release not confirmed",
+        _ => return None,
+    })
+}
+
+/// Returns which of [`OF_RECIPES`] an event of a machine is.
+pub(super) fn of_recipe(kind: LockKind, event: &LockEvent) -> Option<&'static str> {
+    Some(match (kind, event) {
+        (LockKind::Gate, LockEvent::Released) => "barrier: open",
+        (_, LockEvent::Converted { mode: LockMode::Shared, .. }) => "conversion: downgraded",
+        (_, LockEvent::Converted { .. }) => "conversion: upgraded",
+        (_, LockEvent::NotConverted(LockError::NotAlone)) => "conversion: refused",
+        (_, LockEvent::NotConverted(_)) => "conversion: failed",
+        (LockKind::Meeting { .. }, LockEvent::Acquired { .. }) => "double barrier: entered",
+        (LockKind::Meeting { .. }, LockEvent::Released) => "double barrier: left",
+        (LockKind::Meeting { .. }, LockEvent::Failed(LockError::Lost(_))) => {
+            "double barrier: lost before all were there"
+        }
+        (LockKind::Meeting { .. }, LockEvent::Lost(_)) => "double barrier: lost inside",
+        (LockKind::Textbook, LockEvent::Acquired { .. }) => "textbook: acquired",
+        (LockKind::Textbook, LockEvent::Lost(_)) => "textbook: lost",
+        (LockKind::Textbook, LockEvent::Resumed) => "textbook: resumed",
+        (LockKind::Textbook, LockEvent::Waiting { .. }) => "textbook: waits",
+        _ => return None,
+    })
+}
 
 /// Returns the rare event that an event of a session is.
 pub(super) fn of_session<T>(before: State, event: &Event<T>) -> Option<&'static str> {

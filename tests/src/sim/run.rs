@@ -23,6 +23,8 @@ pub struct Scale {
     pub busy: Duration,
     /// The longest reply that clients accept, in bytes.
     pub max_reply: usize,
+    /// What clients acquire.
+    pub workload: Workload,
 }
 
 impl Scale {
@@ -34,6 +36,7 @@ impl Scale {
             faulty: Duration::from_secs(10),
             busy: Duration::from_secs(13),
             max_reply: Options::default().max_reply,
+            workload: Workload::default(),
         }
     }
 
@@ -45,6 +48,7 @@ impl Scale {
             faulty: Duration::from_secs(30),
             busy: Duration::from_secs(40),
             max_reply: Options::default().max_reply,
+            workload: Workload::default(),
         }
     }
 }
@@ -82,13 +86,14 @@ fn execute(scale: &Scale, options: Options) -> Sim {
     let options = Options {
         clients: scale.clients,
         max_reply: scale.max_reply,
+        workload: scale.workload,
         is_active: true,
         renew: options.seed % 2 == 1,
         ..options
     };
     let mut sim = Sim::new(options.clone());
     sim.with(0, |now, client| {
-        for call in Behaviour::setup() {
+        for call in Behaviour::setup(options.workload) {
             client.call(now, call);
         }
     });
@@ -101,6 +106,9 @@ fn execute(scale: &Scale, options: Options) -> Sim {
     sim.heal();
     sim.advance(scale.busy - scale.faulty);
     sim.wind_down();
+    if options.workload == Workload::Recipes {
+        sim.open_gate();
+    }
     let counts = sim.checker.counts();
     // A server withholds events of nodes that a client may not read.
     let losses = ["swallow", "forbid"].iter().filter_map(|fault| counts.get(fault)).sum::<u64>();
@@ -116,6 +124,15 @@ impl Sim {
     fn is_quiet(&self) -> bool {
         let mut clients = self.slots.iter().filter_map(|slot| slot.machine.as_ref());
         clients.all(|client| client.waiting() + client.attempts() == 0)
+    }
+
+    /// Opens the barrier when nobody can close it any more.
+    fn open_gate(&mut self) {
+        self.run_until(GRACE, |sim| {
+            let mut clients = sim.slots.iter().filter_map(|slot| slot.machine.as_ref());
+            clients.all(|client| client.waiting() == 0)
+        });
+        self.delete_outside(behaviour::GATE);
     }
 
     /// Stops all behaviour; clients that end are not replaced.

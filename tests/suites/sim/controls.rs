@@ -1,19 +1,20 @@
 //! Clients with an injected bug. The simulator must find every one.
 
-use zk_testkit::sim::{Bug, Scale, run};
+use zk_testkit::sim::{Bug, Scale, Workload, run};
 
 use super::outages::{outages, reconnections};
 
 /// Asserts that some run finds the bug by a violation that contains `symptom`.
 fn assert_found(bug: Bug, symptom: &str) {
-    assert_found_from(0, bug, symptom);
+    assert_found_from(0, Workload::Locks, bug, symptom);
 }
 
 /// Begins with the seed `first`, for a bug that few runs find.
-fn assert_found_from(first: u64, bug: Bug, symptom: &str) {
+fn assert_found_from(first: u64, workload: Workload, bug: Bug, symptom: &str) {
+    let scale = Scale { workload, ..Scale::small() };
     let mut others = Vec::new();
     for seed in first..first + 300 {
-        let report = run(seed, &Scale::small(), Some(bug), false);
+        let report = run(seed, &scale, Some(bug), false);
         if report.violations.iter().any(|violation| violation.contains(symptom)) {
             println!("{bug:?}: found by seed {seed}: {:?}", report.violations);
             return;
@@ -116,7 +117,7 @@ fn an_ignored_contender_of_another_implementation_is_found() {
 
 #[test]
 fn a_list_of_contenders_without_its_end_is_found() {
-    assert_found_from(260, Bug::ReadsShortLists, "acquired the lock before _c_");
+    assert_found_from(260, Workload::Locks, Bug::ReadsShortLists, "acquired the lock before _c_");
 }
 
 #[test]
@@ -149,4 +150,35 @@ fn a_loss_without_a_cause_is_found() {
 #[test]
 fn a_lock_that_never_renews_its_watch_is_found() {
     assert_found(Bug::NeverRenewsWatches, "1 attempts unanswered");
+}
+
+/// Asserts that some run of the other recipes finds the bug.
+fn assert_found_in_recipes(bug: Bug, symptom: &str) {
+    assert_found_from(0, Workload::Recipes, bug, symptom);
+}
+
+#[test]
+fn a_deadlock_of_several_locks_is_found() {
+    assert_found_in_recipes(Bug::AcquiresInAnyOrder, "attempts unanswered");
+}
+
+#[test]
+fn an_upgrade_in_spite_of_other_readers_is_found() {
+    assert_found_in_recipes(Bug::IgnoresOthersInside, "/locks/shared: held by ");
+}
+
+#[test]
+fn a_double_barrier_entered_or_left_too_early_is_found() {
+    assert_found_in_recipes(Bug::CountsTwice, "entered before all were there");
+    assert_found_in_recipes(Bug::IgnoresOthersInside, "has left before ");
+}
+
+#[test]
+fn a_closed_barrier_that_is_passed_is_found() {
+    assert_found_in_recipes(Bug::IgnoresBarriers, "while it was closed");
+}
+
+#[test]
+fn a_textbook_lock_of_another_that_is_taken_is_found() {
+    assert_found_in_recipes(Bug::TakesLocksOfOthers, "acquired the node of another");
 }

@@ -6,7 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
-use zk_proto::{Encode, ErrorCode, EventType, GetChildrenResponse, OpCode, Request, Zxid};
+use zk_proto::{
+    Encode, ErrorCode, EventType, GetChildrenResponse, GetDataResponse, OpCode, Request, SessionId,
+    Stat, Zxid,
+};
 use zk_recipes::machine::{
     Event, FastPathHint, HintCell, Input, Machine, Observer, OpId, Operation, Output,
 };
@@ -14,7 +17,7 @@ use zk_session::dispatch::Port;
 use zk_session::session::Reply;
 use zk_session::{Error, State};
 
-use super::super::{AttemptId, Bug, ClientEvent, rare};
+use super::super::{AttemptId, Bug, ClientEvent, LockKind, rare};
 
 /// The number of names that [`Bug::ReadsShortLists`] considers.
 const SHORT: usize = 100;
@@ -91,8 +94,11 @@ impl Observer for Reporter {
 #[derive(Debug)]
 pub(super) struct Attempt<M> {
     id: AttemptId,
+    kind: LockKind,
     machine: M,
     guid: Uuid,
+    /// The session, once known.
+    session: SessionId,
     log: Log,
     bug: Option<Bug>,
     /// Its watches and their paths.
@@ -106,11 +112,18 @@ pub(super) struct Attempt<M> {
 }
 
 impl<M> Attempt<M> {
-    pub(super) fn new(id: AttemptId, machine: M, guid: Uuid, log: Log, bug: Option<Bug>) -> Self {
+    pub(super) fn new(
+        (id, kind, guid): (AttemptId, LockKind, Uuid),
+        machine: M,
+        log: Log,
+        bug: Option<Bug>,
+    ) -> Self {
         Self {
             id,
+            kind,
             machine,
             guid,
+            session: SessionId::NONE,
             log,
             bug,
             watches: Vec::new(),
@@ -126,7 +139,9 @@ impl<M> Attempt<M> {
     }
 
     fn reached(&self, what: Option<&'static str>) {
-        if let Some(what) = what {
+        if let Some(what) = what
+            && self.kind.has_queue()
+        {
             self.log.record(ClientEvent::Reached(what));
         }
     }
@@ -151,6 +166,20 @@ impl<M> Attempt<M> {
         }
     }
 
+    /// Returns the reply to a read of a node as if the node was this attempt's.
+    fn as_own(&self, reply: Reply) -> Reply {
+        let Some(Ok(GetDataResponse { stat, .. })) =
+            (reply.opcode == OpCode::GET_DATA).then(|| reply.decode())
+        else {
+            return reply;
+        };
+        let data = self.guid.as_hyphenated().to_string();
+        let stat = Stat { ephemeral_owner: self.session, ..stat };
+        let mut body = BytesMut::new();
+        GetDataResponse { data: Some(data.as_bytes()), stat }.encode(&mut body);
+        Reply::new(reply.opcode, reply.zxid, body.freeze())
+    }
+
     fn skips(&self, operation: &Operation) -> bool {
         let is_sync = |request: &Request<'_>| matches!(request, Request::Sync(_));
         self.bug == Some(Bug::SearchesWithoutSync) && operation.with_request(is_sync)
@@ -162,6 +191,9 @@ impl<M: Machine> Machine for Attempt<M> {
         let reached = self.rare.input(&input);
         self.reached(reached);
         let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
+        if let Input::Session(State::Connected { session, .. }) = input {
+            self.session = session;
+        }
         self.is_renewed |= matches!(input, Input::Session(State::Renewing));
         if self.ignores(&input) {
             return;
@@ -176,18 +208,33 @@ impl<M: Machine> Machine for Attempt<M> {
                 }
                 Input::Watch { op, event_type }
             }
-            (Some(Bug::IgnoresContenders), Input::Reply { op, result }) => {
-                let result = result.map(|reply| with_names(reply, |_, name| self.is_own(name)));
-                Input::Reply { op, result }
+            (Some(Bug::IgnoresContenders), Input::Reply { op, result }) => Input::Reply {
+                op,
+                result: with_names(result, |it| it.retain(|it| self.is_own(it))),
+            },
+            (Some(Bug::IgnoresOthersInside), Input::Reply { op, result }) if self.is_held => {
+                Input::Reply {
+                    op,
+                    result: with_names(result, |it| it.retain(|it| self.is_own(it))),
+                }
             }
             (Some(Bug::IgnoresForeigners), Input::Reply { op, result }) => {
                 let is_ours = |name: &str| name.bytes().filter(|byte| *byte == b'-').count() > 4;
-                let result = result.map(|reply| with_names(reply, |_, name| is_ours(name)));
-                Input::Reply { op, result }
+                Input::Reply { op, result: with_names(result, |it| it.retain(|it| is_ours(it))) }
             }
             (Some(Bug::ReadsShortLists), Input::Reply { op, result }) => {
-                let result = result.map(|reply| with_names(reply, |place, _| place < SHORT));
-                Input::Reply { op, result }
+                Input::Reply { op, result: with_names(result, |it| it.truncate(SHORT)) }
+            }
+            (Some(Bug::CountsTwice), Input::Reply { op, result }) => {
+                Input::Reply { op, result: with_names(result, |it| it.extend_from_within(..)) }
+            }
+            (Some(Bug::IgnoresBarriers), Input::Reply { op, result: Ok(_) })
+                if self.kind == LockKind::Gate =>
+            {
+                Input::Reply { op, result: Err(Error::Server(ErrorCode::NO_NODE)) }
+            }
+            (Some(Bug::TakesLocksOfOthers), Input::Reply { op, result }) => {
+                Input::Reply { op, result: result.map(|reply| self.as_own(reply)) }
             }
             (Some(Bug::TakesDisconnectForEvent), Input::Session(State::Suspended)) => {
                 // The last watch of a lock is on its predecessor.
@@ -258,15 +305,19 @@ impl<M: Machine> Machine for Attempt<M> {
     }
 }
 
-/// Removes all but some names from a list of children.
-fn with_names(reply: Reply, is_left: impl Fn(usize, &str) -> bool) -> Reply {
+/// Changes the names in a list of children.
+fn with_names(
+    result: Result<Reply, Error>,
+    change: impl FnOnce(&mut Vec<&str>),
+) -> Result<Reply, Error> {
+    let reply = result?;
     if reply.opcode != OpCode::GET_CHILDREN {
-        return reply;
+        return Ok(reply);
     }
-    let Ok(response) = reply.decode::<GetChildrenResponse<'_>>() else { return reply };
-    let names = response.children.iter().enumerate();
-    let left: Vec<_> = names.filter(|(at, name)| is_left(*at, name)).map(|(_, it)| it).collect();
+    let Ok(response) = reply.decode::<GetChildrenResponse<'_>>() else { return Ok(reply) };
+    let mut names: Vec<_> = response.children.iter().collect();
+    change(&mut names);
     let mut body = BytesMut::new();
-    GetChildrenResponse { children: left[..].into() }.encode(&mut body);
-    Reply::new(reply.opcode, reply.zxid, body.freeze())
+    GetChildrenResponse { children: names[..].into() }.encode(&mut body);
+    Ok(Reply::new(reply.opcode, reply.zxid, body.freeze()))
 }

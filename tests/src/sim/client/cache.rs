@@ -106,12 +106,12 @@ impl Content {
     /// Checks an event against those before it.
     fn note(&mut self, event: CacheEvent) {
         let name = match &event {
-            CacheEvent::Added(..) => "added",
-            CacheEvent::Changed(..) => "changed",
-            CacheEvent::Removed(..) => "removed",
-            CacheEvent::Reset => "reset",
-            CacheEvent::Ready => "ready",
-            _ => "ended",
+            CacheEvent::Added(..) => "cache: added",
+            CacheEvent::Changed(..) => "cache: changed",
+            CacheEvent::Removed(..) => "cache: removed",
+            CacheEvent::Reset => "cache: reset",
+            CacheEvent::Ready => "cache: ready",
+            _ => "cache: ended",
         };
         *self.counts.entry(name).or_default() += 1;
         let versions = |node: &CachedNode| (node.stat.czxid, node.stat.mzxid);

@@ -1,0 +1,171 @@
+//! The checker of barriers: compares what those who wait, enter and leave report with the ensemble.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use zk_proto::Zxid;
+use zk_recipes::machine::Event;
+use zk_session::State;
+
+use super::locks::Who;
+use super::{ClientEvent, LockKind};
+use crate::server::Ensemble;
+
+/// The child of a double barrier that is no member.
+pub(super) const READY: &str = "ready";
+
+/// A wait for the end of a node.
+#[derive(Debug)]
+struct Wait {
+    path: String,
+    /// The node at the start.
+    czxid: Option<Zxid>,
+    /// Whether the node was missing since then, in the client's view.
+    was_missing: bool,
+}
+
+/// A double barrier.
+#[derive(Debug)]
+struct Meeting {
+    members: usize,
+    present: BTreeSet<String>,
+    /// Whether all were there since it was empty.
+    is_complete: bool,
+    /// All who were there while it was complete.
+    met: BTreeSet<String>,
+}
+
+/// An attempt to enter a double barrier, and to leave it.
+#[derive(Debug)]
+struct Visit {
+    path: String,
+    node: Option<String>,
+    /// The others that must leave before it may report that all have left.
+    others: Option<BTreeSet<String>>,
+}
+
+/// Records everyone who passes a barrier too early.
+#[derive(Debug, Default)]
+pub(super) struct BarrierChecker {
+    waits: BTreeMap<Who, Wait>,
+    meetings: BTreeMap<String, Meeting>,
+    visits: BTreeMap<Who, Visit>,
+    /// The zxid of the last check.
+    checked_at: Zxid,
+}
+
+impl BarrierChecker {
+    /// Handles an event of a client that has seen the transactions up to `seen`.
+    pub(super) fn handle_event(
+        &mut self,
+        (client, seen): (u64, Zxid),
+        event: &ClientEvent,
+        ensemble: &Ensemble,
+        found: &mut Vec<String>,
+    ) {
+        match event {
+            ClientEvent::AttemptStarted(id, path, LockKind::Gate) => {
+                let czxid = ensemble.node(path).map(|node| node.stat().czxid);
+                // Its server may lag, but shows nothing older than the client has seen.
+                let was_missing = czxid.is_none_or(|czxid| czxid > seen);
+                let wait = Wait { path: path.clone(), czxid, was_missing };
+                self.waits.insert((client, *id), wait);
+            }
+            ClientEvent::AttemptStarted(id, path, LockKind::Meeting { members }) => {
+                self.meetings.entry(path.clone()).or_insert_with(|| Meeting {
+                    members: *members,
+                    present: BTreeSet::new(),
+                    is_complete: false,
+                    met: BTreeSet::new(),
+                });
+                let visit = Visit { path: path.clone(), node: None, others: None };
+                self.visits.insert((client, *id), visit);
+            }
+            // The server of the next session may show anything.
+            ClientEvent::State(State::Renewing) => {
+                for (_, wait) in self.waits.iter_mut().filter(|(who, _)| who.0 == client) {
+                    wait.was_missing = true;
+                }
+            }
+            ClientEvent::Lock(id, event) => {
+                found.extend(self.event((client, *id), event, ensemble));
+            }
+            ClientEvent::Leaving(id) => {
+                if let Some(visit) = self.visits.get_mut(&(client, *id)) {
+                    let is_other = |name: &String| {
+                        let node = ensemble.node(&format!("{}/{name}", visit.path));
+                        Some(name) != visit.node.as_ref()
+                            && node.is_some_and(|node| node.stat().czxid <= seen)
+                    };
+                    let others = members(&visit.path, ensemble).into_iter().filter(is_other);
+                    visit.others = Some(others.collect());
+                }
+            }
+            ClientEvent::Released(id) | ClientEvent::AttemptFinished(id) => {
+                self.waits.remove(&(client, *id));
+                self.visits.remove(&(client, *id));
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, who: Who, event: &Event, ensemble: &Ensemble) -> Option<String> {
+        if let (Some(wait), Event::Released) = (self.waits.get(&who), event)
+            && !wait.was_missing
+        {
+            return Some(format!("{who:?}: passed {} while it was closed", wait.path));
+        }
+        let visit = self.visits.get_mut(&who)?;
+        match event {
+            Event::Acquired { node, .. } => {
+                visit.node = Some(node.clone());
+                let meeting = self.meetings.get(&visit.path)?;
+                let has_met = meeting.met.contains(node);
+                (!has_met).then(|| format!("{who:?}: entered before all were there"))
+            }
+            Event::Released => {
+                let present = members(&visit.path, ensemble);
+                let left = visit.others.as_ref()?.intersection(&present).next()?;
+                Some(format!("{who:?}: has left before {left}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Observes the nodes after a step.
+    pub(super) fn check(&mut self, ensemble: &Ensemble) {
+        let zxid = ensemble.zxid();
+        if ensemble.leader().is_none() || core::mem::replace(&mut self.checked_at, zxid) == zxid {
+            return;
+        }
+        for wait in self.waits.values_mut().filter(|wait| !wait.was_missing) {
+            let czxid = ensemble.node(&wait.path).map(|node| node.stat().czxid);
+            wait.was_missing = czxid.is_none() || czxid != wait.czxid;
+        }
+        for (path, meeting) in &mut self.meetings {
+            let mut present = members(path, ensemble);
+            if present == meeting.present {
+                continue;
+            }
+            core::mem::swap(&mut present, &mut meeting.present);
+            // One step may delete some nodes after it has created others.
+            present.extend(meeting.present.iter().cloned());
+            meeting.is_complete |= present.len() >= meeting.members;
+            if meeting.is_complete {
+                meeting.met.extend(present);
+            }
+            meeting.is_complete &= !meeting.present.is_empty();
+        }
+    }
+
+    /// Forgets a client that was removed.
+    pub(super) fn forget(&mut self, client: u64) {
+        self.waits.retain(|(of, _), _| *of != client);
+        self.visits.retain(|(of, _), _| *of != client);
+    }
+}
+
+/// Returns the names of all members that are there.
+fn members(path: &str, ensemble: &Ensemble) -> BTreeSet<String> {
+    let children = ensemble.node(path).into_iter().flat_map(|node| node.children());
+    children.filter(|child| *child != READY).map(ToString::to_string).collect()
+}

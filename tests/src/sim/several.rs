@@ -1,0 +1,120 @@
+//! An attempt of a client to acquire two locks together.
+
+use core::time::Duration;
+
+use uuid::Uuid;
+use zk_recipes::machine::Event;
+use zk_recipes::machine::multi_lock::{Input, MultiAcquire, Output};
+
+use super::{AttemptId, ClientEvent, LockKind, SimClient};
+
+/// The lock paths, in the order of acquisition. The first one is a mutex that others acquire alone.
+const PATHS: [&str; 2] = ["/locks/mutex", "/locks/second"];
+
+/// An attempt to acquire both locks, and to release them.
+#[derive(Debug)]
+pub(super) struct Several {
+    machine: MultiAcquire,
+    paths: [&'static str; 2],
+    /// The unfinished attempts at each lock.
+    attempts: [Option<AttemptId>; 2],
+    is_held: bool,
+    /// Whether the machine has nothing more to do.
+    is_over: bool,
+    /// When [`act`](Self::act) is due.
+    due: Duration,
+    /// When to give up waiting, or to release.
+    until: Duration,
+}
+
+impl Several {
+    /// Begins an attempt that gives up at `until`.
+    pub(super) fn new(now: Duration, until: Duration, is_reversed: bool) -> Self {
+        let mut paths = PATHS;
+        if is_reversed {
+            paths.reverse();
+        }
+        Self {
+            machine: MultiAcquire::new(paths.len()),
+            paths,
+            attempts: [None; 2],
+            is_held: false,
+            is_over: false,
+            due: now,
+            until,
+        }
+    }
+
+    /// Returns when [`act`](Self::act) is due.
+    pub(super) fn poll_timeout(&self) -> Duration {
+        self.due.min(self.until)
+    }
+
+    /// Returns whether both attempts have ended.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_over && self.attempts == [None; 2]
+    }
+
+    /// Handles an event of the client.
+    pub(super) fn handle_event(&mut self, now: Duration, event: &ClientEvent) {
+        let (ClientEvent::Lock(id, _) | ClientEvent::AttemptFinished(id)) = event else { return };
+        let Some(place) = self.attempts.iter().position(|attempt| attempt == &Some(*id)) else {
+            return;
+        };
+        match event {
+            ClientEvent::Lock(_, Event::Acquired { .. }) => self.machine.handle(Input::Acquired),
+            ClientEvent::Lock(_, Event::Failed(error)) => {
+                self.machine.handle(Input::Failed(error.clone()));
+            }
+            ClientEvent::Lock(_, Event::Lost(loss)) => {
+                self.machine.handle(Input::Lost(place, *loss));
+                if self.is_held {
+                    self.until = now;
+                }
+            }
+            ClientEvent::AttemptFinished(_) => self.attempts[place] = None,
+            _ => return,
+        }
+        self.due = now;
+    }
+
+    /// Does what is due. `guid` makes a name unique, `hold` is how long to hold both locks.
+    pub(super) fn act(
+        &mut self,
+        now: Duration,
+        client: &mut SimClient,
+        mut guid: impl FnMut() -> Uuid,
+        hold: Duration,
+    ) {
+        self.due = Duration::MAX;
+        if self.until <= now {
+            self.until = Duration::MAX;
+            self.is_over = true;
+            self.machine.handle(if self.is_held { Input::Release } else { Input::TimedOut });
+        }
+        while let Some(output) = self.machine.poll_output() {
+            match output {
+                Output::Enter(place) => {
+                    let kind = LockKind::Mutex;
+                    self.attempts[place] =
+                        Some(client.contend(now, self.paths[place], kind, guid()));
+                }
+                Output::Release(place) => {
+                    if let Some(attempt) = self.attempts[place] {
+                        client.release(now, attempt);
+                    }
+                }
+                Output::Acquired => {
+                    client.reached("several locks: acquired");
+                    self.is_held = true;
+                    self.until = self.until.min(now + hold);
+                }
+                Output::Failed(..) => {
+                    client.reached("several locks: failed");
+                    self.is_over = true;
+                    self.until = Duration::MAX;
+                }
+            }
+        }
+    }
+}
