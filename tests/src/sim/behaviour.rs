@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use uuid::Uuid;
-use zk_proto::CreateMode;
+use zk_proto::{CreateMode, Zxid};
 use zk_recipes::machine::{Event as LockEvent, LockMode};
 use zk_session::State;
 
@@ -20,9 +20,11 @@ const SIGNALS: [&str; 2] = ["/signals/0", "/signals/1"];
 /// The parent of [`SIGNALS`].
 const ABOVE_SIGNALS: &str = "/signals";
 /// The lock paths.
-const LOCKS: [&str; 4] = ["/locks/mutex", SHARED, "/locks/permits", OFTEN];
+const LOCKS: [&str; 4] = [MUTEX, SHARED, "/locks/permits", OFTEN];
 /// The paths of [`Workload::Recipes`].
-const RECIPES: [&str; 6] = ["/locks/mutex", SHARED, SEVERAL, TEXTBOOK, GATE, MEETING];
+const RECIPES: [&str; 6] = [MUTEX, SHARED, SEVERAL, TEXTBOOK, GATE, MEETING];
+/// A mutex.
+pub(super) const MUTEX: &str = "/locks/mutex";
 /// A read/write lock.
 const SHARED: &str = "/locks/shared";
 /// Stands for the attempts to acquire two locks together.
@@ -33,7 +35,9 @@ const TEXTBOOK: &str = "/textbook/lock";
 pub(super) const GATE: &str = "/gates/one";
 /// A double barrier.
 const MEETING: &str = "/meeting";
-/// The number of its members.
+/// A node that the holders of [`MUTEX`] write.
+pub(super) const FENCED: &str = "/fenced";
+/// The number of members of the double barrier.
 const MEMBERS: usize = 3;
 /// A lock that one client acquires many times in a row, mostly without contention.
 const OFTEN: &str = "/locks/often";
@@ -72,8 +76,10 @@ pub struct Behaviour {
     workload: Workload,
     /// Two locks that are acquired together.
     several: Option<Several>,
-    /// Whether they are acquired in any order.
-    is_unordered: bool,
+    /// A bug that the workload has.
+    bug: Option<Bug>,
+    /// When to write as a holder: with this token, while this node exists.
+    writes: Vec<(Duration, Zxid, String)>,
     /// The modes of locks that may be converted, and when.
     modes: BTreeMap<AttemptId, (LockMode, Option<Duration>)>,
     /// The attempt that is inside the double barrier.
@@ -94,7 +100,8 @@ impl Default for Behaviour {
             attempts: BTreeMap::new(),
             workload: Workload::Locks,
             several: None,
-            is_unordered: false,
+            bug: None,
+            writes: Vec::new(),
             modes: BTreeMap::new(),
             inside: None,
         }
@@ -109,7 +116,7 @@ impl Behaviour {
             incarnation,
             next_call: Some(now),
             workload: options.workload,
-            is_unordered: options.bug == Some(Bug::AcquiresInAnyOrder),
+            bug: options.bug,
             ..Self::default()
         };
         let paths = match options.workload {
@@ -131,7 +138,8 @@ impl Behaviour {
         let convert = self.modes.values().filter_map(|(_, at)| *at);
         let several = self.several.iter().map(Several::poll_timeout);
         let others = self.next_call.into_iter().chain(unwatch).chain(self.stale);
-        let others = others.chain(convert).chain(several);
+        let writes = self.writes.iter().map(|(at, ..)| *at);
+        let others = others.chain(convert).chain(several).chain(writes);
         release.chain(self.idle.values().copied()).chain(others).min()
     }
 
@@ -140,6 +148,7 @@ impl Behaviour {
         self.next_call = None;
         self.watching = None;
         self.idle.clear();
+        self.writes.clear();
     }
 
     /// Submits the requests and starts the attempts that are due.
@@ -187,6 +196,7 @@ impl Behaviour {
             }
         }
         self.convert(now, client);
+        self.write_fenced(now, client);
         self.go_on_with_several(now, client);
         let due: Vec<_> =
             self.attempts.iter().filter(|(_, (_, at))| *at <= now).map(|(id, _)| *id).collect();
@@ -211,7 +221,7 @@ impl Behaviour {
     fn begin(&mut self, now: Duration, client: &mut SimClient, lock: &'static str) {
         if lock == SEVERAL {
             let patience = self.patience();
-            let is_reversed = self.is_unordered && self.rng.bool();
+            let is_reversed = self.bug == Some(Bug::AcquiresInAnyOrder) && self.rng.bool();
             self.several = Some(Several::new(now, now + patience, is_reversed));
             return;
         }
@@ -234,6 +244,30 @@ impl Behaviour {
     /// Returns how long to wait for a lock. Some cancel while they wait.
     fn patience(&mut self) -> Duration {
         if self.rng.u8(..4) == 0 { self.up_to(2_000) } else { NEVER }
+    }
+
+    /// Plans writes of a holder, some of them after its release.
+    fn plan_writes(&mut self, now: Duration, node: &str, token: Zxid) {
+        for _ in 0..self.rng.usize(..3) {
+            let at = now + self.up_to(300);
+            self.writes.push((at, token, format!("{MUTEX}/{node}")));
+        }
+    }
+
+    /// Writes as a holder, and reads behind a `sync`.
+    fn write_fenced(&mut self, now: Duration, client: &mut SimClient) {
+        let due: Vec<_> = self.writes.extract_if(.., |(at, ..)| *at <= now).collect();
+        for (_, token, node) in due {
+            self.named += 1;
+            let path = FENCED.to_owned();
+            let data = format!("{} {}-{}", token.0, self.incarnation, self.named);
+            let node = (self.bug != Some(Bug::WritesUnfenced)).then_some(node);
+            self.call(now, client, Call::WriteFenced { path: path.clone(), node, data });
+            if self.rng.bool() {
+                client.call(now, Call::Sync { path: path.clone() });
+                self.call(now, client, Call::Read { path });
+            }
+        }
     }
 
     /// Converts the locks that are due.
@@ -292,7 +326,7 @@ impl Behaviour {
             several.handle_event(now, event);
         }
         match event {
-            ClientEvent::Lock(id, LockEvent::Acquired { .. }) => {
+            ClientEvent::Lock(id, LockEvent::Acquired { node, token }) => {
                 let is_often = self.attempts.get(id).is_some_and(|(lock, _)| *lock == OFTEN);
                 // Some hold the lock for longer than their lease lasts.
                 let is_long = !is_often && self.rng.u8(..32) == 0;
@@ -305,6 +339,9 @@ impl Behaviour {
                     *at = (*at).min(now + hold);
                     match *lock {
                         MEETING => self.inside = Some(*id),
+                        MUTEX if self.workload == Workload::Recipes => {
+                            self.plan_writes(now, node, *token);
+                        }
                         SHARED if self.workload == Workload::Recipes => {
                             self.plan_conversion(now, *id, None);
                         }
@@ -397,7 +434,8 @@ impl Behaviour {
     /// Returns the requests that create the parents of all other nodes.
     pub fn setup(workload: Workload) -> impl Iterator<Item = Call> {
         let parents = ["/registers", "/beacons", "/made", ABOVE_SIGNALS].into_iter();
-        let parents = parents.chain((workload == Workload::Recipes).then_some("/gates"));
+        let of_recipes = ["/gates", FENCED].into_iter();
+        let parents = parents.chain(of_recipes.filter(move |_| workload == Workload::Recipes));
         let create =
             |path: &str| Call::Create { path: path.to_owned(), mode: CreateMode::PERSISTENT };
         parents.chain(REGISTERS).map(create)

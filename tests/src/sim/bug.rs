@@ -63,6 +63,8 @@ pub enum Bug {
     AcquiresInAnyOrder,
     /// Those that hold a lock, or are inside a double barrier, see nobody else there.
     IgnoresOthersInside,
+    /// Does not check in a write that its lock still exists.
+    WritesUnfenced,
     /// Sees everybody twice in a list.
     CountsTwice,
     /// Takes a closed barrier for an open one.
@@ -73,7 +75,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -103,6 +105,7 @@ impl Bug {
         Self::TakesDisconnectForDeletion,
         Self::AcquiresInAnyOrder,
         Self::IgnoresOthersInside,
+        Self::WritesUnfenced,
         Self::CountsTwice,
         Self::IgnoresBarriers,
         Self::TakesLocksOfOthers,

@@ -2,9 +2,13 @@
 //! can find it.
 
 use zk_proto::{
-    Acl, AddWatchMode, AddWatchRequest, CreateMode, CreateRequest, DeleteRequest, ExistsRequest,
-    GetDataRequest, Request, SetDataRequest, SyncRequest,
+    Acl, AddWatchMode, AddWatchRequest, CheckVersionRequest, CreateMode, CreateRequest,
+    DeleteRequest, ExistsRequest, GetDataRequest, Multi, MultiOp, Request, SetDataRequest,
+    SyncRequest,
 };
+
+/// Matches each version of a node.
+const ANY_VERSION: i32 = -1;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +30,15 @@ pub enum Call {
         /// The path.
         path: String,
         /// The data, unique among all writes.
+        data: String,
+    },
+    /// Sets the data of a node, if the node of the writer's lock exists.
+    WriteFenced {
+        /// The path.
+        path: String,
+        /// The path of the lock's node. `None` if it is forgotten.
+        node: Option<String>,
+        /// The data, unique among all writes: the fencing token, a space and more.
         data: String,
     },
     /// Reads the data of a node and sets a watch.
@@ -64,6 +77,7 @@ impl Call {
             Self::Create { path, .. }
             | Self::Delete { path }
             | Self::Write { path, .. }
+            | Self::WriteFenced { path, .. }
             | Self::Read { path }
             | Self::Look { path }
             | Self::Peek { path }
@@ -82,21 +96,32 @@ impl Call {
         self.watches_once() || matches!(self, Self::Watch { .. })
     }
 
-    /// Returns the request of the protocol.
-    pub fn request(&self) -> Request<'_> {
+    /// Passes the request of the protocol to `send`.
+    pub fn with_request<R>(&self, send: impl FnOnce(&Request<'_>) -> R) -> R {
         const OPEN: &[Acl<'static>] = &[Acl::OPEN];
         let path = self.path();
-        match self {
+        let request = match self {
+            Self::WriteFenced { node, data, .. } => {
+                let data = Some(data.as_bytes());
+                let check = node
+                    .as_deref()
+                    .map(|path| MultiOp::Check(CheckVersionRequest { path, version: ANY_VERSION }));
+                let write = MultiOp::SetData(SetDataRequest { path, data, version: ANY_VERSION });
+                let all: Vec<_> = check.into_iter().chain([write]).collect();
+                return send(&Request::Multi(Multi::new(&all)));
+            }
             Self::Create { mode, .. } => Request::Create2(CreateRequest {
                 path,
                 data: Some(path.as_bytes()),
                 acl: OPEN.into(),
                 mode: *mode,
             }),
-            Self::Delete { .. } => Request::Delete(DeleteRequest { path, version: -1 }),
-            Self::Write { data, .. } => {
-                Request::SetData(SetDataRequest { path, data: Some(data.as_bytes()), version: -1 })
-            }
+            Self::Delete { .. } => Request::Delete(DeleteRequest { path, version: ANY_VERSION }),
+            Self::Write { data, .. } => Request::SetData(SetDataRequest {
+                path,
+                data: Some(data.as_bytes()),
+                version: ANY_VERSION,
+            }),
             Self::Read { .. } => Request::GetData(GetDataRequest { path, watch: true }),
             Self::Look { .. } => Request::Exists(ExistsRequest { path, watch: true }),
             Self::Peek { .. } => Request::Exists(ExistsRequest { path, watch: false }),
@@ -108,6 +133,7 @@ impl Call {
                 };
                 Request::AddWatch(AddWatchRequest { path, mode })
             }
-        }
+        };
+        send(&request)
     }
 }

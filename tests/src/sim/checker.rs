@@ -364,7 +364,8 @@ impl Checker {
         self.locks.conclude(ensemble, &mut found);
         // Whatever was found before, they are judged.
         let judged = self.histories.conclude(&mut self.violations);
-        for (what, count) in ["reads judged", "acquisitions judged"].into_iter().zip(judged) {
+        let what = ["reads judged", "acquisitions judged", "fenced writes judged"];
+        for (what, count) in what.into_iter().zip(judged).filter(|(_, count)| *count > 0) {
             *self.counts.entry(what).or_default() += count as u64;
         }
         found.into_iter().for_each(|what| self.violated(what));
@@ -464,9 +465,11 @@ fn seen(call: &Call, result: &Result<Reply, Error>) -> Option<Seen> {
         Call::Create { mode: CreateMode::PERSISTENT | CreateMode::EPHEMERAL, .. } => {
             reply.decode::<Create2Response<'_>>().ok()?.stat
         }
-        Call::Create { .. } | Call::Delete { .. } | Call::Watch { .. } | Call::Sync { .. } => {
-            return None;
-        }
+        Call::Create { .. }
+        | Call::Delete { .. }
+        | Call::Watch { .. }
+        | Call::Sync { .. }
+        | Call::WriteFenced { .. } => return None,
     };
     Some(Some(stat.mzxid))
 }

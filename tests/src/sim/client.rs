@@ -409,12 +409,12 @@ impl SimClient {
     }
 
     fn submit(&mut self, id: CallId, call: Arc<Call>, until: Option<Duration>) {
-        let (request, token) = (call.request(), Token::Caller(id));
+        let token = Token::Caller(id);
         let until = until.map(|until| self.instant(until));
-        let submitted = match until {
-            Some(until) => self.session().submit_until(&request, token, until),
-            None => self.session().submit(&request, token),
-        };
+        let submitted = call.with_request(|request| match until {
+            Some(until) => self.session().submit_until(request, token, until),
+            None => self.session().submit(request, token),
+        });
         let watches = call.watches();
         self.calls.insert(id, call);
         match submitted {

@@ -3,13 +3,15 @@
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-use zk_proto::{GetDataResponse, SetDataResponse, Zxid};
+use zk_proto::{GetDataResponse, MultiResponse, MultiResult, SetDataResponse, Zxid};
 use zk_recipes::machine::Event as LockEvent;
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
+use super::behaviour::FENCED;
+use super::checker::REGISTERS;
 use super::{AttemptId, Call, CallId, ClientEvent, LockKind};
-use crate::linearizable::{Model, OnLock, OnRegister, Operation, check};
+use crate::linearizable::{Model, OnFenced, OnLock, OnRegister, Operation, check};
 
 /// A client and its request or attempt.
 type Who = (u64, u64);
@@ -28,6 +30,8 @@ struct Hold {
 #[derive(Debug, Default)]
 pub(super) struct Histories {
     registers: BTreeMap<String, Vec<Operation<OnRegister>>>,
+    /// That of the register that holders of a lock write.
+    fenced: Vec<Operation<OnFenced>>,
     locks: BTreeMap<String, Vec<Operation<OnLock>>>,
     /// Unanswered requests, and when they were submitted.
     calls: BTreeMap<Who, (Duration, alloc::sync::Arc<Call>)>,
@@ -48,8 +52,13 @@ impl Histories {
     ) {
         match event {
             ClientEvent::Submitted(id, call, _)
-                if matches!(**call, Call::Write { .. } | Call::Read { .. } | Call::Sync { .. })
-                    && call.path().starts_with(super::checker::REGISTERS) =>
+                if matches!(
+                    **call,
+                    Call::Write { .. }
+                        | Call::WriteFenced { .. }
+                        | Call::Read { .. }
+                        | Call::Sync { .. }
+                ) && (call.path().starts_with(REGISTERS) || call.path() == FENCED) =>
             {
                 self.calls.insert((who, *id), (now, call.clone()));
             }
@@ -92,7 +101,19 @@ impl Histories {
                 let (data, version) = (data.clone(), Some(stat.version));
                 (from, Some(now), OnRegister::Write { data, version })
             }
-            (Call::Write { data, .. }, Err(error)) if error.outcome() != Outcome::NotApplied => {
+            (Call::WriteFenced { data, .. }, Ok(reply)) => {
+                let Ok(results) = reply.decode::<MultiResponse<'_>>() else { return };
+                // Otherwise the lock was gone.
+                let Some(MultiResult::SetData(SetDataResponse { stat })) = results.iter().last()
+                else {
+                    return;
+                };
+                let (data, version) = (data.clone(), Some(stat.version));
+                (from, Some(now), OnRegister::Write { data, version })
+            }
+            (Call::Write { data, .. } | Call::WriteFenced { data, .. }, Err(error))
+                if error.outcome() != Outcome::NotApplied =>
+            {
                 (from, None, OnRegister::Write { data: data.clone(), version: None })
             }
             (Call::Read { .. }, Ok(reply)) => {
@@ -106,8 +127,21 @@ impl Histories {
             }
             _ => return,
         };
-        let history = self.registers.entry(call.path().to_owned()).or_default();
-        history.push(Operation { from, to, what });
+        self.push(call.path(), Operation { from, to, what });
+    }
+
+    /// Adds an operation to the history of its register.
+    fn push(&mut self, path: &str, Operation { from, to, what }: Operation<OnRegister>) {
+        if path == FENCED {
+            // Before the first write there is no token.
+            let (OnRegister::Write { data, .. } | OnRegister::Read { data, .. }) = &what;
+            let token = data.split(' ').next().and_then(|token| token.parse().ok());
+            let what = OnFenced { token: token.unwrap_or(0), what };
+            self.fenced.push(Operation { from, to, what });
+        } else {
+            let history = self.registers.entry(path.to_owned()).or_default();
+            history.push(Operation { from, to, what });
+        }
     }
 
     fn lock_event(&mut self, now: Duration, who: Who, event: &LockEvent, owns: bool) {
@@ -139,43 +173,49 @@ impl Histories {
         self.locks.entry(lock).or_default().push(operation);
     }
 
-    /// Checks all histories, and adds violations to `found`. Returns how many reads of registers and
-    /// acquisitions of locks were judged.
-    pub(super) fn conclude(&mut self, found: &mut Vec<String>) -> [usize; 2] {
+    /// Checks all histories, and adds violations to `found`. Returns how many reads of registers,
+    /// acquisitions of locks and writes of their holders were judged.
+    pub(super) fn conclude(&mut self, found: &mut Vec<String>) -> [usize; 3] {
         // Clients that crashed.
         for who in self.holds.keys().copied().collect::<Vec<_>>() {
             self.gave_up(who, None);
         }
         for (from, call) in core::mem::take(&mut self.calls).into_values() {
-            if let Call::Write { path, data } = &*call {
+            if let Call::Write { path, data } | Call::WriteFenced { path, data, .. } = &*call {
                 let what = OnRegister::Write { data: data.clone(), version: None };
-                let history = self.registers.entry(path.clone()).or_default();
-                history.push(Operation { from, to: None, what });
+                self.push(path, Operation { from, to: None, what });
             }
         }
-        self.registers.values_mut().for_each(|history| resolve(history));
-        judge(&self.registers, found);
-        judge(&self.locks, found);
+        self.registers.values_mut().for_each(|history| resolve(history, |what| what));
+        resolve(&mut self.fenced, |it| &mut it.what);
+        self.registers.iter().for_each(|(path, history)| judge(path, history, found));
+        judge(FENCED, &self.fenced, found);
+        self.locks.iter().for_each(|(path, history)| judge(path, history, found));
         let is_read = |it: &&Operation<_>| matches!(it.what, OnRegister::Read { .. });
+        let is_fenced_write = |it: &&Operation<OnFenced>| {
+            it.to.is_some() && matches!(it.what.what, OnRegister::Write { .. })
+        };
         let is_acquisition =
             |it: &&Operation<_>| matches!(it.what, OnLock::Acquire(_)) && it.to.is_some();
         [
             self.registers.values().flatten().filter(is_read).count(),
             self.locks.values().flatten().filter(is_acquisition).count(),
+            self.fenced.iter().filter(is_fenced_write).count(),
         ]
     }
 }
 
 /// Adds what is known about writes of unknown outcome: the version, if their data was read.
 /// Otherwise nobody can tell them apart.
-fn resolve(history: &mut [Operation<OnRegister>]) {
-    let read = |operation: &Operation<OnRegister>| match &operation.what {
-        OnRegister::Read { data, version } => Some((data.clone(), *version)),
-        OnRegister::Write { .. } => None,
-    };
-    let read: BTreeMap<_, _> = history.iter().filter_map(read).collect();
+fn resolve<M>(history: &mut [Operation<M>], register: impl Fn(&mut M) -> &mut OnRegister) {
+    let mut read = BTreeMap::new();
+    for operation in history.iter_mut() {
+        if let OnRegister::Read { data, version } = register(&mut operation.what) {
+            read.insert(data.clone(), *version);
+        }
+    }
     for operation in history.iter_mut().filter(|operation| operation.to.is_none()) {
-        if let OnRegister::Write { data, version } = &mut operation.what {
+        if let OnRegister::Write { data, version } = register(&mut operation.what) {
             match read.get(data) {
                 Some(known) => *version = Some(*known),
                 None => data.clear(),
@@ -185,13 +225,12 @@ fn resolve(history: &mut [Operation<OnRegister>]) {
 }
 
 fn judge<M: Model + Clone + PartialEq + core::fmt::Debug>(
-    histories: &BTreeMap<String, Vec<Operation<M>>>,
+    path: &str,
+    history: &[Operation<M>],
     found: &mut Vec<String>,
 ) {
-    for (path, history) in histories {
-        if let Err(stuck) = check(history) {
-            found.push(format!("{path}: its history is not linearizable at {stuck:?}"));
-        }
+    if let Err(stuck) = check(history) {
+        found.push(format!("{path}: its history is not linearizable at {stuck:?}"));
     }
 }
 
@@ -207,7 +246,7 @@ mod tests {
     const PATH: &str = "/registers/0";
 
     /// Writes twice, then reads this version behind a `sync`, on another client.
-    fn judged(version: i32) -> ([usize; 2], Vec<String>) {
+    fn judged(version: i32) -> ([usize; 3], Vec<String>) {
         let (mut histories, mut now) = (Histories::default(), Duration::ZERO);
         let mut ask = |who, id, call, opcode, body: &dyn Fn(&mut BytesMut)| {
             let mut bytes = BytesMut::new();
@@ -236,9 +275,9 @@ mod tests {
 
     #[test]
     fn a_stale_read_behind_a_sync_is_found() {
-        assert_eq!(judged(2), ([1, 0], Vec::new()));
+        assert_eq!(judged(2), ([1, 0, 0], Vec::new()));
         let (counts, found) = judged(1);
-        assert_eq!(counts, [1, 0]);
+        assert_eq!(counts, [1, 0, 0]);
         assert!(found[0].contains("not linearizable"), "{found:?}");
     }
 }

@@ -81,7 +81,7 @@ pub const OF_MACHINES: [&str; 38] = [
 ];
 
 /// What the machines of [`Workload::Recipes`](super::Workload::Recipes) report.
-pub const OF_RECIPES: [&str; 15] = [
+pub const OF_RECIPES: [&str; 16] = [
     "barrier: open",
     "conversion: downgraded",
     "conversion: upgraded",
@@ -91,6 +91,7 @@ pub const OF_RECIPES: [&str; 15] = [
     "double barrier: left",
     "double barrier: lost before all were there",
     "double barrier: lost inside",
+    "fenced writes judged",
     "several locks: acquired",
     "several locks: failed",
     "textbook: acquired",

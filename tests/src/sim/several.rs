@@ -6,10 +6,11 @@ use uuid::Uuid;
 use zk_recipes::machine::Event;
 use zk_recipes::machine::multi_lock::{Input, MultiAcquire, Output};
 
+use super::behaviour::MUTEX;
 use super::{AttemptId, ClientEvent, LockKind, SimClient};
 
 /// The lock paths, in the order of acquisition. The first one is a mutex that others acquire alone.
-const PATHS: [&str; 2] = ["/locks/mutex", "/locks/second"];
+const PATHS: [&str; 2] = [MUTEX, "/locks/second"];
 
 /// An attempt to acquire both locks, and to release them.
 #[derive(Debug)]

@@ -182,3 +182,8 @@ fn a_closed_barrier_that_is_passed_is_found() {
 fn a_textbook_lock_of_another_that_is_taken_is_found() {
     assert_found_in_recipes(Bug::TakesLocksOfOthers, "acquired the node of another");
 }
+
+#[test]
+fn a_late_write_of_an_earlier_holder_is_found() {
+    assert_found_in_recipes(Bug::WritesUnfenced, "/fenced: its history is not linearizable");
+}
