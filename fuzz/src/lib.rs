@@ -4,6 +4,8 @@ extern crate alloc;
 
 #[path = "../../tests/src/fuzz.rs"]
 pub mod fuzz;
+#[path = "../../tests/src/fuzz_cache.rs"]
+mod fuzz_cache;
 #[path = "../../tests/src/fuzz_machine.rs"]
 pub mod fuzz_machine;
 #[path = "../../tests/src/fuzz_server.rs"]

@@ -16,12 +16,14 @@ use zk_proto::{
     Request, SessionId, SetDataResponse, Stat, SyncResponse, Zxid,
 };
 use zk_recipes::machine::{
-    AttemptConfig, BarrierWait, Contender, DisconnectPolicy, ElectionMachine, Event, Input,
-    LockMode, Machine, OpId, Operation, Output, Participant, PermitRequest, Scheme,
-    SemaphoreMachine, UnknownNodePolicy, WaitPolicy,
+    AttemptConfig, BarrierWait, Contender, DisconnectPolicy, ElectionMachine, EphemeralMachine,
+    Event, Input, LockMode, Machine, OpId, Operation, Output, Participant, PermitRequest, Scheme,
+    SemaphoreMachine, SimpleContender, UnknownNodePolicy, WaitPolicy,
 };
 use zk_session::session::Reply;
 use zk_session::{End, Error, Outcome, State};
+
+use crate::fuzz_cache::cache;
 
 /// The maximum number of steps in a run.
 const STEPS: usize = 300;
@@ -31,8 +33,19 @@ const SESSION: SessionId = SessionId(7);
 const GUID: Uuid = Uuid::from_u128(0x1111_1111_1111_1111_1111_1111_1111_1111);
 const OTHER: Uuid = Uuid::from_u128(0x2222_2222_2222_2222_2222_2222_2222_2222);
 
-/// The data of nodes: numbers of permits, and the request to release a lock.
-const DATA: [&[u8]; 5] = [&[0, 0, 0, 3], &[0, 0, 0, 7], &[], &[255; 4], AttemptConfig::REVOKE];
+/// The first byte of inputs for caches.
+const CACHES: u8 = 255;
+
+/// The data of nodes: numbers of permits, the request to release a lock, and that of our textbook
+/// lock.
+const DATA: [&[u8]; 6] = [
+    &[0, 0, 0, 3],
+    &[0, 0, 0, 7],
+    &[],
+    &[255; 4],
+    AttemptConfig::REVOKE,
+    b"11111111-1111-1111-1111-111111111111",
+];
 
 /// Runs a machine whose session follows `data`.
 ///
@@ -40,6 +53,11 @@ const DATA: [&[u8]; 5] = [&[0, 0, 0, 3], &[0, 0, 0, 7], &[], &[255; 4], AttemptC
 /// not acquired twice, and a machine is done when its session has ended.
 pub fn machine(data: &[u8]) {
     let mut input = Unstructured::new(data);
+    if data.first() == Some(&CACHES) {
+        // Its input may end at any place.
+        let _ = cache(&mut Unstructured::new(&data[1..]));
+        return;
+    }
     let Ok(mut world) = World::new(&mut input) else { return };
     for _ in 0..STEPS {
         if input.is_empty() || world.step(&mut input).is_err() || world.machine.is_done() {
@@ -67,7 +85,7 @@ struct World {
 
 impl World {
     fn new(input: &mut Unstructured<'_>) -> arbitrary::Result<Self> {
-        let kind = input.int_in_range(0..=6_u8)?;
+        let kind = input.int_in_range(0..=8_u8)?;
         let scheme = match kind {
             0 | 1 => *input.choose(&[
                 Scheme::CURATOR_READ_WRITE,
@@ -106,7 +124,9 @@ impl World {
             }
             3 => Box::new(ElectionMachine::new(config)),
             4 | 5 => Box::new(Participant::new(config, input.int_in_range(1..=3)?)),
-            _ => Box::new(BarrierWait::new("/lock".into(), wait_policy)),
+            6 => Box::new(BarrierWait::new("/lock".into(), wait_policy)),
+            7 => Box::new(EphemeralMachine::new(config)),
+            _ => Box::new(SimpleContender::new(config)),
         };
         let mut world = Self {
             machine,
@@ -348,7 +368,7 @@ impl World {
     }
 }
 
-fn encoded(message: &impl Encode) -> Vec<u8> {
+pub(crate) fn encoded(message: &impl Encode) -> Vec<u8> {
     let mut bytes = alloc::vec![0; message.encoded_len()];
     let _ = message.encode_to_slice(&mut bytes);
     bytes

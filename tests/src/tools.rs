@@ -4,6 +4,7 @@ pub mod contention;
 pub mod examples;
 pub mod explained;
 pub mod fuzz;
+pub mod fuzz_cache;
 pub mod fuzz_machine;
 pub mod fuzz_server;
 pub mod fuzz_session;

@@ -190,9 +190,9 @@ async fn contend<C: Contender>(number: usize, access: &Access, contest: &Contest
     let mut account = Account::of(C::NAME);
     while !contest.is_over() {
         let client = C::connect(access).await;
-        contest
-            .contend(&format!("{}-holder-{number}", contest.place.lock), &client, &mut account)
-            .await;
+        let lock = contest.lock_of_one.filter(|_| number == 0).unwrap_or(contest.place.lock);
+        let marker = format!("{}-holder-{number}", contest.place.lock);
+        contest.contend(lock, &marker, &client, &mut account).await;
         client.close().await;
     }
     account
@@ -202,13 +202,20 @@ async fn contend<C: Contender>(number: usize, access: &Access, contest: &Contest
 #[derive(Clone)]
 pub(super) struct Contest {
     pub(super) place: Place,
+    /// The lock of the first contender, if it is not that of the others.
+    lock_of_one: Option<&'static str>,
     pub(super) histories: Arc<Histories>,
     pub(super) stopped: watch::Receiver<bool>,
 }
 
 impl Contest {
-    pub(super) fn new(place: Place, stopped: watch::Receiver<bool>) -> Self {
-        Self { place, histories: Arc::new(Histories::new(place.register)), stopped }
+    pub(super) fn new(
+        place: Place,
+        lock_of_one: Option<&'static str>,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
+        let histories = Arc::new(Histories::new(place.register));
+        Self { place, lock_of_one, histories, stopped }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -219,13 +226,14 @@ impl Contest {
     /// Takes turns with the lock, until the test or the client ends.
     pub(super) async fn contend<C: Contender>(
         &self,
+        lock: &str,
         marker: &str,
         client: &C,
         account: &mut Account,
     ) {
         client.create(marker).await;
         let options = Options::new().scheme(self.place.scheme);
-        let mutex = client.mutex(self.place.lock, options);
+        let mutex = client.mutex(lock, options);
         while !self.is_over() && !client.has_ended() {
             let asked = self.histories.now();
             let held = match C::acquire(&mutex).await {

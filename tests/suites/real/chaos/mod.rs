@@ -27,6 +27,7 @@ mod seat;
 mod servers;
 mod services;
 
+use core::any::Any;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::env;
@@ -74,17 +75,7 @@ const OF_SERVERS: &str = "a finding about the servers";
 
 #[test]
 fn sessions_keep_their_guarantees_while_servers_die() {
-    let directory = TempDir::with_prefix("chaos-").expect("a directory");
-    let Some((mut ensemble, access)) = access::start(3, directory.path()) else { return };
-    // The ensemble and the proxy outlive the runtime, so that contenders end, also after a panic.
-    let (proxied, proxy) = access.through_a_proxy();
-    let proxy = proxy.map(Arc::new);
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let run = || {
-        let run = run(&mut ensemble, &access, &proxied, proxy.clone());
-        runtime.expect("threads").block_on(run);
-    };
-    let Err(panic) = catch_unwind(AssertUnwindSafe(run)) else { return };
+    let Some(Err(panic)) = chaos(None) else { return };
     let message = panic.downcast_ref::<String>().filter(|it| it.contains(OF_SERVERS));
     // A run with a given duration fails, since it was cut short.
     match message {
@@ -93,11 +84,38 @@ fn sessions_keep_their_guarantees_while_servers_die() {
     }
 }
 
+/// One contender has another lock, and writes to the register of the others.
+#[test]
+#[ignore = "a minute"]
+fn a_contender_without_the_lock_is_found() {
+    let Some(result) = chaos(Some("/chaos-lock-of-one")) else { return };
+    let panic = result.expect_err("violations");
+    let message = panic.downcast_ref::<String>().map_or("", String::as_str);
+    assert!(message.contains("the lock is not linearizable"), "{message}");
+    assert!(message.contains("the register is not linearizable"), "{message}");
+}
+
+/// Runs chaos, in which the first contender may have a lock of its own. `None`: no ZooKeeper.
+fn chaos(lock_of_one: Option<&'static str>) -> Option<Result<(), Box<dyn Any + Send>>> {
+    let directory = TempDir::with_prefix("chaos-").expect("a directory");
+    let (mut ensemble, access) = access::start(3, directory.path())?;
+    // The ensemble and the proxy outlive the runtime, so that contenders end, also after a panic.
+    let (proxied, proxy) = access.through_a_proxy();
+    let proxy = proxy.map(Arc::new);
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let run = || {
+        let run = run(&mut ensemble, &access, &proxied, proxy.clone(), lock_of_one);
+        runtime.expect("threads").block_on(run);
+    };
+    Some(catch_unwind(AssertUnwindSafe(run)))
+}
+
 async fn run(
     ensemble: &mut RealEnsemble,
     access: &Access,
     proxied: &Access,
     proxy: Option<Arc<Proxy>>,
+    lock_of_one: Option<&'static str>,
 ) {
     let seed = number("ZK_SEED").unwrap_or_else(|| fastrand::u64(..));
     let duration = Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(25));
@@ -119,8 +137,8 @@ async fn run(
     }
 
     let holders = number("ZK_CHAOS_HOLDERS").unwrap_or(8) as usize;
-    let contest = Contest::new(Place::CURATOR, stopped.clone());
-    let with_kazoo = Contest::new(Place::KAZOO, stopped);
+    let contest = Contest::new(Place::CURATOR, lock_of_one, stopped.clone());
+    let with_kazoo = Contest::new(Place::KAZOO, None, stopped);
     let pairs = holders / 10;
     let beside_kazoo = Holders::start_with_kazoo(pairs, proxied, &with_kazoo);
     let mut holders = Holders::start(holders - 2 * pairs, proxied, &contest);

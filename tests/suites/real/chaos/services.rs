@@ -113,7 +113,7 @@ impl Services {
             let marker = format!("{HOLDER_MARKER}{}", service.number);
             let contend = async move {
                 let mut account = Account::of("service");
-                contest.contend(&marker, &client, &mut account).await;
+                contest.contend(contest.place.lock, &marker, &client, &mut account).await;
                 account
             };
             service.runtime.spawn(operator::service(service.number, contend))
