@@ -14,7 +14,9 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{Parser, ValueEnum};
 use zk_testkit::sim::picture::{self, View};
-use zk_testkit::sim::{self, Bug, Fault, Report, Scale, caches, rare, record, run, run_lasting};
+use zk_testkit::sim::{
+    self, Bug, Fault, Report, Scale, caches, outages, rare, record, run, run_lasting,
+};
 
 /// Runs whole clients and an ensemble on a virtual clock, with random faults.
 #[derive(Debug, Parser)]
@@ -64,6 +66,8 @@ enum Workload {
     Lasting,
     /// Caches of a tree that changes.
     Caches,
+    /// Holders of locks, while all servers are unreachable for less than a lease.
+    Outages,
 }
 
 impl Workload {
@@ -73,15 +77,15 @@ impl Workload {
 
     /// Returns what a large number of runs should reach.
     fn events(self) -> Vec<&'static str> {
-        let of_recipes = match self {
-            Self::Locks => &[][..],
-            Self::Recipes => &rare::OF_RECIPES,
-            Self::Lasting => &rare::OF_LASTING,
-            Self::Caches => &rare::OF_CACHES,
-        };
-        let of_machines = if self == Self::Caches { &[][..] } else { &rare::OF_MACHINES };
-        let all = [&Fault::NAMES[..], &rare::OF_SESSIONS, of_machines, of_recipes];
-        all.concat()
+        let (faults, sessions) = (&Fault::NAMES[..], &rare::OF_SESSIONS[..]);
+        let machines = &rare::OF_MACHINES[..];
+        match self {
+            Self::Locks => [faults, sessions, machines].concat(),
+            Self::Recipes => [faults, sessions, machines, &rare::OF_RECIPES].concat(),
+            Self::Lasting => [faults, sessions, machines, &rare::OF_LASTING].concat(),
+            Self::Caches => [faults, sessions, &rare::OF_CACHES].concat(),
+            Self::Outages => rare::OF_OUTAGES.to_vec(),
+        }
     }
 }
 
@@ -148,6 +152,7 @@ impl Arguments {
         match self.workload {
             Workload::Lasting => return Ok(run_lasting(seed, None)),
             Workload::Caches => return Ok(caches(seed, self.bug)),
+            Workload::Outages => return Ok(outages(seed, self.bug)),
             Workload::Locks | Workload::Recipes => {}
         }
         let Some(file) = &self.svg else { return Ok(run(seed, scale, self.bug, self.print)) };

@@ -29,6 +29,7 @@ mod link;
 mod locks;
 mod moment;
 mod network;
+mod outages;
 mod outsider;
 pub mod picture;
 mod queue;
@@ -56,6 +57,7 @@ pub use faults::{Fault, Outage};
 pub use lasting::{Flaw, run_lasting};
 pub use link::{Cut, Direction, LinkId, Tail};
 pub use moment::{Moment, What};
+pub use outages::{outages, reconnections};
 pub use run::{Report, Scale, record, run};
 
 use crate::server::{self, ConnId, Ensemble, Output, Version};

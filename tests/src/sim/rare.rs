@@ -115,6 +115,9 @@ pub const OF_LASTING: [&str; 11] = [
     "release not confirmed",
 ];
 
+/// The outages that cost nothing, by their kind.
+pub const OF_OUTAGES: [&str; 3] = ["outage: dead", "outage: silent", "outage: cut"];
+
 /// What caches report.
 pub const OF_CACHES: [&str; 7] = [
     "cache: added",

@@ -1,8 +1,6 @@
 //! Clients with an injected bug. The simulator must find every one.
 
-use zk_testkit::sim::{Bug, Scale, Workload, run};
-
-use super::outages::{outages, reconnections};
+use zk_testkit::sim::{Bug, Scale, Workload, outages, reconnections, run};
 
 /// Asserts that some run finds the bug by a violation that contains `symptom`.
 fn assert_found(bug: Bug, symptom: &str) {
@@ -81,7 +79,7 @@ fn an_unwanted_read_only_server_is_found() {
 
 #[test]
 fn a_client_that_sleeps_through_outages_is_found() {
-    let runs = (0..20).map(|seed| outages(seed, Some(Bug::SleepsThroughOutages)));
+    let runs = (0..20).map(|seed| outages(seed, Some(Bug::SleepsThroughOutages)).violations);
     let found =
         runs.filter(|found| found.iter().any(|what| what.contains("shorter than the lease")));
     let found = found.count();
