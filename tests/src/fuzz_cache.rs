@@ -138,9 +138,8 @@ impl World {
             .collect();
         assert_eq!(self.mirror, tree, "the events do not make up the tree");
         assert!(tree.len() <= NODES, "{} nodes", tree.len());
-        // That of a lost connection may still wait for its failure.
         let requests = self.waiting.len();
-        assert!(requests <= 2 * (REQUESTS + 1), "{requests} requests");
+        assert!(requests <= REQUESTS + 1, "{requests} requests");
     }
 
     fn note(&mut self, event: CacheEvent) {

@@ -161,6 +161,13 @@ impl World {
                 let event_type = EventType(input.int_in_range(-1..=5)?);
                 self.give(Input::Watch { op, event_type });
             }
+            10 if self.is_connected && self.machine.outlives_session() && input.ratio(1, 4)? => {
+                // Requests of the old session have no replies.
+                self.waiting.clear();
+                self.watches.clear();
+                self.is_connected = false;
+                self.give(Input::Session(State::Renewing));
+            }
             10 if self.is_connected => {
                 self.lose(|| Error::ConnectionLost);
                 self.is_connected = false;

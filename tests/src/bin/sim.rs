@@ -15,7 +15,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, ValueEnum};
 use zk_testkit::sim::picture::{self, View};
 use zk_testkit::sim::{
-    self, Bug, Fault, Report, Scale, caches, outages, rare, record, run, run_lasting,
+    self, Bug, Fault, LEFT_OUT, Report, Scale, caches, outages, rare, record, run, run_lasting,
 };
 
 /// Runs whole clients and an ensemble on a virtual clock, with random faults.
@@ -81,9 +81,15 @@ impl Workload {
         let machines = &rare::OF_MACHINES[..];
         match self {
             Self::Locks => [faults, sessions, machines].concat(),
-            Self::Recipes => [faults, sessions, machines, &rare::OF_RECIPES].concat(),
-            Self::Lasting => [faults, sessions, machines, &rare::OF_LASTING].concat(),
-            Self::Caches => [faults, sessions, &rare::OF_CACHES].concat(),
+            Self::Recipes => {
+                let recipes = [&rare::OF_RECIPES[..], &rare::RARE_OF_RECIPES].concat();
+                [faults, sessions, machines, &recipes].concat()
+            }
+            Self::Lasting => {
+                let faults = faults.iter().filter(|name| !LEFT_OUT.contains(name));
+                faults.chain(&rare::OF_LASTING).copied().collect()
+            }
+            Self::Caches => [faults, &rare::OF_CACHES].concat(),
             Self::Outages => rare::OF_OUTAGES.to_vec(),
         }
     }
@@ -175,7 +181,7 @@ fn main() -> io::Result<ExitCode> {
     }
     let mut scale = if arguments.large { Scale::large() } else { Scale::small() };
     if arguments.workload == Workload::Recipes {
-        scale.workload = sim::Workload::Recipes;
+        scale.targets = sim::Targets::Recipes;
     }
     let seeds = arguments.seed.map_or(arguments.seeds.clone(), |seed| seed..seed + 1);
     let mut summary = Summary { events: arguments.workload.events(), ..Summary::default() };

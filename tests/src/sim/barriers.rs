@@ -19,13 +19,13 @@ struct Wait {
     path: String,
     /// The node at the start.
     czxid: Option<Zxid>,
-    /// Whether the node was missing since then, in the client's view.
+    /// Whether the client may have seen since then that the node was missing.
     was_missing: bool,
 }
 
 /// A double barrier.
 #[derive(Debug)]
-struct Meeting {
+struct DoubleBarrier {
     members: usize,
     present: BTreeSet<String>,
     /// Whether all were there since it was empty.
@@ -47,31 +47,31 @@ struct Visit {
 #[derive(Debug, Default)]
 pub(super) struct BarrierChecker {
     waits: BTreeMap<Who, Wait>,
-    meetings: BTreeMap<String, Meeting>,
+    double_barriers: BTreeMap<String, DoubleBarrier>,
     visits: BTreeMap<Who, Visit>,
     /// The zxid of the last check.
     checked_at: Zxid,
 }
 
 impl BarrierChecker {
-    /// Handles an event of a client that has seen the transactions up to `seen`.
+    /// Handles an event of a client that has seen the transactions up to `seen`. Returns who has
+    /// passed, or that it was too early.
     pub(super) fn handle_event(
         &mut self,
         (client, seen): (u64, Zxid),
         event: &ClientEvent,
         ensemble: &Ensemble,
-        found: &mut Vec<String>,
-    ) {
+    ) -> Option<Result<&'static str, String>> {
         match event {
-            ClientEvent::AttemptStarted(id, path, LockKind::Gate) => {
+            ClientEvent::AttemptStarted(id, path, LockKind::Barrier) => {
                 let czxid = ensemble.node(path).map(|node| node.stat().czxid);
                 // Its server may lag, but shows nothing older than the client has seen.
                 let was_missing = czxid.is_none_or(|czxid| czxid > seen);
                 let wait = Wait { path: path.clone(), czxid, was_missing };
                 self.waits.insert((client, *id), wait);
             }
-            ClientEvent::AttemptStarted(id, path, LockKind::Meeting { members }) => {
-                self.meetings.entry(path.clone()).or_insert_with(|| Meeting {
+            ClientEvent::AttemptStarted(id, path, LockKind::DoubleBarrier { members }) => {
+                self.double_barriers.entry(path.clone()).or_insert_with(|| DoubleBarrier {
                     members: *members,
                     present: BTreeSet::new(),
                     is_complete: false,
@@ -87,7 +87,7 @@ impl BarrierChecker {
                 }
             }
             ClientEvent::Lock(id, event) => {
-                found.extend(self.event((client, *id), event, ensemble));
+                return self.event((client, *id), event, ensemble);
             }
             ClientEvent::Leaving(id) => {
                 if let Some(visit) = self.visits.get_mut(&(client, *id)) {
@@ -106,26 +106,37 @@ impl BarrierChecker {
             }
             _ => {}
         }
+        None
     }
 
-    fn event(&mut self, who: Who, event: &Event, ensemble: &Ensemble) -> Option<String> {
-        if let (Some(wait), Event::Released) = (self.waits.get(&who), event)
-            && !wait.was_missing
-        {
-            return Some(format!("{who:?}: passed {} while it was closed", wait.path));
+    fn event(
+        &mut self,
+        who: Who,
+        event: &Event,
+        ensemble: &Ensemble,
+    ) -> Option<Result<&'static str, String>> {
+        if let (Some(wait), Event::Released) = (self.waits.get(&who), event) {
+            return Some(match wait.was_missing {
+                true => Ok("barrier: open"),
+                false => Err(format!("{who:?}: passed {} while it was closed", wait.path)),
+            });
         }
         let visit = self.visits.get_mut(&who)?;
         match event {
             Event::Acquired { node, .. } => {
                 visit.node = Some(node.clone());
-                let meeting = self.meetings.get(&visit.path)?;
-                let has_met = meeting.met.contains(node);
-                (!has_met).then(|| format!("{who:?}: entered before all were there"))
+                let barrier = self.double_barriers.get(&visit.path)?;
+                Some(match barrier.met.contains(node) {
+                    true => Ok("double barrier: entered"),
+                    false => Err(format!("{who:?}: entered before all were there")),
+                })
             }
             Event::Released => {
-                let present = members(&visit.path, ensemble);
-                let left = visit.others.as_ref()?.intersection(&present).next()?;
-                Some(format!("{who:?}: has left before {left}"))
+                let others = visit.others.as_ref()?;
+                Some(match others.intersection(&members(&visit.path, ensemble)).next() {
+                    None => Ok("double barrier: left"),
+                    Some(other) => Err(format!("{who:?}: has left before {other}")),
+                })
             }
             _ => None,
         }
@@ -141,19 +152,19 @@ impl BarrierChecker {
             let czxid = ensemble.node(&wait.path).map(|node| node.stat().czxid);
             wait.was_missing = czxid.is_none() || czxid != wait.czxid;
         }
-        for (path, meeting) in &mut self.meetings {
+        for (path, barrier) in &mut self.double_barriers {
             let mut present = members(path, ensemble);
-            if present == meeting.present {
+            if present == barrier.present {
                 continue;
             }
-            core::mem::swap(&mut present, &mut meeting.present);
-            // One step may delete some nodes after it has created others.
-            present.extend(meeting.present.iter().cloned());
-            meeting.is_complete |= present.len() >= meeting.members;
-            if meeting.is_complete {
-                meeting.met.extend(present);
+            core::mem::swap(&mut present, &mut barrier.present);
+            // Nodes may be created and deleted in one step, so both sets count.
+            present.extend(barrier.present.iter().cloned());
+            barrier.is_complete |= present.len() >= barrier.members;
+            if barrier.is_complete {
+                barrier.met.extend(present);
             }
-            meeting.is_complete &= !meeting.present.is_empty();
+            barrier.is_complete &= !barrier.present.is_empty();
         }
     }
 

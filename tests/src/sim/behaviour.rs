@@ -21,8 +21,8 @@ const SIGNALS: [&str; 2] = ["/signals/0", "/signals/1"];
 const ABOVE_SIGNALS: &str = "/signals";
 /// The lock paths.
 const LOCKS: [&str; 4] = [MUTEX, SHARED, "/locks/permits", OFTEN];
-/// The paths of [`Workload::Recipes`].
-const RECIPES: [&str; 6] = [MUTEX, SHARED, SEVERAL, TEXTBOOK, GATE, MEETING];
+/// The paths of [`Targets::Recipes`].
+const RECIPES: [&str; 6] = [MUTEX, SHARED, SEVERAL, TEXTBOOK, BARRIER, DOUBLE_BARRIER];
 /// A mutex.
 pub(super) const MUTEX: &str = "/locks/mutex";
 /// A read/write lock.
@@ -32,9 +32,9 @@ const SEVERAL: &str = "several";
 /// The node of a textbook lock.
 const TEXTBOOK: &str = "/textbook/lock";
 /// A node that closes a barrier while it exists.
-pub(super) const GATE: &str = "/gates/one";
+pub(super) const BARRIER: &str = "/gates/one";
 /// A double barrier.
-const MEETING: &str = "/meeting";
+const DOUBLE_BARRIER: &str = "/meeting";
 /// A node that the holders of [`MUTEX`] write.
 pub(super) const FENCED: &str = "/fenced";
 /// The number of members of the double barrier.
@@ -48,7 +48,7 @@ const PERMITS: u32 = 3;
 
 /// What active clients acquire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Workload {
+pub enum Targets {
     /// Mutexes, a read/write lock and permits of a semaphore.
     #[default]
     Locks,
@@ -73,10 +73,10 @@ pub struct Behaviour {
     idle: BTreeMap<&'static str, Duration>,
     /// Attempts in progress, and when to release them.
     attempts: BTreeMap<AttemptId, (&'static str, Duration)>,
-    workload: Workload,
+    targets: Targets,
     /// Two locks that are acquired together.
     several: Option<Several>,
-    /// A bug that the workload has.
+    /// A bug of the workload.
     bug: Option<Bug>,
     /// When to write as a holder: with this token, while this node exists.
     writes: Vec<(Duration, Zxid, String)>,
@@ -98,7 +98,7 @@ impl Default for Behaviour {
             stale: None,
             idle: BTreeMap::new(),
             attempts: BTreeMap::new(),
-            workload: Workload::Locks,
+            targets: Targets::Locks,
             several: None,
             bug: None,
             writes: Vec::new(),
@@ -115,16 +115,16 @@ impl Behaviour {
             rng: fastrand::Rng::with_seed(seed),
             incarnation,
             next_call: Some(now),
-            workload: options.workload,
+            targets: options.targets,
             bug: options.bug,
             ..Self::default()
         };
-        let paths = match options.workload {
-            Workload::Locks => &LOCKS[..],
-            Workload::Recipes => &RECIPES,
+        let paths = match options.targets {
+            Targets::Locks => &LOCKS[..],
+            Targets::Recipes => &RECIPES,
         };
         behaviour.idle.extend(paths.iter().map(|path| (*path, now)));
-        if options.workload == Workload::Locks {
+        if options.targets == Targets::Locks {
             let first = now + behaviour.up_to(SELDOM);
             behaviour.idle.insert(OFTEN, first);
         }
@@ -137,8 +137,8 @@ impl Behaviour {
         let unwatch = self.watching.map(|(_, until)| until);
         let convert = self.modes.values().filter_map(|(_, at)| *at);
         let several = self.several.iter().map(Several::poll_timeout);
-        let others = self.next_call.into_iter().chain(unwatch).chain(self.stale);
         let writes = self.writes.iter().map(|(at, ..)| *at);
+        let others = self.next_call.into_iter().chain(unwatch).chain(self.stale);
         let others = others.chain(convert).chain(several).chain(writes);
         release.chain(self.idle.values().copied()).chain(others).min()
     }
@@ -163,13 +163,11 @@ impl Behaviour {
                 }
                 self.call(now, client, call);
             }
-            if self.workload == Workload::Recipes && self.rng.bool() {
-                let (path, mode) = (GATE.to_owned(), CreateMode::PERSISTENT);
-                let is_open = self.rng.bool();
-                client.call(
-                    now,
-                    if is_open { Call::Delete { path } } else { Call::Create { path, mode } },
-                );
+            if self.targets == Targets::Recipes && self.rng.bool() {
+                let (path, mode) = (BARRIER.to_owned(), CreateMode::PERSISTENT);
+                let opens = self.rng.bool();
+                let call = if opens { Call::Delete { path } } else { Call::Create { path, mode } };
+                client.call(now, call);
             }
             if self.watching.is_none() {
                 let call = self.choose_watch();
@@ -221,8 +219,8 @@ impl Behaviour {
     fn begin(&mut self, now: Duration, client: &mut SimClient, lock: &'static str) {
         if lock == SEVERAL {
             let patience = self.patience();
-            let is_reversed = self.bug == Some(Bug::AcquiresInAnyOrder) && self.rng.bool();
-            self.several = Some(Several::new(now, now + patience, is_reversed));
+            let until = now + patience;
+            self.several = Some(Several::new(now, until, self.rng.bool(), self.bug));
             return;
         }
         let guid = Uuid::from_u128(self.rng.u128(..));
@@ -233,11 +231,11 @@ impl Behaviour {
             LockKind::Write => Some(LockMode::Exclusive),
             _ => None,
         };
-        if let Some(mode) = mode.filter(|_| self.workload == Workload::Recipes) {
+        if let Some(mode) = mode.filter(|_| self.targets == Targets::Recipes) {
             self.modes.insert(attempt, (mode, None));
         }
         // The others may never come.
-        let patience = if lock == MEETING { self.up_to(4_000) } else { self.patience() };
+        let patience = if lock == DOUBLE_BARRIER { self.up_to(4_000) } else { self.patience() };
         self.attempts.insert(attempt, (lock, now + patience));
     }
 
@@ -314,8 +312,8 @@ impl Behaviour {
             SHARED if self.rng.u8(..3) > 0 => LockKind::Read,
             SHARED => LockKind::Write,
             TEXTBOOK => LockKind::Textbook,
-            GATE => LockKind::Gate,
-            MEETING => LockKind::Meeting { members: MEMBERS },
+            BARRIER => LockKind::Barrier,
+            DOUBLE_BARRIER => LockKind::DoubleBarrier { members: MEMBERS },
             _ => LockKind::Mutex,
         }
     }
@@ -338,11 +336,11 @@ impl Behaviour {
                 if let Some((lock, at)) = self.attempts.get_mut(id) {
                     *at = (*at).min(now + hold);
                     match *lock {
-                        MEETING => self.inside = Some(*id),
-                        MUTEX if self.workload == Workload::Recipes => {
+                        DOUBLE_BARRIER => self.inside = Some(*id),
+                        MUTEX if self.targets == Targets::Recipes => {
                             self.plan_writes(now, node, *token);
                         }
-                        SHARED if self.workload == Workload::Recipes => {
+                        SHARED if self.targets == Targets::Recipes => {
                             self.plan_conversion(now, *id, None);
                         }
                         _ => {}
@@ -370,7 +368,7 @@ impl Behaviour {
                     let pause = self.up_to(match lock {
                         OFTEN if again => 20,
                         OFTEN => SELDOM,
-                        MEETING => 1_000,
+                        DOUBLE_BARRIER => 1_000,
                         _ => 5_000,
                     });
                     self.idle.insert(lock, now + pause);
@@ -432,10 +430,10 @@ impl Behaviour {
     }
 
     /// Returns the requests that create the parents of all other nodes.
-    pub fn setup(workload: Workload) -> impl Iterator<Item = Call> {
+    pub fn setup(targets: Targets) -> impl Iterator<Item = Call> {
         let parents = ["/registers", "/beacons", "/made", ABOVE_SIGNALS].into_iter();
         let of_recipes = ["/gates", FENCED].into_iter();
-        let parents = parents.chain(of_recipes.filter(move |_| workload == Workload::Recipes));
+        let parents = parents.chain(of_recipes.filter(move |_| targets == Targets::Recipes));
         let create =
             |path: &str| Call::Create { path: path.to_owned(), mode: CreateMode::PERSISTENT };
         parents.chain(REGISTERS).map(create)

@@ -61,6 +61,8 @@ pub enum Bug {
     TakesDisconnectForDeletion,
     /// Acquires several locks in any order.
     AcquiresInAnyOrder,
+    /// Takes the first of several locks for all of them.
+    HoldsOneForAll,
     /// Those that hold a lock, or are inside a double barrier, see nobody else there.
     IgnoresOthersInside,
     /// Does not check in a write that its lock still exists.
@@ -75,7 +77,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -104,6 +106,7 @@ impl Bug {
         Self::TakesDisconnectForLeaseEnd,
         Self::TakesDisconnectForDeletion,
         Self::AcquiresInAnyOrder,
+        Self::HoldsOneForAll,
         Self::IgnoresOthersInside,
         Self::WritesUnfenced,
         Self::CountsTwice,

@@ -122,7 +122,11 @@ impl Checker {
         self.histories.handle_event(now, who, event, owns);
         self.check_kept(who, event);
         let mut found = Vec::new();
-        self.barriers.handle_event((who, client.last_zxid()), event, ensemble, &mut found);
+        match self.barriers.handle_event((who, client.last_zxid()), event, ensemble) {
+            Some(Ok(passed)) => self.count(passed),
+            Some(Err(what)) => found.push(what),
+            None => {}
+        }
         match event {
             ClientEvent::Submitted(id, call, until) => {
                 let view = self.views.entry(who).or_default();
@@ -159,6 +163,12 @@ impl Checker {
             ClientEvent::State(State::Connected { .. }) => self.count("connections"),
             ClientEvent::State(State::ReadOnly { .. }) => self.count("read-only"),
             ClientEvent::State(_) => {}
+            ClientEvent::AcquiredTogether(attempts) => {
+                self.count("several locks: acquired");
+                if !self.locks.all_hold(who, attempts) {
+                    found.push(format!("{who}: acquired {attempts:?} together, but not each"));
+                }
+            }
             ClientEvent::AcquiredWithoutList(_) => self.count("locks without a list"),
             ClientEvent::Reached(what) => self.count(what),
             _ => {

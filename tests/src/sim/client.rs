@@ -297,11 +297,11 @@ impl SimClient {
                 self.attach_requeuing(now, attempt, SemaphoreMachine::new(request));
             }
             LockKind::Textbook => self.attach(now, attempt, SimpleContender::new(config)),
-            LockKind::Gate => {
+            LockKind::Barrier => {
                 let wait = BarrierWait::new(lock_path.to_owned(), WaitPolicy::Queue);
                 self.attach(now, attempt, wait);
             }
-            LockKind::Meeting { members } => {
+            LockKind::DoubleBarrier { members } => {
                 self.attach(now, attempt, Participant::new(config, members));
             }
             _ if self.bug == Some(Bug::WatchesParent) => {
@@ -363,9 +363,9 @@ impl SimClient {
         self.command(now, attempt, Command::Convert(mode));
     }
 
-    /// Records a [rare event](rare).
-    pub(super) fn reached(&self, what: &'static str) {
-        self.log.record(ClientEvent::Reached(what));
+    /// Records an event of those who drive it.
+    pub(super) fn record(&self, event: ClientEvent) {
+        self.log.record(event);
     }
 
     fn command(&mut self, now: Duration, attempt: AttemptId, mut command: Command) {

@@ -27,10 +27,10 @@ pub enum LockKind {
     },
     /// The textbook lock.
     Textbook,
-    /// The absence of a node: a barrier that is open.
-    Gate,
+    /// The end of a node that closes a barrier.
+    Barrier,
     /// A double barrier.
-    Meeting {
+    DoubleBarrier {
         /// The number of its members.
         members: usize,
     },
@@ -39,7 +39,7 @@ pub enum LockKind {
 impl LockKind {
     /// Returns whether contenders have nodes in a queue.
     pub(super) fn has_queue(self) -> bool {
-        !matches!(self, Self::Textbook | Self::Gate | Self::Meeting { .. })
+        !matches!(self, Self::Textbook | Self::Barrier | Self::DoubleBarrier { .. })
     }
 }
 
@@ -67,6 +67,8 @@ pub enum ClientEvent {
     AttemptStarted(AttemptId, String, LockKind),
     /// The machine of an attempt has reported an event.
     Lock(AttemptId, LockEvent),
+    /// All of these attempts hold their locks, as far as the client knows.
+    AcquiredTogether([AttemptId; 2]),
     /// An attempt acquires its lock without a list of the contenders.
     AcquiredWithoutList(AttemptId),
     /// An attempt has received a watch event about this node.

@@ -28,6 +28,10 @@ const GRACE: Duration = Duration::from_secs(60);
 /// The quiet time after the release of everything.
 const REST: Duration = Duration::from_secs(20);
 
+/// The faults that no run has. A client that crashes takes its machines along, lost events delay the
+/// end for minutes, and third parties may forbid a node for good.
+pub const LEFT_OUT: [&str; 6] = ["crash", "swallow", "forbid", "clean", "contend", "crowd"];
+
 /// A bug of what lasts, which the oracle must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
@@ -50,12 +54,12 @@ struct Reported {
 }
 
 #[derive(Clone, Debug)]
-struct Watcher {
+struct Reporter {
     parent: &'static str,
     reported: Arc<Mutex<Reported>>,
 }
 
-impl Watcher {
+impl Reporter {
     fn reported(&self) -> MutexGuard<'_, Reported> {
         self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,7 +71,7 @@ impl Watcher {
     }
 }
 
-impl Observer for Watcher {
+impl Observer for Reporter {
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {
         self.count(rare::of_lasting(self.parent == ELECTION, &event));
         let mut reported = self.reported();
@@ -93,16 +97,16 @@ impl Observer for Watcher {
 
 /// A machine, perhaps with a flaw, whose rare events are counted.
 #[derive(Debug)]
-struct Flawed<M> {
+struct Watched<M> {
     machine: M,
     flaw: Option<Flaw>,
     rare: rare::Watcher,
-    watcher: Watcher,
+    reporter: Reporter,
 }
 
-impl<M: Machine> Machine for Flawed<M> {
+impl<M: Machine> Machine for Watched<M> {
     fn handle(&mut self, input: Input) {
-        self.watcher.count(self.rare.input(&input));
+        self.reporter.count(self.rare.input(&input));
         if matches!(input, Input::LeaseEnded) && self.flaw == Some(Flaw::IgnoresLeases) {
             return;
         }
@@ -116,7 +120,7 @@ impl<M: Machine> Machine for Flawed<M> {
 
     fn poll_output(&mut self) -> Option<Output> {
         let output = self.machine.poll_output();
-        self.watcher.count(output.as_ref().and_then(|output| self.rare.output(output)));
+        self.reporter.count(output.as_ref().and_then(|output| self.rare.output(output)));
         output
     }
 
@@ -133,7 +137,7 @@ impl<M: Machine> Machine for Flawed<M> {
 struct Attached {
     client: usize,
     key: Key,
-    watcher: Watcher,
+    reporter: Reporter,
 }
 
 impl Attached {
@@ -144,22 +148,22 @@ impl Attached {
         flaw: Option<Flaw>,
         make: fn(AttemptConfig) -> M,
     ) -> Option<Self> {
-        let watcher = Watcher { parent, reported: Arc::default() };
-        let (observer, random) = (watcher.clone(), sim.rng.u128(..));
+        let reporter = Reporter { parent, reported: Arc::default() };
+        let (observer, random) = (reporter.clone(), sim.rng.u128(..));
         let key = sim.with(client, |now, it| {
             let guid = Uuid::from_u128(random);
             let config = AttemptConfig::new(path.into(), Scheme::CURATOR_LEADER, guid, it.id());
             let (machine, rare) = (make(config), rare::Watcher::default());
-            let machine = Flawed { machine, flaw, rare, watcher: observer.clone() };
+            let machine = Watched { machine, flaw, rare, reporter: observer.clone() };
             let machine = OnSession::new(machine, observer, random as u64);
             it.attach_lasting(now, Box::new(machine))
         })?;
-        Some(Self { client, key, watcher })
+        Some(Self { client, key, reporter })
     }
 
     /// Returns whether its client's present session owns the node that it holds.
     fn is_held(&self, sim: &Sim) -> bool {
-        let held = self.watcher.reported().held.clone();
+        let held = self.reporter.reported().held.clone();
         held.is_some_and(|(session, path)| {
             let node = sim.ensemble.node(&path);
             sim.client(self.client).is_some_and(|client| client.id() == session)
@@ -172,7 +176,7 @@ impl Attached {
 fn check(sim: &Sim, all: &[Attached], violations: &mut Vec<String>) {
     let mut leaders = 0;
     for attached in all {
-        let held = attached.watcher.reported().held.clone();
+        let held = attached.reporter.reported().held.clone();
         let (Some(client), Some((session, path))) = (sim.client(attached.client), held) else {
             continue;
         };
@@ -180,7 +184,7 @@ fn check(sim: &Sim, all: &[Attached], violations: &mut Vec<String>) {
             violations.push(format!("{path} of {session} is held across sessions"));
         }
         // A node that is kept alive may outlive the lease: nobody waits for it.
-        if attached.watcher.parent != ELECTION {
+        if attached.reporter.parent != ELECTION {
             continue;
         }
         let is_awake = sim.slots[attached.client].paused_until < sim.now;
@@ -199,7 +203,8 @@ fn check(sim: &Sim, all: &[Attached], violations: &mut Vec<String>) {
 /// Returns whether every node is kept alive, every candidate is in the queue, and one leads.
 fn is_complete(sim: &Sim, all: &[Attached]) -> bool {
     let held = |election: bool| {
-        let of_kind = move |attached: &&Attached| (attached.watcher.parent == ELECTION) == election;
+        let of_kind =
+            move |attached: &&Attached| (attached.reporter.parent == ELECTION) == election;
         all.iter().filter(of_kind).filter(|attached| attached.is_held(sim)).count()
     };
     let candidates = sim.ensemble.node(ELECTION).map_or(0, |node| node.children().count());
@@ -221,17 +226,7 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Report {
     }
     let window = (Duration::from_millis(500), FAULTY);
     for (at, fault) in Fault::draw(&mut rng, &options, 12, window) {
-        // A client that crashes takes its machines along, lost events delay the end for minutes,
-        // and third parties may forbid a node for good.
-        let is_left_out = matches!(
-            fault,
-            Fault::Crash(..)
-                | Fault::Swallow(_)
-                | Fault::Forbid(..)
-                | Fault::Clean(_)
-                | Fault::Contend(..)
-        );
-        if !is_left_out {
+        if !LEFT_OUT.contains(&fault.name()) {
             sim.schedule(at, fault);
         }
     }
@@ -252,10 +247,11 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Report {
             watch(sim);
             false
         });
-        // A candidate that waits notices the deletion of its node when its predecessor goes.
+        // Only held nodes are deleted: a waiting candidate notices the deletion of its own node
+        // late, when its predecessor goes.
         let held = all.iter().filter(|attached| attached.is_held(&sim));
         let held: Vec<_> =
-            held.filter_map(|it| Some(it.watcher.reported().held.clone()?.1)).collect();
+            held.filter_map(|it| Some(it.reporter.reported().held.clone()?.1)).collect();
         if let Some(path) = rng.choice(&held).filter(|_| until < FAULTY) {
             sim.delete_outside(path);
         }
@@ -288,7 +284,7 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Report {
     let mut report = sim.report();
     violations.append(&mut report.violations);
     for attached in &all {
-        let mut reported = attached.watcher.reported();
+        let mut reported = attached.reporter.reported();
         for (what, count) in core::mem::take(&mut reported.counts) {
             *report.counts.entry(what).or_default() += count;
         }

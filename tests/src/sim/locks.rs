@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
-use zk_proto::{ErrorCode, Perms, SessionId, Zxid};
+use zk_proto::{ErrorCode, Perms, SessionId, Stat, Zxid};
 use zk_recipes::machine::{Event, LockMode, Scheme};
 use zk_recipes::{LockError, Loss, Unconfirmed};
 use zk_session::{Error, State};
@@ -23,6 +23,8 @@ struct Attempt {
     /// The path of its node, once known.
     node: Option<String>,
     holds: bool,
+    /// The token of the lock that it holds.
+    token: Zxid,
     /// Whether it must learn of the deletion of its node before anything newer.
     is_guarded: bool,
     /// Whether servers withheld events about its node.
@@ -66,6 +68,12 @@ impl LockChecker {
         self.holders.get(lock)?.keys().next().copied()
     }
 
+    /// Returns whether a client believes that all of these attempts hold their locks.
+    pub(super) fn all_hold(&self, client: u64, attempts: &[AttemptId]) -> bool {
+        let holds = |who| self.holders.values().any(|holders| holders.contains_key(&who));
+        attempts.iter().all(|attempt| holds((client, *attempt)))
+    }
+
     /// Returns what an attempt acquires.
     pub(super) fn kind(&self, who: Who) -> Option<LockKind> {
         self.attempts.get(&who).map(|attempt| attempt.demand)
@@ -99,6 +107,7 @@ impl LockChecker {
                     demand,
                     session,
                     holds: false,
+                    token: Zxid::ZERO,
                     is_guarded: false,
                     is_unseen: false,
                     gone_at: None,
@@ -184,6 +193,7 @@ impl LockChecker {
                 }
                 let holders = self.holders.entry(attempt.lock_path.clone()).or_default();
                 holders.insert(who, attempt.demand);
+                attempt.token = *token;
                 self.acquisitions += 1;
                 self.acquired(who, &[node], *token, ensemble, found);
             }
@@ -195,11 +205,16 @@ impl LockChecker {
                     LockMode::Shared => LockKind::Read,
                 };
                 let was = core::mem::replace(&mut attempt.demand, demand);
+                let token_before = core::mem::replace(&mut attempt.token, *token);
+                let is_upgrade = was == LockKind::Read && demand == LockKind::Write;
+                if (token_before < *token) != is_upgrade || token_before > *token {
+                    found.push(format!("{who:?}: token {token_before} became {token}: {event:?}"));
+                }
                 let holders = self.holders.entry(attempt.lock_path.clone()).or_default();
                 if holders.contains_key(&who) {
                     holders.insert(who, demand);
                 }
-                if was == LockKind::Read && demand == LockKind::Write {
+                if is_upgrade {
                     // The node of the reader is deleted only now.
                     let before = before.as_deref().and_then(|path| path.rsplit('/').next());
                     self.acquired(
@@ -317,15 +332,17 @@ impl LockChecker {
     ) {
         let Some(attempt) = self.attempts.get(&who) else { return };
         if !is_there(attempt, ensemble) {
-            // Its node is gone, so any other one of that name is younger.
+            // Every later node has a greater czxid, so this is the claimed one.
+            let is_of_another =
+                |stat: Stat| stat.czxid <= token && stat.ephemeral_owner != attempt.session;
             if attempt.demand == LockKind::Textbook
-                && ensemble.node(&attempt.lock_path).is_some_and(|it| it.stat().czxid <= token)
+                && ensemble.node(&attempt.lock_path).is_some_and(|it| is_of_another(it.stat()))
             {
                 found.push(format!("{who:?}: acquired the node of another"));
             }
             return;
         }
-        if let LockKind::Permits { .. } | LockKind::Meeting { .. } = attempt.demand {
+        if let LockKind::Permits { .. } | LockKind::DoubleBarrier { .. } = attempt.demand {
             return;
         }
         let last = self.tokens.entry(attempt.lock_path.clone()).or_default();
@@ -397,12 +414,12 @@ impl LockChecker {
             if core::mem::replace(checked, node.stat().pzxid) != node.stat().pzxid {
                 let Some(scheme) = scheme else { continue };
                 // An upgrade has a node of each mode for a while.
-                let guid_of = |child| {
+                let attempt_and_mode = |child| {
                     let name = scheme.parse(child)?;
                     Some((name.guid?, name.mode))
                 };
-                let guids = node.children().filter_map(guid_of).collect::<BTreeSet<_>>();
-                if guids.len() < node.children().len() {
+                let names = node.children().filter_map(attempt_and_mode).collect::<BTreeSet<_>>();
+                if names.len() < node.children().len() {
                     found.push(format!("{lock_path}: two nodes of one attempt"));
                 }
             }
@@ -451,8 +468,8 @@ fn parents(path: &str, demand: LockKind) -> Vec<(String, Option<Scheme>)> {
             // An attempt has one node for each of its permits.
             (format!("{path}/leases"), None),
         ],
-        LockKind::Meeting { .. } => vec![(path.to_owned(), None)],
-        LockKind::Textbook | LockKind::Gate => vec![],
+        LockKind::DoubleBarrier { .. } => vec![(path.to_owned(), None)],
+        LockKind::Textbook | LockKind::Barrier => vec![],
     }
 }
 
@@ -468,7 +485,7 @@ fn may_hold_together<'a>(demands: impl Iterator<Item = &'a LockKind> + Clone) ->
     let permits: u32 = demands.clone().map(permits).sum();
     demands.clone().all(|demand| match demand {
         LockKind::Mutex | LockKind::Write | LockKind::Textbook => demands.clone().count() == 1,
-        LockKind::Read | LockKind::Gate | LockKind::Meeting { .. } => true,
+        LockKind::Read | LockKind::Barrier | LockKind::DoubleBarrier { .. } => true,
         LockKind::Permits { of, .. } => permits <= *of,
     })
 }

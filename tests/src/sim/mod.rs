@@ -46,7 +46,7 @@ use rustc_hash::FxHashMap;
 use zk_session::State;
 use zk_session::session::{Action, Config};
 
-pub use behaviour::{Behaviour, Workload};
+pub use behaviour::{Behaviour, Targets};
 pub use bug::Bug;
 pub use caches::caches;
 pub use call::Call;
@@ -54,7 +54,7 @@ pub use checker::Checker;
 pub use client::SimClient;
 pub use event::{AttemptId, CallId, ClientEvent, LockKind};
 pub use faults::{Fault, Outage};
-pub use lasting::{Flaw, run_lasting};
+pub use lasting::{Flaw, LEFT_OUT, run_lasting};
 pub use link::{Cut, Direction, LinkId, Tail};
 pub use moment::{Moment, What};
 pub use outages::{outages, reconnections};
@@ -94,7 +94,7 @@ pub struct Options {
     /// The release that the servers behave like.
     pub version: Version,
     /// What active clients acquire.
-    pub workload: Workload,
+    pub targets: Targets,
     /// A bug that all clients have.
     pub bug: Option<Bug>,
     /// Whether to print a trace.
@@ -115,7 +115,7 @@ impl Default for Options {
             latency: Duration::from_micros(200),
             max_reply: Config::new(0, 0).max_reply,
             version: Version::default(),
-            workload: Workload::default(),
+            targets: Targets::default(),
             bug: None,
             print: false,
             record: false,

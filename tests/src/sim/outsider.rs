@@ -16,6 +16,13 @@ const QUEUES: [(&str, &str); 4] = [
     ("/locks/permits/locks", "-lock-"),
     ("/locks/often", "-lock-"),
 ];
+/// The same for [`Targets::Recipes`].
+const QUEUES_OF_RECIPES: [(&str, &str); 4] = [
+    ("/locks/mutex", "-lock-"),
+    ("/locks/shared", "-__WRIT__"),
+    ("/meeting", "-member-"),
+    ("/textbook", "-lock-"),
+];
 /// Other nodes whose access control list changes.
 const NODES: [&str; 5] =
     ["/registers/0", "/registers/1", "/signals", "/made", "/locks/permits/leases"];
@@ -57,7 +64,7 @@ impl Sim {
 
     /// Enqueues contenders of one third party. They leave when its session expires.
     pub fn contend_outside(&mut self, queue: usize, contenders: usize) {
-        let (parent, marker) = QUEUES[queue % QUEUES.len()];
+        let (parent, marker) = self.queues()[queue % QUEUES.len()];
         let guids: Vec<_> = (0..contenders).map(|_| self.rng.u128(..)).collect();
         // As go-zk, without dashes in the GUID.
         let path = |guid: &u128| format!("{parent}/_c_{guid:032x}{marker}");
@@ -94,7 +101,7 @@ impl Sim {
         let path = match node {
             place if place < NODES.len() => Some(NODES[place].to_owned()),
             place if place < NODES.len() + QUEUES.len() => {
-                Some(QUEUES[place - NODES.len()].0.to_owned())
+                Some(self.queues()[place - NODES.len()].0.to_owned())
             }
             place => self.contender(place),
         };
@@ -117,8 +124,15 @@ impl Sim {
         self.write_outside_and_close(Request::SetAcl(request));
     }
 
+    fn queues(&self) -> &'static [(&'static str, &'static str); 4] {
+        match self.options.targets {
+            Targets::Locks => &QUEUES,
+            Targets::Recipes => &QUEUES_OF_RECIPES,
+        }
+    }
+
     fn contender(&mut self, queue: usize) -> Option<String> {
-        let (parent, _) = QUEUES[queue % QUEUES.len()];
+        let (parent, _) = self.queues()[queue % QUEUES.len()];
         let children: Vec<_> = self.ensemble.node(parent)?.children().collect();
         let child = *children.get(self.rng.usize(..children.len().max(1)))?;
         Some(format!("{parent}/{child}"))

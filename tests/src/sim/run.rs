@@ -24,7 +24,7 @@ pub struct Scale {
     /// The longest reply that clients accept, in bytes.
     pub max_reply: usize,
     /// What clients acquire.
-    pub workload: Workload,
+    pub targets: Targets,
 }
 
 impl Scale {
@@ -36,7 +36,7 @@ impl Scale {
             faulty: Duration::from_secs(10),
             busy: Duration::from_secs(13),
             max_reply: Options::default().max_reply,
-            workload: Workload::default(),
+            targets: Targets::default(),
         }
     }
 
@@ -48,7 +48,7 @@ impl Scale {
             faulty: Duration::from_secs(30),
             busy: Duration::from_secs(40),
             max_reply: Options::default().max_reply,
-            workload: Workload::default(),
+            targets: Targets::default(),
         }
     }
 }
@@ -86,14 +86,14 @@ fn execute(scale: &Scale, options: Options) -> Sim {
     let options = Options {
         clients: scale.clients,
         max_reply: scale.max_reply,
-        workload: scale.workload,
+        targets: scale.targets,
         is_active: true,
         renew: options.seed % 2 == 1,
         ..options
     };
     let mut sim = Sim::new(options.clone());
     sim.with(0, |now, client| {
-        for call in Behaviour::setup(options.workload) {
+        for call in Behaviour::setup(options.targets) {
             client.call(now, call);
         }
     });
@@ -106,8 +106,8 @@ fn execute(scale: &Scale, options: Options) -> Sim {
     sim.heal();
     sim.advance(scale.busy - scale.faulty);
     sim.wind_down();
-    if options.workload == Workload::Recipes {
-        sim.open_gate();
+    if options.targets == Targets::Recipes {
+        sim.open_barrier();
     }
     let counts = sim.checker.counts();
     // A server withholds events of nodes that a client may not read.
@@ -127,12 +127,12 @@ impl Sim {
     }
 
     /// Opens the barrier when nobody can close it any more.
-    fn open_gate(&mut self) {
+    fn open_barrier(&mut self) {
         self.run_until(GRACE, |sim| {
             let mut clients = sim.slots.iter().filter_map(|slot| slot.machine.as_ref());
             clients.all(|client| client.waiting() == 0)
         });
-        self.delete_outside(behaviour::GATE);
+        self.delete_outside(behaviour::BARRIER);
     }
 
     /// Stops all behaviour; clients that end are not replaced.

@@ -3,13 +3,16 @@
 use core::time::Duration;
 
 use uuid::Uuid;
-use zk_recipes::machine::Event;
-use zk_recipes::machine::multi_lock::{Input, MultiAcquire, Output};
+use zk_proto::SessionId;
+use zk_recipes::machine::multi_lock::{
+    Input, LockSpec, Mode, MultiAcquire, Output, acquisition_order,
+};
+use zk_recipes::machine::{Event, LockMode, Scheme};
 
 use super::behaviour::MUTEX;
-use super::{AttemptId, ClientEvent, LockKind, SimClient};
+use super::{AttemptId, Bug, ClientEvent, LockKind, SimClient};
 
-/// The lock paths, in the order of acquisition. The first one is a mutex that others acquire alone.
+/// The lock paths. The first one is a mutex that others acquire alone.
 const PATHS: [&str; 2] = [MUTEX, "/locks/second"];
 
 /// An attempt to acquire both locks, and to release them.
@@ -19,6 +22,7 @@ pub(super) struct Several {
     paths: [&'static str; 2],
     /// The unfinished attempts at each lock.
     attempts: [Option<AttemptId>; 2],
+    bug: Option<Bug>,
     is_held: bool,
     /// Whether the machine has nothing more to do.
     is_over: bool,
@@ -29,16 +33,24 @@ pub(super) struct Several {
 }
 
 impl Several {
-    /// Begins an attempt that gives up at `until`.
-    pub(super) fn new(now: Duration, until: Duration, is_reversed: bool) -> Self {
+    /// Begins an attempt that gives up at `until`. The caller names the locks in any order.
+    pub(super) fn new(now: Duration, until: Duration, is_reversed: bool, bug: Option<Bug>) -> Self {
         let mut paths = PATHS;
         if is_reversed {
             paths.reverse();
+        }
+        let mode = Mode::Lock { scheme: Scheme::CURATOR_MUTEX, mode: LockMode::Exclusive };
+        let spec = |path: &str| LockSpec::new(SessionId(1), String::new(), path.to_owned(), mode);
+        if bug != Some(Bug::AcquiresInAnyOrder)
+            && let Ok(order) = acquisition_order(&paths.map(spec))
+        {
+            paths = [order[0].0, order[1].0].map(|place| paths[place]);
         }
         Self {
             machine: MultiAcquire::new(paths.len()),
             paths,
             attempts: [None; 2],
+            bug,
             is_held: false,
             is_over: false,
             due: now,
@@ -63,7 +75,12 @@ impl Several {
             return;
         };
         match event {
-            ClientEvent::Lock(_, Event::Acquired { .. }) => self.machine.handle(Input::Acquired),
+            ClientEvent::Lock(_, Event::Acquired { .. }) => {
+                self.machine.handle(Input::Acquired);
+                if self.bug == Some(Bug::HoldsOneForAll) {
+                    self.machine.handle(Input::Acquired);
+                }
+            }
             ClientEvent::Lock(_, Event::Failed(error)) => {
                 self.machine.handle(Input::Failed(error.clone()));
             }
@@ -106,12 +123,14 @@ impl Several {
                     }
                 }
                 Output::Acquired => {
-                    client.reached("several locks: acquired");
+                    if let [Some(first), Some(second)] = self.attempts {
+                        client.record(ClientEvent::AcquiredTogether([first, second]));
+                    }
                     self.is_held = true;
                     self.until = self.until.min(now + hold);
                 }
                 Output::Failed(..) => {
-                    client.reached("several locks: failed");
+                    client.record(ClientEvent::Reached("several locks: failed"));
                     self.is_over = true;
                     self.until = Duration::MAX;
                 }

@@ -1,15 +1,15 @@
 //! Clients with an injected bug. The simulator must find every one.
 
-use zk_testkit::sim::{Bug, Scale, Workload, outages, reconnections, run};
+use zk_testkit::sim::{Bug, Scale, Targets, outages, reconnections, run};
 
 /// Asserts that some run finds the bug by a violation that contains `symptom`.
 fn assert_found(bug: Bug, symptom: &str) {
-    assert_found_from(0, Workload::Locks, bug, symptom);
+    assert_found_from(0, Targets::Locks, bug, symptom);
 }
 
 /// Begins with the seed `first`, for a bug that few runs find.
-fn assert_found_from(first: u64, workload: Workload, bug: Bug, symptom: &str) {
-    let scale = Scale { workload, ..Scale::small() };
+fn assert_found_from(first: u64, targets: Targets, bug: Bug, symptom: &str) {
+    let scale = Scale { targets, ..Scale::small() };
     let mut others = Vec::new();
     for seed in first..first + 300 {
         let report = run(seed, &scale, Some(bug), false);
@@ -115,7 +115,7 @@ fn an_ignored_contender_of_another_implementation_is_found() {
 
 #[test]
 fn a_list_of_contenders_without_its_end_is_found() {
-    assert_found_from(260, Workload::Locks, Bug::ReadsShortLists, "acquired the lock before _c_");
+    assert_found_from(260, Targets::Locks, Bug::ReadsShortLists, "acquired the lock before _c_");
 }
 
 #[test]
@@ -152,12 +152,17 @@ fn a_lock_that_never_renews_its_watch_is_found() {
 
 /// Asserts that some run of the other recipes finds the bug.
 fn assert_found_in_recipes(bug: Bug, symptom: &str) {
-    assert_found_from(0, Workload::Recipes, bug, symptom);
+    assert_found_from(0, Targets::Recipes, bug, symptom);
 }
 
 #[test]
 fn a_deadlock_of_several_locks_is_found() {
     assert_found_in_recipes(Bug::AcquiresInAnyOrder, "attempts unanswered");
+}
+
+#[test]
+fn several_locks_of_which_one_is_held_are_found() {
+    assert_found_in_recipes(Bug::HoldsOneForAll, "together, but not each");
 }
 
 #[test]

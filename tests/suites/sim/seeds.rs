@@ -5,7 +5,7 @@ use std::env;
 use std::time::Duration;
 
 use cpu_time::ProcessTime;
-use zk_testkit::sim::{Fault, Report, Scale, Workload, rare, run};
+use zk_testkit::sim::{Fault, Report, Scale, Targets, rare, run};
 
 /// What must happen at least once in a large number of runs, besides every fault.
 const REACHED: [&str; 11] = [
@@ -63,10 +63,9 @@ fn every_run_is_clean(test: &str, scale: &Scale, runs: u64) {
     println!("{runs} runs of {scale:?}: {cpu:?} of CPU, {per_minute:.0} runs per CPU-minute");
     println!("{steps} steps, {acquisitions} acquisitions; {totals:?}");
     if runs >= 50 {
-        let of_recipes = match scale.workload {
-            Workload::Locks => &["locks without a list"][..],
-            // The others are too rare for so few runs.
-            Workload::Recipes => &rare::OF_RECIPES[..3],
+        let of_recipes = match scale.targets {
+            Targets::Locks => &["locks without a list"][..],
+            Targets::Recipes => &rare::OF_RECIPES,
         };
         for what in REACHED.iter().chain(&Fault::NAMES).chain(of_recipes) {
             assert!(totals.get(*what).is_some_and(|count| *count > 0), "{what} never happened");
@@ -84,7 +83,7 @@ fn small_runs() {
 /// Several locks at once, conversions, the textbook lock, a barrier and a double barrier.
 #[test]
 fn runs_of_the_other_recipes() {
-    let scale = Scale { workload: Workload::Recipes, ..Scale::small() };
+    let scale = Scale { targets: Targets::Recipes, ..Scale::small() };
     every_run_is_clean("runs_of_the_other_recipes", &scale, 60);
 }
 

@@ -229,7 +229,7 @@ impl<M: Machine> Machine for Attempt<M> {
                 Input::Reply { op, result: with_names(result, |it| it.extend_from_within(..)) }
             }
             (Some(Bug::IgnoresBarriers), Input::Reply { op, result: Ok(_) })
-                if self.kind == LockKind::Gate =>
+                if self.kind == LockKind::Barrier =>
             {
                 Input::Reply { op, result: Err(Error::Server(ErrorCode::NO_NODE)) }
             }
