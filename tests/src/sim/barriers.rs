@@ -125,6 +125,8 @@ impl BarrierChecker {
         match event {
             Event::Acquired { node, .. } => {
                 visit.node = Some(node.clone());
+                // Otherwise its node is gone, and the loss follows.
+                ensemble.node(&format!("{}/{node}", visit.path))?;
                 let barrier = self.double_barriers.get(&visit.path)?;
                 Some(match barrier.met.contains(node) {
                     true => Ok("double barrier: entered"),

@@ -132,7 +132,7 @@ const WEIGHTS: [(Kind, usize); 17] = [
 ];
 
 /// The longest delay of a slow link in one direction: the shortest session timeout.
-const MAX_DELAY: Duration = Duration::from_secs(4);
+pub(super) const MAX_DELAY: Duration = Duration::from_secs(4);
 /// The number of contenders that enter a queue at once.
 const CROWD: usize = 300;
 

@@ -21,8 +21,10 @@ const QUEUES_OF_RECIPES: [(&str, &str); 4] = [
     ("/locks/mutex", "-lock-"),
     ("/locks/shared", "-__WRIT__"),
     ("/meeting", "-member-"),
-    ("/textbook", "-lock-"),
+    (TEXTBOOK, "-lock-"),
 ];
+/// The parent of the textbook lock.
+const TEXTBOOK: &str = "/textbook";
 /// Other nodes whose access control list changes.
 const NODES: [&str; 5] =
     ["/registers/0", "/registers/1", "/signals", "/made", "/locks/permits/leases"];
@@ -96,7 +98,11 @@ impl Sim {
     /// Forbids an operation on a node until [`permit_outside`](Self::permit_outside).
     pub fn forbid_outside(&mut self, node: usize) {
         let node = node % (NODES.len() + QUEUES.len() * 2);
-        let first = usize::from(node < NODES.len());
+        // A textbook lock must be able to read its node.
+        let is_textbook = self.options.targets == Targets::Recipes
+            && node >= NODES.len() + QUEUES.len()
+            && self.queues()[node % QUEUES.len()].0 == TEXTBOOK;
+        let first = usize::from(node < NODES.len() || is_textbook);
         let forbidden = FORBIDDEN[self.rng.usize(first..FORBIDDEN.len())];
         let path = match node {
             place if place < NODES.len() => Some(NODES[place].to_owned()),

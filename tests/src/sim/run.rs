@@ -1,5 +1,6 @@
 //! Whole runs: from a seed to a report.
 
+use super::faults::MAX_DELAY;
 use super::*;
 
 /// The time within which all requests must complete after the last fault.
@@ -126,12 +127,14 @@ impl Sim {
         clients.all(|client| client.waiting() + client.attempts() == 0)
     }
 
-    /// Opens the barrier when nobody can close it any more.
+    /// Opens the barrier when nobody can close it any more: after all requests, and after those of
+    /// lost connections that are still on their way.
     fn open_barrier(&mut self) {
         self.run_until(GRACE, |sim| {
             let mut clients = sim.slots.iter().filter_map(|slot| slot.machine.as_ref());
             clients.all(|client| client.waiting() == 0)
         });
+        self.advance(MAX_DELAY + Duration::from_secs(1));
         self.delete_outside(behaviour::BARRIER);
     }
 

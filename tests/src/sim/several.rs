@@ -24,6 +24,8 @@ pub(super) struct Several {
     attempts: [Option<AttemptId>; 2],
     bug: Option<Bug>,
     is_held: bool,
+    /// Whether a lock was lost.
+    is_lost: bool,
     /// Whether the machine has nothing more to do.
     is_over: bool,
     /// When [`act`](Self::act) is due.
@@ -52,6 +54,7 @@ impl Several {
             attempts: [None; 2],
             bug,
             is_held: false,
+            is_lost: false,
             is_over: false,
             due: now,
             until,
@@ -86,9 +89,9 @@ impl Several {
             }
             ClientEvent::Lock(_, Event::Lost(loss)) => {
                 self.machine.handle(Input::Lost(place, *loss));
-                if self.is_held {
-                    self.until = now;
-                }
+                // Whoever has lost one releases the other.
+                self.is_lost = true;
+                self.until = now;
             }
             ClientEvent::AttemptFinished(_) => self.attempts[place] = None,
             _ => return,
@@ -123,7 +126,8 @@ impl Several {
                     }
                 }
                 Output::Acquired => {
-                    if let [Some(first), Some(second)] = self.attempts {
+                    // Otherwise one was lost at the same moment.
+                    if let ([Some(first), Some(second)], false) = (self.attempts, self.is_lost) {
                         client.record(ClientEvent::AcquiredTogether([first, second]));
                     }
                     self.is_held = true;

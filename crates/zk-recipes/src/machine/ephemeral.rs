@@ -3,9 +3,9 @@
 use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 
-use zk_session::Error;
 use zk_session::proto::{Create2Response, ErrorCode, EventType, ExistsResponse, Zxid, path};
 use zk_session::session::{Reply, State};
+use zk_session::{Error, Outcome};
 
 use super::connection::Connection;
 use super::outputs::Outputs;
@@ -23,7 +23,7 @@ use crate::error::{LockError, Loss};
 /// configuration, and nothing else.
 ///
 /// It reports [`Event::Enqueued`] and [`Event::Acquired`] once for each node that it has created,
-/// and [`Event::Lost`] when it finds it gone. If another session owns a node at the path, it reports
+/// and [`Event::Lost`] when that node is gone. If another session owns a node at the path, it reports
 /// [`Event::Waiting`], and creates its own when that one is deleted: a service that restarts finds
 /// the node of its last session until that expires.
 ///
@@ -36,8 +36,10 @@ pub struct EphemeralMachine {
     step: Step,
     /// The transaction that created the node, while it exists.
     czxid: Option<Zxid>,
-    /// The transaction that created the last node that is gone.
+    /// The transaction that created the node that was lost last.
     lost: Option<Zxid>,
+    /// Whether a creation has an unknown outcome.
+    may_exist: bool,
     /// Whether another owner of the node was reported since ours was there.
     has_reported_other: bool,
     parents: ParentCreation,
@@ -107,6 +109,7 @@ impl EphemeralMachine {
             step: Step::Beginning,
             czxid: None,
             lost: None,
+            may_exist: false,
             has_reported_other: false,
             parents: ParentCreation::new(),
             connection: Connection::Down,
@@ -142,7 +145,7 @@ impl EphemeralMachine {
             State::Ended(end) => self.conclude(Event::Failed(LockError::Ended(end))),
             State::Renewing if self.is_releasing => self.conclude(Event::Released),
             State::Renewing => {
-                self.step = Step::Beginning;
+                (self.step, self.may_exist) = (Step::Beginning, false);
                 self.lose(Loss::Renewed);
             }
             State::Connected { .. } if matches!(self.step, Step::Beginning) => self.create(),
@@ -168,7 +171,10 @@ impl EphemeralMachine {
             Err(Error::Server(ErrorCode::NO_NODE)) => return self.make_parents(),
             Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
             // After a lost reply, the node may exist. The next step finds out.
-            Err(error) => return self.retry(error),
+            Err(error) => {
+                self.may_exist |= error.outcome() == Outcome::Unknown;
+                return self.retry(error);
+            }
         }
         self.resume();
     }
@@ -205,7 +211,8 @@ impl EphemeralMachine {
         let stat = result.and_then(|reply| Ok(reply.decode::<ExistsResponse>()?.stat));
         match stat {
             Ok(stat) if stat.ephemeral_owner == self.config.session => {
-                // If it is lost, the server has not applied the deletion yet. The watch will fire.
+                // This server has not applied the deletion of a lost node yet. When it does, the
+                // watch fires.
                 if self.lost != Some(stat.czxid) {
                     self.hold(stat.czxid);
                 }
@@ -253,7 +260,7 @@ impl EphemeralMachine {
             return;
         }
         self.lose(Loss::NodeDeleted);
-        self.czxid = Some(czxid);
+        (self.czxid, self.may_exist) = (Some(czxid), false);
         self.has_reported_other = false;
         self.parents = ParentCreation::new();
         if !self.is_releasing {
@@ -342,7 +349,13 @@ impl EphemeralMachine {
     }
 
     fn fail(&mut self, error: Error) {
-        self.conclude(Event::Failed(error.into()));
+        let has_node = self.czxid.is_some() || self.may_exist;
+        if self.is_releasing || !has_node {
+            return self.conclude(Event::Failed(error.into()));
+        }
+        self.outputs.conclude(Event::Failed(error.into()));
+        self.is_releasing = true;
+        self.resume();
     }
 
     fn conclude(&mut self, event: Event) {

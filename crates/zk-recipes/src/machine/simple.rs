@@ -45,6 +45,9 @@ const OF_HOLDER: u64 = 1 << 32;
 /// Drive it like a [`Contender`]. The `lock_path` of its [`AttemptConfig`] is the path of the one
 /// lock node; `scheme` and `mode` are ignored. With any `wait_policy` but `Queue`, it fails if the
 /// creation finds a node. The data of the node begins with the GUID, before the configured data.
+///
+/// It must be able to read the node. If not, it fails, and its node can stay until the session ends
+/// if the reply to a creation was lost before.
 #[derive(Clone, Debug)]
 pub struct SimpleContender {
     config: AttemptConfig,
@@ -55,6 +58,8 @@ pub struct SimpleContender {
     deletion: Option<OpId>,
     /// The transaction that created our node.
     czxid: Zxid,
+    /// Whether a creation has an unknown outcome.
+    may_exist: bool,
     parents: ParentCreation,
     connection: Connection,
     /// Whether the caller has released the lock while it is unknown what must be deleted.
@@ -89,6 +94,9 @@ enum Step {
     /// Reads the node because the outcome of its deletion is unknown. A sync precedes the read: the
     /// current server may not know of the deletion yet. `None`: refused for now, to be repeated.
     FindingOut(Option<SyncedRead>),
+    /// The attempt has failed, but an earlier creation may have created the node. Reads it, to
+    /// delete it. `None`: refused for now, to be repeated.
+    FindingOwn(Option<SyncedRead>),
     Done,
 }
 
@@ -155,6 +163,7 @@ impl SimpleContender {
             holder: None,
             deletion: None,
             czxid: Zxid::ZERO,
+            may_exist: false,
             parents: ParentCreation::new(),
             connection: Connection::Up,
             is_releasing: false,
@@ -182,6 +191,20 @@ impl SimpleContender {
                 Synced::Read(result) => self.found_out(result),
                 Synced::Failed(error) => self.retry_finding_out(error),
             },
+            Step::FindingOwn(Some(data)) => {
+                let read = data.read();
+                match data.handle_reply(op, result) {
+                    Synced::Pending => {}
+                    Synced::Read(result) => {
+                        self.outputs.unwatch(read);
+                        self.found_own(result);
+                    }
+                    Synced::Failed(error) => {
+                        self.outputs.unwatch(read);
+                        self.retry_finding_own(error);
+                    }
+                }
+            }
             _ => {}
         }
     }
@@ -202,7 +225,10 @@ impl SimpleContender {
             Ok(czxid) => self.hold(czxid),
             Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look(),
             Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
-            Err(error) => self.retry_or_fail(error),
+            Err(error) => {
+                self.may_exist |= error.outcome() == Outcome::Unknown;
+                self.retry_or_fail(error);
+            }
         }
     }
 
@@ -237,13 +263,7 @@ impl SimpleContender {
     }
 
     fn looked(&mut self, result: Result<Reply, Error>) {
-        let seen = result.and_then(|reply| {
-            let GetDataResponse { data, stat } = reply.decode()?;
-            let is_marked = data.is_some_and(|data| data.starts_with(mark(self.guid()).as_bytes()));
-            let is_ours = is_marked && stat.ephemeral_owner == self.session();
-            Ok((is_ours.then_some(stat.czxid), stat.ephemeral_owner))
-        });
-        match seen {
+        match self.read(result) {
             Ok((Some(czxid), _)) => {
                 self.unwatch();
                 self.hold(czxid);
@@ -275,6 +295,15 @@ impl SimpleContender {
             }
             Err(error) => self.retry_or_fail(error),
         }
+    }
+
+    /// Returns the transaction that created the node, if it is ours, and its owner.
+    fn read(&self, result: Result<Reply, Error>) -> Result<(Option<Zxid>, SessionId), Error> {
+        let reply = result?;
+        let GetDataResponse { data, stat } = reply.decode()?;
+        let is_marked = data.is_some_and(|data| data.starts_with(mark(self.guid()).as_bytes()));
+        let is_ours = is_marked && stat.ephemeral_owner == self.session();
+        Ok((is_ours.then_some(stat.czxid), stat.ephemeral_owner))
     }
 
     const fn refuses_others(&self) -> bool {
@@ -439,11 +468,13 @@ impl SimpleContender {
     fn session_ended(&mut self, end: End) {
         match self.holder {
             Some(_) => self.tell_holder(Input::Session(State::Ended(end))),
-            None if self.is_releasing => {
+            None => {
                 self.unwatch();
-                self.conclude(Event::gone_with(end));
+                self.conclude(match self.is_releasing {
+                    true => Event::gone_with(end),
+                    false => Event::Failed(LockError::Ended(end)),
+                });
             }
-            None => self.fail(LockError::Ended(end)),
         }
     }
 
@@ -462,15 +493,50 @@ impl SimpleContender {
             Step::MakingParents { .. } => self.make_parents(),
             Step::Watching { .. } => self.look(),
             Step::FindingOut(_) => self.find_out(),
+            Step::FindingOwn(_) => self.find_own(),
             Step::Beginning | Step::Held | Step::Done => {}
         }
     }
 
     fn fail(&mut self, error: LockError) {
         self.unwatch();
-        match self.is_releasing {
-            true => self.conclude(Event::Released),
-            false => self.conclude(Event::Failed(error)),
+        match (self.may_exist, self.is_releasing) {
+            (false, true) => return self.conclude(Event::Released),
+            (false, false) => return self.conclude(Event::Failed(error)),
+            (true, true) => {}
+            (true, false) => {
+                self.outputs.report(Event::Failed(error));
+                (self.has_failed, self.is_releasing) = (true, true);
+            }
+        }
+        self.find_own();
+    }
+
+    fn find_own(&mut self) {
+        let path = self.config.lock_path.clone();
+        let (sync, data) = (Operation::sync(path.clone()), Operation::watch_data(path));
+        self.step = Step::FindingOwn(Some(SyncedRead::submit(sync, data, &mut self.outputs)));
+    }
+
+    fn found_own(&mut self, result: Result<Reply, Error>) {
+        match self.read(result) {
+            Ok((Some(czxid), _)) => self.hold(czxid),
+            Ok((None, _)) | Err(Error::Server(ErrorCode::NO_NODE)) => {
+                self.conclude(Event::Released);
+            }
+            Err(error) => self.retry_finding_own(error),
+        }
+    }
+
+    fn retry_finding_own(&mut self, error: Error) {
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.find_own(),
+            RetryPolicy::Later => {
+                self.step = Step::FindingOwn(None);
+                self.outputs.set_timer(RETRY_AFTER);
+            }
+            // Nobody can tell whose it is.
+            RetryPolicy::Never => self.conclude(Event::Released),
         }
     }
 

@@ -33,6 +33,12 @@ impl SyncedRead {
         Self { sync: outputs.submit(sync), read: outputs.submit(read), is_synced: false }
     }
 
+    /// Returns the id of the read.
+    #[cfg(feature = "study")]
+    pub(super) const fn read(&self) -> OpId {
+        self.read
+    }
+
     pub(super) fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) -> Synced {
         match result {
             Ok(_) if op == self.sync => {

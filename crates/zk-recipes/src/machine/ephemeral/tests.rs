@@ -147,7 +147,7 @@ fn a_node_that_was_lost_is_not_reported_again_by_a_server_that_lags() {
     world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
     world.expect(&["Lost(NodeDeleted)"]);
     world.answer(OpCode::CREATE2, Err(LOST));
-    // The event did not say which transaction it was, so the next server may be older.
+    // The event did not advance the last zxid of the session, so the next server may be older.
     let op = world.seen(OURS, 7);
     assert!(world.is_quiet());
     world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
@@ -266,6 +266,23 @@ fn a_permanent_refusal_ends_it() {
     assert!(world.machine.is_done());
     assert_eq!(world.lines.len(), 1);
     assert!(world.lines[0].starts_with("Failed("), "{:?}", world.lines);
+}
+
+#[test]
+fn the_node_of_an_earlier_creation_is_deleted_when_the_next_one_is_refused() {
+    let mut world = World::new();
+    world.feed(connected(OURS));
+    world.answer(OpCode::CREATE2, Err(LOST));
+    // The server that answers lags: the node is not there yet.
+    world.answer(OpCode::EXISTS, Err(NO_NODE));
+    world.expect(&["unwatch"]);
+    world.answer(OpCode::CREATE2, Err(Error::Server(ErrorCode::NO_AUTH)));
+    world.expect(&["Failed(Request(Server(ErrorCode(NO_AUTH))))"]);
+    world.answer(OpCode::SYNC, reply(OpCode::SYNC, &()));
+    world.seen(OURS, 7);
+    assert!(!world.machine.is_done());
+    world.answer(OpCode::DELETE, reply(OpCode::DELETE, &()));
+    assert!(world.machine.is_done() && world.is_quiet());
 }
 
 #[test]

@@ -322,6 +322,61 @@ fn a_permanent_refusal_fails() {
     h.expect_last(&["Failed Some(ErrorCode(NO_AUTH))"]);
 }
 
+/// The first creation has an unknown outcome, and the second one is refused for ever.
+fn refused_after_an_unknown_outcome() -> Harness {
+    let mut h = Harness::new();
+    h.answer("create", lost());
+    h.expect(&["create"]);
+    h.answer("create", refused(ErrorCode::NO_AUTH));
+    h.expect(&["Failed Some(ErrorCode(NO_AUTH))", "sync", "look"]);
+    h
+}
+
+#[test]
+fn the_node_of_an_earlier_creation_is_deleted_when_the_next_one_is_refused() {
+    let mut h = refused_after_an_unknown_outcome();
+    // A reply on another connection does not count.
+    h.answer("sync", lost());
+    h.expect(&["unlook", "sync", "look"]);
+    h.answer("sync", done());
+    h.answer("look", node(&mark(GUID), OURS));
+    h.expect(&["unlook", "timer", "delete"]);
+    h.answer("delete", done());
+    h.expect_last(&[]);
+}
+
+#[test]
+fn nothing_is_deleted_if_the_earlier_creation_was_not_applied() {
+    for found in [refused(ErrorCode::NO_NODE), node("somebody", THEIRS), node(&mark(GUID), THEIRS)]
+    {
+        let mut h = refused_after_an_unknown_outcome();
+        h.feed(Input::Release);
+        h.answer("sync", done());
+        h.answer("look", found);
+        h.expect_last(&["unlook"]);
+    }
+}
+
+#[test]
+fn a_release_waits_for_the_node_of_an_earlier_creation() {
+    let mut h = Harness::new();
+    h.answer("create", lost());
+    h.feed(Input::Release);
+    h.answer("create", refused(ErrorCode::NO_AUTH));
+    h.expect(&["create", "sync", "look"]);
+    h.answer("sync", refused(ErrorCode::THROTTLED_OP));
+    h.expect(&["unlook", "timer"]);
+    h.feed(Input::Timer);
+    h.expect(&["sync", "look"]);
+    h.answer("sync", done());
+    h.answer("look", refused(ErrorCode::NO_AUTH));
+    h.expect_last(&["unlook", "Released"]);
+    // Or it ends with the session.
+    let mut h = refused_after_an_unknown_outcome();
+    h.feed(Input::Session(State::Ended(End::Expired)));
+    h.expect_last(&[]);
+}
+
 #[test]
 fn a_release_during_the_creation_waits_for_its_outcome() {
     let mut h = Harness::new();
