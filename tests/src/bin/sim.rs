@@ -15,7 +15,8 @@ use clap::error::ErrorKind;
 use clap::{Parser, ValueEnum};
 use zk_testkit::sim::picture::{self, View};
 use zk_testkit::sim::{
-    self, Bug, Fault, LEFT_OUT, Report, Scale, caches, outages, rare, record, run, run_lasting,
+    self, Bug, Fault, NOT_IN_LASTING, Report, Scale, caches, outages, rare, record, run,
+    run_lasting,
 };
 
 /// Runs whole clients and an ensemble on a virtual clock, with random faults.
@@ -86,7 +87,7 @@ impl Workload {
                 [faults, sessions, machines, &recipes].concat()
             }
             Self::Lasting => {
-                let faults = faults.iter().filter(|name| !LEFT_OUT.contains(name));
+                let faults = faults.iter().filter(|name| !NOT_IN_LASTING.contains(name));
                 faults.chain(&rare::OF_LASTING).copied().collect()
             }
             Self::Caches => [faults, &rare::OF_CACHES].concat(),

@@ -54,8 +54,8 @@ pub(super) struct BarrierChecker {
 }
 
 impl BarrierChecker {
-    /// Handles an event of a client that has seen the transactions up to `seen`. Returns who has
-    /// passed, or that it was too early.
+    /// Handles an event of a client that has seen the transactions up to `seen`. Returns what the
+    /// client has passed, or the violation.
     pub(super) fn handle_event(
         &mut self,
         (client, seen): (u64, Zxid),

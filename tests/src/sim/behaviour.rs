@@ -26,7 +26,7 @@ const RECIPES: [&str; 6] = [MUTEX, SHARED, SEVERAL, TEXTBOOK, BARRIER, DOUBLE_BA
 /// A mutex.
 pub(super) const MUTEX: &str = "/locks/mutex";
 /// A read/write lock.
-const SHARED: &str = "/locks/shared";
+pub(super) const SHARED: &str = "/locks/shared";
 /// Stands for the attempts to acquire two locks together.
 const SEVERAL: &str = "several";
 /// The node of a textbook lock.
@@ -34,7 +34,7 @@ const TEXTBOOK: &str = "/textbook/lock";
 /// A node that closes a barrier while it exists.
 pub(super) const BARRIER: &str = "/gates/one";
 /// A double barrier.
-const DOUBLE_BARRIER: &str = "/meeting";
+pub(super) const DOUBLE_BARRIER: &str = "/meeting";
 /// A node that the holders of [`MUTEX`] write.
 pub(super) const FENCED: &str = "/fenced";
 /// The number of members of the double barrier.

@@ -28,9 +28,9 @@ const GRACE: Duration = Duration::from_secs(60);
 /// The quiet time after the release of everything.
 const REST: Duration = Duration::from_secs(20);
 
-/// The faults that no run has. A client that crashes takes its machines along, lost events delay the
+/// The faults that these runs do not have. A client that crashes takes its machines along, lost events delay the
 /// end for minutes, and third parties may forbid a node for good.
-pub const LEFT_OUT: [&str; 6] = ["crash", "swallow", "forbid", "clean", "contend", "crowd"];
+pub const NOT_IN_LASTING: [&str; 6] = ["crash", "swallow", "forbid", "clean", "contend", "crowd"];
 
 /// A bug of what lasts, which the oracle must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,7 +226,7 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Report {
     }
     let window = (Duration::from_millis(500), FAULTY);
     for (at, fault) in Fault::draw(&mut rng, &options, 12, window) {
-        if !LEFT_OUT.contains(&fault.name()) {
+        if !NOT_IN_LASTING.contains(&fault.name()) {
             sim.schedule(at, fault);
         }
     }

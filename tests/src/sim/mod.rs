@@ -54,7 +54,7 @@ pub use checker::Checker;
 pub use client::SimClient;
 pub use event::{AttemptId, CallId, ClientEvent, LockKind};
 pub use faults::{Fault, Outage};
-pub use lasting::{Flaw, LEFT_OUT, run_lasting};
+pub use lasting::{Flaw, NOT_IN_LASTING, run_lasting};
 pub use link::{Cut, Direction, LinkId, Tail};
 pub use moment::{Moment, What};
 pub use outages::{outages, reconnections};

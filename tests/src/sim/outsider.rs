@@ -5,6 +5,7 @@ use zk_proto::{
     RequestHeader, SessionId, SetAclRequest, Xid, Zxid, frame,
 };
 
+use super::behaviour::{DOUBLE_BARRIER, MUTEX, SHARED};
 use super::*;
 
 /// The shortest session timeout. Nodes of a third party stay about as long.
@@ -17,12 +18,8 @@ const QUEUES: [(&str, &str); 4] = [
     ("/locks/often", "-lock-"),
 ];
 /// The same for [`Targets::Recipes`].
-const QUEUES_OF_RECIPES: [(&str, &str); 4] = [
-    ("/locks/mutex", "-lock-"),
-    ("/locks/shared", "-__WRIT__"),
-    ("/meeting", "-member-"),
-    (TEXTBOOK, "-lock-"),
-];
+const QUEUES_OF_RECIPES: [(&str, &str); 4] =
+    [(MUTEX, "-lock-"), (SHARED, "-__WRIT__"), (DOUBLE_BARRIER, "-member-"), (TEXTBOOK, "-lock-")];
 /// The parent of the textbook lock.
 const TEXTBOOK: &str = "/textbook";
 /// Other nodes whose access control list changes.

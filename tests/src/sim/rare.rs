@@ -80,7 +80,7 @@ pub const OF_MACHINES: [&str; 38] = [
     "lock: lease ends while it waits",
 ];
 
-/// What happens in a few runs of [`Targets::Recipes`](super::Targets::Recipes).
+/// What 50 runs of [`Targets::Recipes`](super::Targets::Recipes) reach.
 pub const OF_RECIPES: [&str; 12] = [
     "barrier: open",
     "conversion: downgraded",
@@ -96,7 +96,7 @@ pub const OF_RECIPES: [&str; 12] = [
     "textbook: waits",
 ];
 
-/// What happens in many of them.
+/// What only thousands of them reach for sure.
 pub const RARE_OF_RECIPES: [&str; 4] = [
     "conversion: failed",
     "double barrier: lost before all were there",

@@ -89,7 +89,7 @@ impl Several {
             }
             ClientEvent::Lock(_, Event::Lost(loss)) => {
                 self.machine.handle(Input::Lost(place, *loss));
-                // Whoever has lost one releases the other.
+                // A client that has lost one lock releases the other.
                 self.is_lost = true;
                 self.until = now;
             }

@@ -192,17 +192,14 @@ impl SimpleContender {
                 Synced::Failed(error) => self.retry_finding_out(error),
             },
             Step::FindingOwn(Some(data)) => {
-                let read = data.read();
-                match data.handle_reply(op, result) {
+                let (read, synced) = (data.read(), data.handle_reply(op, result));
+                if !matches!(synced, Synced::Pending) {
+                    self.outputs.unwatch(read);
+                }
+                match synced {
                     Synced::Pending => {}
-                    Synced::Read(result) => {
-                        self.outputs.unwatch(read);
-                        self.found_own(result);
-                    }
-                    Synced::Failed(error) => {
-                        self.outputs.unwatch(read);
-                        self.retry_finding_own(error);
-                    }
+                    Synced::Read(result) => self.found_own(result),
+                    Synced::Failed(error) => self.retry_finding_own(error),
                 }
             }
             _ => {}
