@@ -12,17 +12,34 @@ use crate::suite::{Fixture, eventually};
 /// The path of the lock in [`take_turns`].
 pub const LOCK: &str = "/locks/shared";
 
-/// Builds a command of this workspace with its feature `cli`, and returns the path of its binary.
+/// Builds `zk-explain`, and returns the path of its binary.
 ///
 /// # Panics
 ///
 /// If it does not build.
-pub fn build(package: &str, name: &str) -> PathBuf {
+pub fn zk_explain() -> PathBuf {
+    build("zk-explain", "zk_explain")
+}
+
+/// Builds `zk-lock`, and returns the path of its binary.
+///
+/// # Panics
+///
+/// If it does not build.
+pub fn zk_lock() -> PathBuf {
+    build("zk-lock", "cli")
+}
+
+/// Builds a command together with the test `suite` of its package. A build of the command alone
+/// would have other features, so it would build all dependencies again.
+fn build(name: &str, suite: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = root.join("target");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "--features", "cli"]);
-    cargo.args(["--package", package, "--bin", name]);
+    cargo.args(["test", "--workspace", "--no-run", "--quiet", "--locked", "--test", suite]);
+    if cfg!(feature = "gssapi") {
+        cargo.args(["--features", "zk-testkit/gssapi"]);
+    }
     cargo.arg("--manifest-path").arg(root.join("Cargo.toml")).arg("--target-dir").arg(&folder);
     // What Cargo tells a test about its package. Build scripts of dependencies, such as that of
     // `ring`, would run again, and everything above them would be built again.
@@ -52,7 +69,7 @@ impl Proxy {
     ///
     /// If it does not start.
     pub fn start(server: &str, connections: usize, folder: &Path) -> Self {
-        let mut command = Command::new(build("zk-proto", "zk-explain"));
+        let mut command = Command::new(zk_explain());
         command.args(["--format", "lanes", "--proxy", "127.0.0.1:0", server]);
         command.args(["--connections", &connections.to_string(), "--record"]).arg(folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -146,7 +163,7 @@ struct Holder {
 
 impl Holder {
     fn start(server: &str) -> Self {
-        let mut command = Command::new(build("zk-recipes", "zk-lock"));
+        let mut command = Command::new(zk_lock());
         command.args(["--connect", server, "--session-timeout", "40"]);
         command.args(["run", LOCK, "--", "sh", "-c", "echo held; read line"]);
         let mut child =
@@ -185,7 +202,7 @@ impl Drop for Holder {
 ///
 /// If `zk-explain` fails.
 pub fn draw(folder: &Path, options: &[&str]) -> String {
-    let mut command = Command::new(build("zk-proto", "zk-explain"));
+    let mut command = Command::new(zk_explain());
     let output = command.args(options).arg(folder).output().expect("zk-explain starts");
     let remarks = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && remarks.is_empty(), "{remarks}");

@@ -115,7 +115,7 @@ fn an_ignored_contender_of_another_implementation_is_found() {
 
 #[test]
 fn a_list_of_contenders_without_its_end_is_found() {
-    assert_found_from(260, Targets::Locks, Bug::ReadsShortLists, "acquired the lock before _c_");
+    assert_found_from(190, Targets::Locks, Bug::ReadsShortLists, "acquired the lock before _c_");
 }
 
 #[test]

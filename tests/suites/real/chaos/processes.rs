@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use zk_session::blocking::Client;
 use zk_session::proto::Zxid;
-use zk_testkit::explained::build;
+use zk_testkit::explained::zk_lock;
 use zk_testkit::linearizable::OnLock;
 use zk_testkit::peers::{Peer, Program, Runnable};
 use zk_testkit::turns::{Kind, Turn};
@@ -37,7 +37,7 @@ pub(super) enum Starter {
 
 impl Starter {
     pub(super) fn launcher() -> Self {
-        Self::Launcher(build("zk-recipes", "zk-lock"))
+        Self::Launcher(zk_lock())
     }
 
     /// Returns `None` if the peer is not installed.
