@@ -8,6 +8,7 @@
 use alloc::collections::BTreeSet;
 use core::fmt::Debug;
 use core::hash::Hash;
+use core::mem::replace;
 use core::time::Duration;
 use std::collections::HashSet;
 
@@ -189,27 +190,54 @@ impl Model for OnFenced {
     }
 }
 
-/// An operation on a lock.
+/// An operation on a lock that is held by one writer or by several readers. A mutex has writers only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnLock {
-    /// A holder acquires the lock with this fencing token.
+    /// A writer acquires the lock with this fencing token.
     Acquire(i64),
+    /// A reader acquires the lock with this fencing token.
+    AcquireShared(i64),
+    /// The reader with the first token becomes a writer with the second one.
+    Upgrade(i64, i64),
+    /// The writer with this token becomes a reader.
+    Downgrade(i64),
     /// The holder with this token releases or loses it.
     Release(i64),
 }
 
-impl Model for OnLock {
-    /// The token of the holder, and the greatest one so far.
-    type State = (Option<i64>, i64);
+/// The holders of a lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Holders {
+    /// The token of the writer.
+    writer: Option<i64>,
+    /// The tokens of the readers.
+    readers: BTreeSet<i64>,
+    /// The token of the last writer.
+    last: i64,
+}
 
-    fn step(&self, (holder, greatest): &Self::State) -> Option<Self::State> {
-        match self {
-            Self::Acquire(token) if holder.is_none() && token > greatest => {
-                Some((Some(*token), *token))
+impl Model for OnLock {
+    type State = Holders;
+
+    fn step(&self, before: &Holders) -> Option<Holders> {
+        let Holders { mut writer, mut readers, mut last } = before.clone();
+        let is_free = writer.is_none() && readers.is_empty();
+        let is_possible = match *self {
+            Self::Acquire(token) => {
+                writer = Some(token);
+                is_free && token > replace(&mut last, token)
             }
-            Self::Release(token) if *holder == Some(*token) => Some((None, *greatest)),
-            Self::Acquire(_) | Self::Release(_) => None,
-        }
+            Self::AcquireShared(token) => writer.is_none() && token > last && readers.insert(token),
+            Self::Upgrade(reader, token) => {
+                writer = Some(token);
+                readers.remove(&reader) && readers.is_empty() && token > replace(&mut last, token)
+            }
+            Self::Downgrade(token) => writer.take() == Some(token) && readers.insert(token),
+            Self::Release(token) => {
+                writer.take_if(|writer| *writer == token).is_some() || readers.remove(&token)
+            }
+        };
+        is_possible.then_some(Holders { writer, readers, last })
     }
 }
 
@@ -341,6 +369,48 @@ mod tests {
     fn a_token_that_does_not_rise_is_found() {
         let history = [held(2, [0, 1], [2, 3]), held(1, [4, 5], [6, 7])].concat();
         assert!(check(&history).is_err());
+    }
+
+    fn shared(token: i64, acquired: [u64; 2], released: [u64; 2]) -> [Operation<OnLock>; 2] {
+        [
+            operation(acquired[0], acquired[1], OnLock::AcquireShared(token)),
+            operation(released[0], released[1], OnLock::Release(token)),
+        ]
+    }
+
+    #[test]
+    fn readers_share_a_lock_but_not_with_a_writer() {
+        let readers = [shared(1, [0, 1], [6, 7]), shared(2, [2, 3], [4, 5])].concat();
+        assert_eq!(check(&readers), Ok(()));
+        let later = held(3, [2, 8], [9, 10]);
+        assert_eq!(check(&[&readers[..], &later].concat()), Ok(()));
+        let early = held(3, [2, 5], [9, 10]);
+        assert!(check(&[&readers[..], &early].concat()).is_err());
+        // A reader that was before a writer, but has a later token than it.
+        assert!(check(&[shared(1, [4, 5], [6, 7]), held(2, [0, 1], [2, 3])].concat()).is_err());
+    }
+
+    #[test]
+    fn a_conversion_holds_the_lock_without_a_gap() {
+        let upgraded = |second: [Operation<OnLock>; 2]| {
+            let [first, mut released] = shared(1, [0, 1], [8, 9]);
+            released.what = OnLock::Release(3);
+            let upgrade = operation(4, 5, OnLock::Upgrade(1, 3));
+            check(&[&[first, upgrade, released][..], &second].concat())
+        };
+        assert_eq!(upgraded(shared(2, [0, 1], [2, 3])), Ok(()));
+        assert_eq!(upgraded(held(4, [0, 9], [10, 11])), Ok(()));
+        assert!(upgraded(shared(2, [0, 1], [6, 7])).is_err(), "not alone");
+        assert!(upgraded(held(2, [1, 3], [3, 4])).is_err(), "a writer before the upgrade");
+
+        let downgraded = |second: [Operation<OnLock>; 2]| {
+            let [first, released] = held(2, [0, 1], [8, 9]);
+            let downgrade = operation(4, 5, OnLock::Downgrade(2));
+            check(&[&[first, downgrade, released][..], &second].concat())
+        };
+        assert_eq!(downgraded(shared(3, [2, 5], [6, 7])), Ok(()));
+        assert!(downgraded(shared(3, [2, 3], [6, 7])).is_err(), "before the downgrade");
+        assert!(downgraded(held(3, [2, 6], [7, 8])).is_err(), "a writer beside the reader");
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub enum Bug {
     HoldsOneForAll,
     /// Those that hold a lock, or are inside a double barrier, see nobody else there.
     IgnoresOthersInside,
+    /// Readers that hold a lock see another one there that does not exist.
+    SeesAnotherInside,
     /// Does not check in a write that its lock still exists.
     WritesUnfenced,
     /// Sees everybody twice in a list.
@@ -77,7 +79,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -108,6 +110,7 @@ impl Bug {
         Self::AcquiresInAnyOrder,
         Self::HoldsOneForAll,
         Self::IgnoresOthersInside,
+        Self::SeesAnotherInside,
         Self::WritesUnfenced,
         Self::CountsTwice,
         Self::IgnoresBarriers,

@@ -118,8 +118,6 @@ impl Checker {
         event: &ClientEvent,
         ensemble: &Ensemble,
     ) {
-        let owns = |attempt| self.locks.owns(attempt, ensemble);
-        self.histories.handle_event(now, who, event, owns);
         self.check_kept(who, event);
         let mut found = Vec::new();
         match self.barriers.handle_event((who, client.last_zxid()), event, ensemble) {
@@ -191,6 +189,8 @@ impl Checker {
                 self.locks.handle_event((who, client.id()), event, ensemble, &mut found);
             }
         }
+        let owns = |attempt| self.locks.owns(attempt, ensemble);
+        self.histories.handle_event(now, who, event, owns);
         found.into_iter().for_each(|what| self.violated(what));
     }
 

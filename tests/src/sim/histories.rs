@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use zk_proto::{GetDataResponse, MultiResponse, MultiResult, SetDataResponse, Zxid};
-use zk_recipes::machine::Event as LockEvent;
+use zk_recipes::machine::{Event as LockEvent, LockMode};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
@@ -20,13 +20,16 @@ type Who = (u64, u64);
 #[derive(Debug)]
 struct Hold {
     lock: String,
+    mode: LockMode,
     token: Zxid,
     acquired: Duration,
+    /// When its owner last began to convert it.
+    converting: Option<Duration>,
     /// When its owner gave it up.
     released: Option<Duration>,
 }
 
-/// The histories of all registers and all exclusive locks.
+/// The histories of all registers, mutexes, read/write locks and textbook locks.
 #[derive(Debug, Default)]
 pub(super) struct Histories {
     registers: BTreeMap<String, Vec<Operation<OnRegister>>>,
@@ -37,7 +40,7 @@ pub(super) struct Histories {
     calls: BTreeMap<Who, (Duration, alloc::sync::Arc<Call>)>,
     /// The answered `sync` of each client: its number, and when it was submitted.
     synced: BTreeMap<u64, (CallId, Duration)>,
-    attempts: BTreeMap<Who, (Duration, String)>,
+    attempts: BTreeMap<Who, (Duration, String, LockMode)>,
     holds: BTreeMap<Who, Hold>,
 }
 
@@ -63,12 +66,18 @@ impl Histories {
                 self.calls.insert((who, *id), (now, call.clone()));
             }
             ClientEvent::Answered(id, result) => self.answered(now, (who, *id), result),
-            ClientEvent::AttemptStarted(
-                id,
-                lock,
-                LockKind::Mutex | LockKind::Write | LockKind::Textbook,
-            ) => {
-                self.attempts.insert((who, *id), (now, lock.clone()));
+            ClientEvent::AttemptStarted(id, lock, kind) => {
+                let mode = match kind {
+                    LockKind::Mutex | LockKind::Write | LockKind::Textbook => LockMode::Exclusive,
+                    LockKind::Read => LockMode::Shared,
+                    _ => return,
+                };
+                self.attempts.insert((who, *id), (now, lock.clone(), mode));
+            }
+            ClientEvent::Converting(id) => {
+                if let Some(hold) = self.holds.get_mut(&(who, *id)) {
+                    hold.converting = Some(now);
+                }
             }
             ClientEvent::Lock(id, event) => {
                 self.lock_event(now, (who, *id), event, owns((who, *id)));
@@ -147,14 +156,26 @@ impl Histories {
     fn lock_event(&mut self, now: Duration, who: Who, event: &LockEvent, owns: bool) {
         match event {
             LockEvent::Acquired { token, .. } => {
-                let Some((from, lock)) = self.attempts.get(&who) else { return };
-                let what = OnLock::Acquire(token.0);
+                let Some((from, lock, mode)) = self.attempts.get(&who) else { return };
+                let what = match mode {
+                    LockMode::Exclusive => OnLock::Acquire(token.0),
+                    LockMode::Shared => OnLock::AcquireShared(token.0),
+                };
                 let history = self.locks.entry(lock.clone()).or_default();
                 // Otherwise its node is gone already: it held the lock before, if ever.
                 let (acquired, to) = if owns { (now, Some(now)) } else { (*from, None) };
                 history.push(Operation { from: *from, to, what });
-                let (lock, token) = (lock.clone(), *token);
-                self.holds.insert(who, Hold { lock, token, acquired, released: None });
+                let (lock, mode, token) = (lock.clone(), *mode, *token);
+                let hold = Hold { lock, mode, token, acquired, converting: None, released: None };
+                self.holds.insert(who, hold);
+            }
+            LockEvent::Converted { mode, token, .. } => {
+                self.converted(now, who, *mode, *token, owns);
+            }
+            LockEvent::NotConverted(_) => {
+                if let Some(hold) = self.holds.get_mut(&who) {
+                    hold.converting = None;
+                }
             }
             LockEvent::Released => self.gave_up(who, Some(now)),
             LockEvent::Lost(_) | LockEvent::Failed(_) => self.gave_up(who, None),
@@ -162,15 +183,36 @@ impl Histories {
         }
     }
 
+    fn converted(&mut self, now: Duration, who: Who, mode: LockMode, token: Zxid, owns: bool) {
+        let Some(hold) = self.holds.get_mut(&who) else { return };
+        let Some(from) = hold.converting.take().filter(|_| hold.mode != mode) else { return };
+        let what = match mode {
+            LockMode::Exclusive => OnLock::Upgrade(hold.token.0, token.0),
+            LockMode::Shared => OnLock::Downgrade(token.0),
+        };
+        let history = self.locks.entry(hold.lock.clone()).or_default();
+        let mut add = |to, what| history.push(Operation { from, to, what });
+        if !owns {
+            // Its node is gone already, perhaps before the conversion.
+            add(None, OnLock::Release(hold.token.0));
+        }
+        add(owns.then_some(now), what);
+        (hold.mode, hold.token) = (mode, token);
+        hold.acquired = if owns { now } else { from };
+    }
+
     /// Records the end of a hold. A lock that was lost is free at any time after its acquisition.
     fn gave_up(&mut self, who: Who, to: Option<Duration>) {
-        let Some(Hold { lock, token, acquired, released }) = self.holds.remove(&who) else {
-            return;
-        };
+        let Some(hold) = self.holds.remove(&who) else { return };
+        let Hold { lock, mode, token, acquired, converting, released } = hold;
+        let history = self.locks.entry(lock).or_default();
+        if let (LockMode::Exclusive, Some(from)) = (mode, converting) {
+            // Readers may have come in before it was released.
+            history.push(Operation { from, to: None, what: OnLock::Downgrade(token.0) });
+        }
         let what = OnLock::Release(token.0);
         let to = to.filter(|_| released.is_some());
-        let operation = Operation { from: released.unwrap_or(acquired), to, what };
-        self.locks.entry(lock).or_default().push(operation);
+        history.push(Operation { from: released.unwrap_or(acquired), to, what });
     }
 
     /// Checks all histories, and adds violations to `found`. Returns how many reads of registers,
@@ -195,8 +237,10 @@ impl Histories {
         let is_fenced_write = |it: &&Operation<OnFenced>| {
             it.to.is_some() && matches!(it.what.what, OnRegister::Write { .. })
         };
-        let is_acquisition =
-            |it: &&Operation<_>| matches!(it.what, OnLock::Acquire(_)) && it.to.is_some();
+        let is_acquisition = |it: &&Operation<_>| {
+            use OnLock::{Acquire, AcquireShared, Upgrade};
+            matches!(it.what, Acquire(_) | AcquireShared(_) | Upgrade(..)) && it.to.is_some()
+        };
         [
             self.registers.values().flatten().filter(is_read).count(),
             self.locks.values().flatten().filter(is_acquisition).count(),

@@ -31,6 +31,8 @@ struct Attempt {
     is_unseen: bool,
     /// A transaction after the deletion of its node.
     gone_at: Option<Zxid>,
+    /// While it becomes a writer: whether there was another contender meanwhile.
+    had_company: Option<bool>,
 }
 
 /// Records every violation of mutual exclusion, of order and of cleanup.
@@ -111,6 +113,7 @@ impl LockChecker {
                     is_guarded: false,
                     is_unseen: false,
                     gone_at: None,
+                    had_company: None,
                 };
                 self.attempts.insert((client, *id), attempt);
             }
@@ -147,6 +150,7 @@ impl LockChecker {
             ClientEvent::Converting(id) => {
                 if let Some(attempt) = self.attempts.get_mut(&(client, *id)) {
                     attempt.is_guarded = false;
+                    attempt.had_company = Some(has_company(attempt, ensemble));
                 }
             }
             ClientEvent::Released(id)
@@ -199,7 +203,7 @@ impl LockChecker {
             }
             Event::Converted { mode, node, token } => {
                 let before = attempt.node.replace(format!("{}/{node}", attempt.lock_path));
-                (attempt.is_guarded, attempt.gone_at) = (false, None);
+                (attempt.is_guarded, attempt.gone_at, attempt.had_company) = (false, None, None);
                 let demand = match mode {
                     LockMode::Exclusive => LockKind::Write,
                     LockMode::Shared => LockKind::Read,
@@ -226,6 +230,7 @@ impl LockChecker {
                     );
                 }
             }
+            Event::NotConverted(_) => attempt.had_company = None,
             Event::Lost(_) | Event::Released | Event::Failed(_) => {
                 self.release(who);
             }
@@ -259,16 +264,23 @@ impl LockChecker {
             | Event::Failed(LockError::Ended(_) | LockError::NotConfirmed(Unconfirmed::Ended(_))) => {
                 has_ended()
             }
+            Event::NotConverted(LockError::NotAlone) => attempt.had_company != Some(false),
+            // A conversion is not repeated on the next connection.
+            Event::NotConverted(LockError::Request(Error::ConnectionLost)) => true,
+            // A third party deletes the new node.
+            Event::NotConverted(LockError::NodeVanished) => true,
             // A third party forbids the nodes, or the replies are limited.
-            Event::Failed(LockError::Request(error)) => {
+            Event::Failed(LockError::Request(error))
+            | Event::NotConverted(LockError::Request(error)) => {
                 matches!(error, Error::Server(ErrorCode::NO_AUTH) | Error::ReplyTooLarge { .. })
             }
-            Event::Failed(LockError::Unreadable { node }) => {
+            Event::Failed(LockError::Unreadable { node })
+            | Event::NotConverted(LockError::Unreadable { node }) => {
                 let node = ensemble.node(&format!("{}/{node}", attempt.lock_path));
                 // It may be readable again, or gone, by the time the refusal arrives.
                 node.is_none_or(|node| node.stat().aversion > 0)
             }
-            Event::Lost(_) | Event::Failed(_) => false,
+            Event::Lost(_) | Event::Failed(_) | Event::NotConverted(_) => false,
             _ => true,
         }
     }
@@ -372,6 +384,11 @@ impl LockChecker {
             self.check_holders(ensemble, found);
         }
         if has_changed {
+            for attempt in self.attempts.values_mut() {
+                if attempt.had_company == Some(false) {
+                    attempt.had_company = Some(has_company(attempt, ensemble));
+                }
+            }
             self.check_nodes(ensemble);
             self.check_parents(ensemble, found);
         }
@@ -453,6 +470,14 @@ fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
     let node = attempt.node.as_ref().and_then(|path| ensemble.node(path));
     node.is_some_and(|node| node.stat().ephemeral_owner == attempt.session)
         && ensemble.session_timeout(attempt.session).is_some()
+}
+
+/// Returns whether a lock has a contender beside this one.
+fn has_company(attempt: &Attempt, ensemble: &Ensemble) -> bool {
+    let guid = |name: &str| Scheme::CURATOR_READ_WRITE.parse(name).map(|name| name.guid);
+    let own = attempt.node.as_deref().and_then(|path| guid(path.rsplit('/').next()?));
+    let mut names = ensemble.node(&attempt.lock_path).into_iter().flat_map(|it| it.children());
+    names.any(|name| guid(name) != own)
 }
 
 /// Returns the parents of the nodes of contenders, with the naming schemes of those whose children

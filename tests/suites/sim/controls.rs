@@ -168,6 +168,15 @@ fn several_locks_of_which_one_is_held_are_found() {
 #[test]
 fn an_upgrade_in_spite_of_other_readers_is_found() {
     assert_found_in_recipes(Bug::IgnoresOthersInside, "/locks/shared: held by ");
+    assert_found_in_recipes(
+        Bug::IgnoresOthersInside,
+        "/locks/shared: its history is not linearizable at",
+    );
+}
+
+#[test]
+fn an_upgrade_that_is_refused_in_vain_is_found() {
+    assert_found_in_recipes(Bug::SeesAnotherInside, "NotConverted(NotAlone) without a cause");
 }
 
 #[test]

@@ -22,6 +22,9 @@ use super::super::{AttemptId, Bug, ClientEvent, LockKind, rare};
 /// The number of names that [`Bug::ReadsShortLists`] considers.
 const SHORT: usize = 100;
 
+/// The name that [`Bug::SeesAnotherInside`] adds.
+const NOBODY: &str = "_c_00000000-0000-4000-8000-000000000000-__READ__0000000000";
+
 /// The event queue that a client shares with its attempts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log(Arc<Mutex<Records>>);
@@ -217,6 +220,11 @@ impl<M: Machine> Machine for Attempt<M> {
                     op,
                     result: with_names(result, |it| it.retain(|it| self.is_own(it))),
                 }
+            }
+            (Some(Bug::SeesAnotherInside), Input::Reply { op, result })
+                if self.is_held && self.kind == LockKind::Read =>
+            {
+                Input::Reply { op, result: with_names(result, |it| it.push(NOBODY)) }
             }
             (Some(Bug::IgnoresForeigners), Input::Reply { op, result }) => {
                 let is_ours = |name: &str| name.bytes().filter(|byte| *byte == b'-').count() > 4;
