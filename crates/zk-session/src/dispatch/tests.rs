@@ -566,13 +566,15 @@ fn effects_run_in_order_and_only_on_request() {
     let log = world.log.clone();
     world.act(key, move |port| {
         for number in 1..=2 {
-            let log = log.clone();
-            port.defer(move || log.push(format!("deferred {number}")));
+            let (reports, deferred) = (log.clone(), log.clone());
+            port.defer(move || deferred.push(format!("deferred {number}")));
+            port.report(move || reports.push(format!("reported {number}")));
         }
     });
     assert_eq!(world.log.take(), ["connected"]);
     world.dispatcher.take_effects().run();
-    assert_eq!(world.log.take(), ["deferred 1", "deferred 2"]);
+    let all = ["reported 1", "reported 2", "deferred 1", "deferred 2"];
+    assert_eq!(world.log.take(), all);
     world.dispatcher.take_effects().run();
     assert_eq!(world.log.take(), [""; 0]);
 }

@@ -286,6 +286,15 @@ fn the_node_of_an_earlier_creation_is_deleted_when_the_next_one_is_refused() {
 }
 
 #[test]
+fn a_node_that_was_there_before_and_may_not_be_read_is_an_error() {
+    let mut world = World::new();
+    world.feed(connected(OURS));
+    world.answer(OpCode::CREATE2, Err(Error::Server(ErrorCode::NODE_EXISTS)));
+    world.answer(OpCode::EXISTS, Err(Error::Server(ErrorCode::NO_AUTH)));
+    world.expect(&["unwatch", "Failed(Request(Server(ErrorCode(NO_AUTH))))"]);
+}
+
+#[test]
 fn a_node_that_may_not_be_read_stays_and_is_deleted_by_a_release() {
     const NO_AUTH: Error = Error::Server(ErrorCode::NO_AUTH);
     let mut world = World::new();

@@ -60,8 +60,13 @@ fn other_data_is_no_revocation_and_sets_the_watch_again() {
 fn data_that_is_too_long_is_no_revocation_and_the_node_is_still_watched() {
     let mut h = held();
     let error = Error::ReplyTooLarge { length: 2000, limit: 1024, outcome: Outcome::Applied };
-    h.answer(WATCH, Err(error));
+    h.answer(WATCH, Err(error.clone()));
     h.expect(&["unwatch data own-7", "watch own-7"]);
+    // The first error was about the data, so this one is a fault of the server.
+    h.answer("watch own-7", Err(error));
+    h.expect(&["unwatch own-7", "timer"]);
+    h.feed(Input::Timer);
+    h.expect(&["watch own-7"]);
     h.answer("watch own-7", ok());
     h.disconnect();
     h.reconnect();
