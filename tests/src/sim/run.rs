@@ -12,7 +12,7 @@ const GRACE_PER_LOSS: Duration = Duration::from_secs(120);
 const REST: Duration = Duration::from_secs(20);
 
 /// The size of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// The number of clients.
     pub clients: usize,

@@ -29,20 +29,27 @@ fn number(name: &str) -> Option<u64> {
 
 /// # Panics
 ///
-/// If the run has violations. The message says how to repeat it.
-fn assert_clean(test: &str, Report { seed, violations, .. }: &Report) {
+/// If the run has violations. The message says how to repeat it, and how to draw it unless it is a
+/// run that the command `sim` does not have.
+fn assert_clean(test: &str, scale: &Scale, Report { seed, violations, .. }: &Report) {
+    let recipes = Scale { targets: Targets::Recipes, ..Scale::small() };
+    let options =
+        [(Scale::small(), ""), (Scale::large(), " --large"), (recipes, " --workload recipes")];
+    let options = options.iter().find(|(drawn, _)| drawn == scale);
+    let draw = options.map_or(String::new(), |(_, options)| {
+        let sim = "cargo run -p zk-testkit --features tools --bin sim --";
+        format!("\ndraw: {sim}{options} --seed {seed} --svg seed-{seed}.svg")
+    });
     assert!(
         violations.is_empty(),
         "seed {seed}: {violations:#?}\n\
-         replay: ZK_SEED={seed} cargo test -p zk-testkit --test sim {test} -- --nocapture\n\
-         draw, with `--large` or `--workload recipes` if it was such a run: \
-         cargo run -p zk-testkit --features tools --bin sim -- --seed {seed} --svg seed-{seed}.svg",
+         replay: ZK_SEED={seed} cargo test -p zk-testkit --test sim {test} -- --nocapture{draw}"
     );
 }
 
 fn every_run_is_clean(test: &str, scale: &Scale, runs: u64) {
     if let Some(seed) = number("ZK_SEED") {
-        return assert_clean(test, &run(seed, scale, None, true));
+        return assert_clean(test, scale, &run(seed, scale, None, true));
     }
     let first = number("ZK_SIM_FROM").unwrap_or(0);
     let runs = number("ZK_SIM_RUNS").unwrap_or(runs);
@@ -51,7 +58,7 @@ fn every_run_is_clean(test: &str, scale: &Scale, runs: u64) {
     let mut totals = BTreeMap::new();
     for seed in first..first + runs {
         let report = run(seed, scale, None, false);
-        assert_clean(test, &report);
+        assert_clean(test, scale, &report);
         steps += report.steps;
         acquisitions += report.acquisitions;
         for (what, count) in report.counts {
@@ -106,12 +113,12 @@ fn one_seed_is_one_run() {
 fn runs_with_short_replies() {
     let scale = Scale { max_reply: 190, clients: 8, ..Scale::small() };
     if let Some(seed) = number("ZK_SEED") {
-        return assert_clean("runs_with_short_replies", &run(seed, &scale, None, true));
+        return assert_clean("runs_with_short_replies", &scale, &run(seed, &scale, None, true));
     }
     let mut totals = BTreeMap::new();
     for seed in 0..30 {
         let report = run(seed, &scale, None, false);
-        assert_clean("runs_with_short_replies", &report);
+        assert_clean("runs_with_short_replies", &scale, &report);
         for (what, count) in report.counts {
             *totals.entry(what).or_insert(0) += count;
         }
