@@ -250,6 +250,25 @@ fn the_lease_counts_from_the_last_byte_of_a_request() {
 }
 
 #[test]
+fn the_lease_is_as_long_as_the_newest_grant_allows() {
+    let mut h = Harness::connected();
+    assert_eq!(lease(&h), ms(5_700));
+    for (granted, expected) in [(3_000, 2_850), (9_000, 8_550)] {
+        h.disconnect();
+        h.reach();
+        h.handshake();
+        h.deliver(&ConnectResponse {
+            protocol_version: 0,
+            timeout: granted,
+            session_id: SESSION,
+            password: Some(&PASSWORD),
+            read_only: Some(false),
+        });
+        assert_eq!(lease(&h), ms(expected));
+    }
+}
+
+#[test]
 fn the_lease_never_goes_back() {
     let mut h = Harness::connected();
     h.sync(1);
