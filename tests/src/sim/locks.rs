@@ -31,7 +31,7 @@ struct Attempt {
     is_unseen: bool,
     /// A transaction after the deletion of its node.
     gone_at: Option<Zxid>,
-    /// While it becomes a writer: whether there was another contender meanwhile.
+    /// While it converts its lock: whether there was another contender meanwhile.
     had_company: Option<bool>,
 }
 
