@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(check(&[&readers[..], &later].concat()), Ok(()));
         let early = held(3, [2, 5], [9, 10]);
         assert!(check(&[&readers[..], &early].concat()).is_err());
-        // A reader that was before a writer, but has a later token than it.
+        // A reader acquires the lock after a writer, with an older token than the writer's.
         assert!(check(&[shared(1, [4, 5], [6, 7]), held(2, [0, 1], [2, 3])].concat()).is_err());
     }
 

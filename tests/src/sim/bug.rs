@@ -65,7 +65,7 @@ pub enum Bug {
     HoldsOneForAll,
     /// Those that hold a lock, or are inside a double barrier, see nobody else there.
     IgnoresOthersInside,
-    /// Readers that hold a lock see another one there that does not exist.
+    /// A reader that holds a lock sees one more reader in each list, which does not exist.
     SeesAnotherInside,
     /// Does not check in a write that its lock still exists.
     WritesUnfenced,

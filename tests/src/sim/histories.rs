@@ -23,7 +23,7 @@ struct Hold {
     mode: LockMode,
     token: Zxid,
     acquired: Duration,
-    /// When its owner last began to convert it.
+    /// When the conversion began that is not answered yet.
     converting: Option<Duration>,
     /// When its owner gave it up.
     released: Option<Duration>,
@@ -191,23 +191,20 @@ impl Histories {
             LockMode::Shared => OnLock::Downgrade(token.0),
         };
         let history = self.locks.entry(hold.lock.clone()).or_default();
-        let mut add = |to, what| history.push(Operation { from, to, what });
-        if !owns {
-            // Its node is gone already, perhaps before the conversion.
-            add(None, OnLock::Release(hold.token.0));
-        }
-        add(owns.then_some(now), what);
+        history.push(Operation { from, to: Some(now), what });
         (hold.mode, hold.token) = (mode, token);
+        // If its node is gone already, the lock may have been free before its owner knew the new mode.
         hold.acquired = if owns { now } else { from };
     }
 
-    /// Records the end of a hold. A lock that was lost is free at any time after its acquisition.
+    /// Records the end of a hold. A lock that was lost may be free at any time after its acquisition
+    /// or its last conversion.
     fn gave_up(&mut self, who: Who, to: Option<Duration>) {
         let Some(hold) = self.holds.remove(&who) else { return };
         let Hold { lock, mode, token, acquired, converting, released } = hold;
         let history = self.locks.entry(lock).or_default();
         if let (LockMode::Exclusive, Some(from)) = (mode, converting) {
-            // Readers may have come in before it was released.
+            // The downgrade may have been applied, so readers may have acquired the lock.
             history.push(Operation { from, to: None, what: OnLock::Downgrade(token.0) });
         }
         let what = OnLock::Release(token.0);

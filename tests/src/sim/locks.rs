@@ -31,8 +31,18 @@ struct Attempt {
     is_unseen: bool,
     /// A transaction after the deletion of its node.
     gone_at: Option<Zxid>,
-    /// While it converts its lock: whether there was another contender meanwhile.
-    had_company: Option<bool>,
+    /// The conversion of its lock that is not answered yet.
+    conversion: Option<Conversion>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Conversion {
+    /// The last transaction before it. A node that is older is of a refused conversion.
+    began: Zxid,
+    /// Whether the ensemble has had the node of the new mode.
+    has_node: bool,
+    /// Whether another contender was there before that node.
+    had_others: bool,
 }
 
 /// Records every violation of mutual exclusion, of order and of cleanup.
@@ -83,7 +93,12 @@ impl LockChecker {
 
     /// Returns whether the ensemble has the node of an attempt.
     pub(super) fn owns(&self, who: Who, ensemble: &Ensemble) -> bool {
-        self.attempts.get(&who).is_some_and(|attempt| is_there(attempt, ensemble))
+        self.attempts.get(&who).is_some_and(|attempt| {
+            // The conversion may be done, although its reply is not there.
+            let is_converting = attempt.conversion.is_some();
+            is_there(attempt, ensemble)
+                || is_converting && children(attempt, ensemble).any(|it| is_of(attempt, it))
+        })
     }
 
     pub(super) fn handle_event(
@@ -113,7 +128,7 @@ impl LockChecker {
                     is_guarded: false,
                     is_unseen: false,
                     gone_at: None,
-                    had_company: None,
+                    conversion: None,
                 };
                 self.attempts.insert((client, *id), attempt);
             }
@@ -146,11 +161,14 @@ impl LockChecker {
                     found.push(format!("{path}: its deletion woke {who:?} and another attempt"));
                 }
             }
-            // Which of two nodes it has is not known until the conversion is answered.
             ClientEvent::Converting(id) => {
                 if let Some(attempt) = self.attempts.get_mut(&(client, *id)) {
-                    attempt.is_guarded = false;
-                    attempt.had_company = Some(has_company(attempt, ensemble));
+                    // Which of two nodes it has is not known until a downgrade is answered.
+                    attempt.is_guarded &= attempt.demand == LockKind::Read;
+                    let began = ensemble.zxid();
+                    attempt.conversion =
+                        Some(Conversion { began, has_node: false, had_others: false });
+                    look_for_others(attempt, ensemble);
                 }
             }
             ClientEvent::Released(id)
@@ -203,7 +221,7 @@ impl LockChecker {
             }
             Event::Converted { mode, node, token } => {
                 let before = attempt.node.replace(format!("{}/{node}", attempt.lock_path));
-                (attempt.is_guarded, attempt.gone_at, attempt.had_company) = (false, None, None);
+                (attempt.is_guarded, attempt.gone_at, attempt.conversion) = (false, None, None);
                 let demand = match mode {
                     LockMode::Exclusive => LockKind::Write,
                     LockMode::Shared => LockKind::Read,
@@ -230,7 +248,7 @@ impl LockChecker {
                     );
                 }
             }
-            Event::NotConverted(_) => attempt.had_company = None,
+            Event::NotConverted(_) => attempt.conversion = None,
             Event::Lost(_) | Event::Released | Event::Failed(_) => {
                 self.release(who);
             }
@@ -238,7 +256,7 @@ impl LockChecker {
         }
     }
 
-    /// Returns whether an event that ends an attempt or a hold has a cause.
+    /// Returns whether the end of an attempt or a hold, or the answer to a conversion, has a cause.
     pub(super) fn has_cause(
         &self,
         who: Who,
@@ -264,18 +282,27 @@ impl LockChecker {
             | Event::Failed(LockError::Ended(_) | LockError::NotConfirmed(Unconfirmed::Ended(_))) => {
                 has_ended()
             }
-            Event::NotConverted(LockError::NotAlone) => attempt.had_company != Some(false),
-            // A conversion is not repeated on the next connection.
+            Event::Converted { .. } | Event::NotConverted(_) if attempt.conversion.is_none() => {
+                false
+            }
+            Event::NotConverted(LockError::NotAlone) => {
+                attempt.demand == LockKind::Read
+                    && attempt.conversion.is_some_and(|it| it.had_others)
+            }
+            // Not judged: the connection may have been lost, and is not awaited.
             Event::NotConverted(LockError::Request(Error::ConnectionLost)) => true,
-            // A third party deletes the new node.
+            // Not judged: a third party may have deleted the new node.
             Event::NotConverted(LockError::NodeVanished) => true,
+            // A third party has deleted its node, and then the lock path.
+            Event::NotConverted(LockError::Request(Error::Server(ErrorCode::NO_NODE))) => {
+                !is_there(attempt, ensemble)
+            }
             // A third party forbids the nodes, or the replies are limited.
             Event::Failed(LockError::Request(error))
             | Event::NotConverted(LockError::Request(error)) => {
                 matches!(error, Error::Server(ErrorCode::NO_AUTH) | Error::ReplyTooLarge { .. })
             }
-            Event::Failed(LockError::Unreadable { node })
-            | Event::NotConverted(LockError::Unreadable { node }) => {
+            Event::Failed(LockError::Unreadable { node }) => {
                 let node = ensemble.node(&format!("{}/{node}", attempt.lock_path));
                 // It may be readable again, or gone, by the time the refusal arrives.
                 node.is_none_or(|node| node.stat().aversion > 0)
@@ -385,9 +412,7 @@ impl LockChecker {
         }
         if has_changed {
             for attempt in self.attempts.values_mut() {
-                if attempt.had_company == Some(false) {
-                    attempt.had_company = Some(has_company(attempt, ensemble));
-                }
+                look_for_others(attempt, ensemble);
             }
             self.check_nodes(ensemble);
             self.check_parents(ensemble, found);
@@ -472,12 +497,39 @@ fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
         && ensemble.session_timeout(attempt.session).is_some()
 }
 
-/// Returns whether a lock has a contender beside this one.
-fn has_company(attempt: &Attempt, ensemble: &Ensemble) -> bool {
-    let guid = |name: &str| Scheme::CURATOR_READ_WRITE.parse(name).map(|name| name.guid);
+/// Looks for other contenders until the node of a conversion is there. Later ones are behind it.
+fn look_for_others(attempt: &mut Attempt, ensemble: &Ensemble) {
+    let Some(Conversion { began, has_node: false, had_others }) = attempt.conversion else {
+        return;
+    };
+    let czxid = |child: &str| {
+        let node = ensemble.node(&format!("{}/{child}", attempt.lock_path));
+        node.map(|node| node.stat().czxid)
+    };
+    let (own, others): (Vec<_>, Vec<_>) =
+        children(attempt, ensemble).partition(|child| is_of(attempt, child));
+    let writers = own.into_iter().filter(|child| is_writer(child));
+    let writer = writers.filter_map(czxid).find(|czxid| *czxid > began);
+    let is_before = |other: Zxid| writer.is_none_or(|writer| other < writer);
+    let has_others = others.into_iter().filter_map(czxid).any(is_before);
+    attempt.conversion = Some(Conversion {
+        began,
+        has_node: writer.is_some(),
+        // Those that left in the same step as the node came were there as well.
+        had_others: has_others || writer.is_some() && had_others,
+    });
+}
+
+/// Returns the names of the nodes of contenders for the lock of an attempt.
+fn children<'e>(attempt: &Attempt, ensemble: &'e Ensemble) -> impl Iterator<Item = &'e str> {
+    ensemble.node(&attempt.lock_path).into_iter().flat_map(|node| node.children())
+}
+
+/// Returns whether a node of a read/write lock has the GUID of this attempt.
+fn is_of(attempt: &Attempt, child: &str) -> bool {
+    let guid = |name: &str| Scheme::CURATOR_READ_WRITE.parse(name)?.guid;
     let own = attempt.node.as_deref().and_then(|path| guid(path.rsplit('/').next()?));
-    let mut names = ensemble.node(&attempt.lock_path).into_iter().flat_map(|it| it.children());
-    names.any(|name| guid(name) != own)
+    own.is_some() && own == guid(child)
 }
 
 /// Returns the parents of the nodes of contenders, with the naming schemes of those whose children

@@ -29,8 +29,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// # Panics
 ///
-/// If the run has violations. The message says how to repeat it, and how to draw it unless it is a
-/// run that the command `sim` does not have.
+/// If the run has violations. The message says how to repeat it, and how to draw it if `sim` can.
 fn assert_clean(test: &str, scale: &Scale, Report { seed, violations, .. }: &Report) {
     let recipes = Scale { targets: Targets::Recipes, ..Scale::small() };
     let options =
