@@ -91,6 +91,9 @@ fn a_contender_without_the_lock_is_found() {
     let Some(result) = chaos(Some("/chaos-lock-of-one")) else { return };
     let panic = result.expect_err("violations");
     let message = panic.downcast_ref::<String>().map_or("", String::as_str);
+    if message.contains(OF_SERVERS) {
+        return skip(message.replace('\n', " "));
+    }
     assert!(message.contains("the lock is not linearizable"), "{message}");
     assert!(message.contains("the register is not linearizable"), "{message}");
 }
