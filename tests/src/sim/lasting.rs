@@ -28,8 +28,8 @@ const GRACE: Duration = Duration::from_secs(60);
 /// The quiet time after the release of everything.
 const REST: Duration = Duration::from_secs(20);
 
-/// The faults that these runs do not have. A client that crashes takes its machines along, lost events delay the
-/// end for minutes, and third parties may forbid a node for good.
+/// The faults that these runs do not have. A client that crashes takes its machines along, lost
+/// events delay the end for minutes, and third parties may forbid a node for good.
 pub const NOT_IN_LASTING: [&str; 6] = ["crash", "swallow", "forbid", "clean", "contend", "crowd"];
 
 /// A bug of what lasts, which the oracle must find.

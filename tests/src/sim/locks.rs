@@ -39,7 +39,7 @@ struct Attempt {
 struct Conversion {
     /// The last transaction before it. A node that is older is of a refused conversion.
     began: Zxid,
-    /// Whether the ensemble has had the node of the new mode.
+    /// Whether the ensemble has had the writer's node of an upgrade.
     has_node: bool,
     /// Whether another contender was there before that node.
     had_others: bool,
@@ -94,10 +94,10 @@ impl LockChecker {
     /// Returns whether the ensemble has the node of an attempt.
     pub(super) fn owns(&self, who: Who, ensemble: &Ensemble) -> bool {
         self.attempts.get(&who).is_some_and(|attempt| {
-            // The conversion may be done, although its reply is not there.
-            let is_converting = attempt.conversion.is_some();
+            // The reader's node may have replaced the writer's, although the reply is not there.
+            let is_downgrading = attempt.conversion.is_some() && attempt.demand == LockKind::Write;
             is_there(attempt, ensemble)
-                || is_converting && children(attempt, ensemble).any(|it| is_of(attempt, it))
+                || is_downgrading && children(attempt, ensemble).any(|it| is_of(attempt, it))
         })
     }
 
@@ -497,7 +497,8 @@ fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
         && ensemble.session_timeout(attempt.session).is_some()
 }
 
-/// Looks for other contenders until the node of a conversion is there. Later ones are behind it.
+/// Looks for other contenders until the writer's node of an upgrade is there. Later ones are behind
+/// it.
 fn look_for_others(attempt: &mut Attempt, ensemble: &Ensemble) {
     let Some(Conversion { began, has_node: false, had_others }) = attempt.conversion else {
         return;

@@ -4,8 +4,9 @@
 
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
-use std::{fs, thread};
+use std::{fs, slice, thread};
 
 use tokio::runtime::Builder;
 use zk_session::proto::{EventType, KeeperState, WatcherEvent};
@@ -37,11 +38,11 @@ enum Attack {
     EndlessEvents,
     /// A frame that continues by single bytes.
     SlowDrip,
-    /// The fuzzing corpus, as bytes and as frames.
-    Corpus,
+    /// A part of the fuzzing corpus, as bytes and as frames.
+    Corpus(usize),
 }
 
-const ATTACKS: [Attack; 8] = [
+const ATTACKS: [Attack; 7] = [
     Attack::HugeLength,
     Attack::NegativeLength,
     Attack::EndlessFrames,
@@ -49,8 +50,25 @@ const ATTACKS: [Attack; 8] = [
     Attack::SlowReply,
     Attack::EndlessEvents,
     Attack::SlowDrip,
-    Attack::Corpus,
 ];
+/// Together, since a client waits before each of many connections.
+const PARTS: [Attack; 4] =
+    [Attack::Corpus(0), Attack::Corpus(1), Attack::Corpus(2), Attack::Corpus(3)];
+
+/// Runs all attacks, one after another, but the parts of the corpus together. `run` gets those that
+/// run together.
+fn each_round(run: impl Fn(&[Attack])) {
+    ATTACKS.iter().map(slice::from_ref).chain([&PARTS[..]]).for_each(run);
+}
+
+/// Runs attacks together, each in a thread of its own.
+fn together(attacks: &[Attack], run: impl Fn(Attack) + Sync) {
+    thread::scope(|scope| {
+        for attack in attacks {
+            scope.spawn(|| run(*attack));
+        }
+    });
+}
 
 impl Attack {
     fn run(self, number: usize, peer: &mut Peer) -> io::Result<()> {
@@ -89,7 +107,7 @@ impl Attack {
                 peer.stream.write_all(&[0, 0, 0xff, 0xff])?;
                 drip(&mut peer.stream)
             }
-            Self::Corpus => match corpus().get(number) {
+            Self::Corpus(part) => match inputs(part).nth(number) {
                 Some(bytes) => {
                     // Answering once keeps the client from backing off.
                     peer.answer(drop)?;
@@ -103,7 +121,7 @@ impl Attack {
     /// Returns the number of connections that the attack takes.
     fn connections(self) -> usize {
         match self {
-            Self::Corpus => corpus().len(),
+            Self::Corpus(part) => inputs(part).count(),
             _ => 2,
         }
     }
@@ -132,33 +150,38 @@ fn drip(stream: &mut impl io::Write) -> io::Result<()> {
     }
 }
 
-/// Returns inputs of the corpus, each bare and behind its length. Every input takes two connections.
-fn corpus() -> Vec<Vec<u8>> {
+fn inputs(part: usize) -> impl Iterator<Item = &'static Vec<u8>> {
+    CORPUS.iter().skip(part).step_by(PARTS.len())
+}
+
+/// Inputs of the corpus, each bare and behind its length. Every input takes two connections.
+static CORPUS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
     let mut inputs = Vec::new();
     for target in ["frame", "response", "session"] {
         let files = fs::read_dir(corpus.join(target)).expect("a corpus");
         let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
         files.sort_unstable();
-        for file in files.into_iter().take(50) {
+        for file in files.into_iter().take(110) {
             let bytes = fs::read(file).expect("a readable file");
             inputs.push([&(bytes.len() as u32).to_be_bytes()[..], &bytes].concat());
             inputs.push(bytes);
         }
     }
-    assert!(inputs.len() > 200);
+    assert!(inputs.len() > 400);
     inputs
-}
+});
 
 #[test]
 fn no_peer_makes_the_async_client_take_more_than_its_bound() {
-    for attack in ATTACKS {
+    let attacked = |attack: Attack| {
         let at = attack.listen();
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let allocations = allocation_counter::measure(|| runtime.block_on(survive(attack, &at)));
         println!("{attack:?}: at most {} bytes", allocations.bytes_max);
         assert!(allocations.bytes_max <= BOUND as u64, "{attack:?}: {}", allocations.bytes_max);
-    }
+    };
+    each_round(|attacks| together(attacks, attacked));
 }
 
 async fn survive(attack: Attack, at: &str) {
@@ -238,10 +261,8 @@ fn never_answer(attack: Attack, reason: &str) {
 #[cfg(target_os = "linux")]
 #[test]
 fn no_peer_makes_the_blocking_client_take_more_than_its_bound() {
-    for attack in ATTACKS {
+    let attacked = |attack: Attack| {
         let at = attack.listen();
-        fs::write("/proc/self/clear_refs", "5").expect("a new peak");
-        let before = peak_memory();
         let builder = blocking::Client::builder(&at);
         let builder = builder.session_timeout(SESSION_TIMEOUT).max_reply(MAX_REPLY);
         let client = builder.connect().expect("connected");
@@ -249,13 +270,18 @@ fn no_peer_makes_the_blocking_client_take_more_than_its_bound() {
             let _ = client.exists("/");
         }
         assert_eq!(client.exists("/"), Ok(None), "{attack:?}");
+        client.close();
+    };
+    each_round(|attacks| {
+        fs::write("/proc/self/clear_refs", "5").expect("a new peak");
+        let before = peak_memory();
+        together(attacks, attacked);
         // The kernel counts per processor, so the peak can be a little lower afterwards.
         let taken = peak_memory().saturating_sub(before);
-        println!("{attack:?}: at most {taken} bytes, of the whole process");
+        println!("{attacks:?}: at most {taken} bytes, of the whole process");
         // This includes the bytes of the peer, and of the tests that run in parallel.
-        assert!(taken <= FLOOD / 4, "{attack:?}: {taken}");
-        client.close();
-    }
+        assert!(taken <= FLOOD / 4, "{attacks:?}: {taken}");
+    });
 }
 
 #[cfg(target_os = "linux")]

@@ -32,10 +32,9 @@ fn number(name: &str) -> Option<u64> {
 /// If the run has violations. The message says how to repeat it, and how to draw it if `sim` can.
 fn assert_clean(test: &str, scale: &Scale, Report { seed, violations, .. }: &Report) {
     let recipes = Scale { targets: Targets::Recipes, ..Scale::small() };
-    let options =
+    let drawn =
         [(Scale::small(), ""), (Scale::large(), " --large"), (recipes, " --workload recipes")];
-    let options = options.iter().find(|(drawn, _)| drawn == scale);
-    let draw = options.map_or(String::new(), |(_, options)| {
+    let draw = drawn.iter().find(|(it, _)| it == scale).map_or(String::new(), |(_, options)| {
         let sim = "cargo run -p zk-testkit --features tools --bin sim --";
         format!("\ndraw: {sim}{options} --seed {seed} --svg seed-{seed}.svg")
     });

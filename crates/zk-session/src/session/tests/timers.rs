@@ -257,13 +257,7 @@ fn the_lease_is_as_long_as_the_newest_grant_allows() {
         h.disconnect();
         h.reach();
         h.handshake();
-        h.deliver(&ConnectResponse {
-            protocol_version: 0,
-            timeout: granted,
-            session_id: SESSION,
-            password: Some(&PASSWORD),
-            read_only: Some(false),
-        });
+        h.answer_handshake(granted, SESSION);
         assert_eq!(lease(&h), ms(expected));
     }
 }
