@@ -16,11 +16,27 @@ export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(getconf _NPROCESSORS_ONLN) *
 # The summary reads what cargo prints.
 export CARGO_TERM_COLOR=never
 
-log=$(mktemp "${TMPDIR:-/tmp}/all-tests.XXXXXX")
-trap 'rm -f "$log"' EXIT
+suites=$(mktemp -d "${TMPDIR:-/tmp}/all-tests.XXXXXX")
+log=$suites/log
+at_end() {
+    for running in "$suites"/running/*; do
+        kill "$(cat "$running" 2> /dev/null)" 2> /dev/null || true
+    done
+    rm -rf "$suites"
+}
+trap at_end EXIT
+mkdir "$suites/running"
+# Several suites at once, for the same reason. The name of the runner may have no blank, but that of this folder may.
+ln -s "$PWD/tests/start-suite.sh" "$suites/start"
+host=$(rustc --version --verbose | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+export RUNNER="CARGO_TARGET_${host}_RUNNER" SUITES="$suites" SUITES_AT_ONCE="${SUITES_AT_ONCE:-3}"
+export "$RUNNER=$suites/start"
+
 status=0
 [ $# -gt 0 ] || set -- --workspace
+# Ends with the last suite, which writes to the same pipe.
 cargo test --no-fail-fast "$@" < /dev/null 2>&1 | tee "$log" || status=$?
+[ ! -e "$suites/failed" ] || status=101
 
 awk -f tests/summary.awk "$log"
 exit "$status"

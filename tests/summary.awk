@@ -1,8 +1,7 @@
-# Summarizes what `cargo test` prints. The lines that begin with SKIPPED are those of zk_testkit::skipped.
-/^ *(Running|Doc-tests) / {
+# Summarizes what tests/all.sh prints. The lines that begin with SKIPPED are those of zk_testkit::skipped.
+/^ *(Suite|Doc-tests) / {
     suite = $0
-    sub(/^ *(Running (unittests )?|Doc-tests )/, "", suite)
-    sub(/ \(.*/, "", suite)
+    sub(/^ *(Suite |Doc-tests )/, "", suite)
 }
 # A test may report several reasons, and counts once. With one thread, its name is not known.
 /^SKIPPED / {

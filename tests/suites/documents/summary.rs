@@ -9,11 +9,13 @@ use crate::root;
 
 const PRINTED: &str = "\
      Running unittests src/lib.rs (target/debug/deps/zk_recipes-1f292e002120daf2)
+     Running suites/real/main.rs (target/debug/deps/real-ea0110eb1d2ac5c7)
+       Suite zk-recipes zk_recipes
 test machine::a ... ok
 test machine::b ... ignored, some seconds
 test machine::c ... ignored, some seconds
 test result: ok. 1 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.10s
-     Running suites/real/main.rs (target/debug/deps/real-ea0110eb1d2ac5c7)
+       Suite zk-testkit real
 SKIPPED lock::d: `java` does not run
 SKIPPED lock::d: kazoo is missing
 SKIPPED lock::e: `java` does not run
@@ -22,7 +24,7 @@ test lock::e ... ok
 test lock::f ... ok
 test lock::g ... FAILED
 test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
-error: test failed, to rerun pass `-p zk-testkit --test real`
+error: zk-testkit real has ended with status 101
    Doc-tests zk_proto
 test crates/zk-proto/src/lib.rs - (line 7) ... FAILED
 test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.20s
@@ -31,8 +33,8 @@ test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
 const SUMMARY: &str = "
 ==== Summary ====
 failed:
-    suites/real/main.rs: lock::g
-    error: test failed, to rerun pass `-p zk-testkit --test real`
+    zk-testkit real: lock::g
+    error: zk-testkit real has ended with status 101
     zk_proto: crates/zk-proto/src/lib.rs - (line 7)
 skipped:
        2  `java` does not run

@@ -13,7 +13,7 @@ fn caches_equal_the_tree() {
     let number = |name: &str| Some(std::env::var(name).ok()?.parse().expect("a number"));
     let seeds = match number("ZK_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("ZK_SIM_RUNS").unwrap_or(100),
+        None => 0..number("ZK_SIM_RUNS").unwrap_or(60),
     };
     let runs = seeds.end - seeds.start;
     let mut totals = BTreeMap::<_, u64>::new();

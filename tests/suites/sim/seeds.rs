@@ -82,14 +82,14 @@ fn every_run_is_clean(test: &str, scale: &Scale, runs: u64) {
 /// No run has a violation, and together they reach everything in [`REACHED`].
 #[test]
 fn small_runs() {
-    every_run_is_clean("small_runs", &Scale::small(), 100);
+    every_run_is_clean("small_runs", &Scale::small(), 60);
 }
 
 /// Several locks at once, conversions, the textbook lock, a barrier and a double barrier.
 #[test]
 fn runs_of_the_other_recipes() {
     let scale = Scale { targets: Targets::Recipes, ..Scale::small() };
-    every_run_is_clean("runs_of_the_other_recipes", &scale, 60);
+    every_run_is_clean("runs_of_the_other_recipes", &scale, 50);
 }
 
 /// Longer runs with more clients. Use this test, in release and alone, to measure speed.
@@ -114,7 +114,7 @@ fn runs_with_short_replies() {
         return assert_clean("runs_with_short_replies", &scale, &run(seed, &scale, None, true));
     }
     let mut totals = BTreeMap::new();
-    for seed in 0..30 {
+    for seed in 0..20 {
         let report = run(seed, &scale, None, false);
         assert_clean("runs_with_short_replies", &scale, &report);
         for (what, count) in report.counts {
