@@ -17,7 +17,6 @@ export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(getconf _NPROCESSORS_ONLN) *
 export CARGO_TERM_COLOR=never
 
 suites=$(mktemp -d "${TMPDIR:-/tmp}/all-tests.XXXXXX")
-log=$suites/log
 at_end() {
     for running in "$suites"/running/*; do
         kill "$(cat "$running" 2> /dev/null)" 2> /dev/null || true
@@ -25,18 +24,23 @@ at_end() {
     rm -rf "$suites"
 }
 trap at_end EXIT
+# Several suites at once, for the same reason. Whoever reads a line of a pipe has a slot, or may print.
 mkdir "$suites/running"
-# Several suites at once, for the same reason. The name of the runner may have no blank, but that of this folder may.
+mkfifo "$suites/slots" "$suites/printing"
+exec 3<> "$suites/slots" 4<> "$suites/printing"
+printf '\n\n\n' >&3
+echo >&4
+# The name of the runner may have no blank, but that of this folder may.
 ln -s "$PWD/tests/start-suite.sh" "$suites/start"
 host=$(rustc --version --verbose | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-export RUNNER="CARGO_TARGET_${host}_RUNNER" SUITES="$suites" SUITES_AT_ONCE="${SUITES_AT_ONCE:-3}"
+export SUITES="$suites" RUNNER="CARGO_TARGET_${host}_RUNNER"
 export "$RUNNER=$suites/start"
 
 status=0
 [ $# -gt 0 ] || set -- --workspace
 # Ends with the last suite, which writes to the same pipe.
-cargo test --no-fail-fast "$@" < /dev/null 2>&1 | tee "$log" || status=$?
+cargo test --no-fail-fast "$@" < /dev/null 2>&1 3>&- 4>&- | tee "$suites/log" || status=$?
 [ ! -e "$suites/failed" ] || status=101
 
-awk -f tests/summary.awk "$log"
+awk -f tests/summary.awk "$suites/log"
 exit "$status"

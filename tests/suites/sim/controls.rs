@@ -34,7 +34,7 @@ fn a_stale_read_is_found() {
 
 #[test]
 fn a_disconnect_taken_for_a_watch_event_is_found() {
-    assert_found(Bug::TakesDisconnectForEvent, ": held by ");
+    assert_found_from(15, Targets::Locks, Bug::TakesDisconnectForEvent, ": held by ");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_client_that_sleeps_through_outages_is_found() {
 
 #[test]
 fn a_waiter_that_does_not_queue_again_is_found() {
-    assert_found(Bug::ForgetsWaiters, "1 attempts unanswered");
+    assert_found_from(40, Targets::Locks, Bug::ForgetsWaiters, "1 attempts unanswered");
 }
 
 #[test]
@@ -120,7 +120,12 @@ fn a_list_of_contenders_without_its_end_is_found() {
 
 #[test]
 fn a_slow_clock_is_found() {
-    assert_found(Bug::RunsSlow, "its session expires before its lease ends");
+    assert_found_from(
+        25,
+        Targets::Locks,
+        Bug::RunsSlow,
+        "its session expires before its lease ends",
+    );
 }
 
 #[test]
@@ -130,7 +135,7 @@ fn a_skipped_authentication_exchange_is_found() {
 
 #[test]
 fn a_lock_held_beyond_the_lease_is_found() {
-    assert_found(Bug::IgnoresLeases, "after the end of its lease");
+    assert_found_from(25, Targets::Locks, Bug::IgnoresLeases, "after the end of its lease");
 }
 
 #[test]
@@ -142,7 +147,12 @@ fn a_timer_that_is_set_late_is_found() {
 fn a_loss_without_a_cause_is_found() {
     assert_found(Bug::TakesDisconnectForLeaseEnd, "Lost(LeaseEnded) without a cause");
     assert_found(Bug::TakesDisconnectForDeletion, "Lost(NodeDeleted) without a cause");
-    assert_found(Bug::TakesDisconnectForDeletion, "Failed(NodeVanished) without a cause");
+    assert_found_from(
+        15,
+        Targets::Locks,
+        Bug::TakesDisconnectForDeletion,
+        "Failed(NodeVanished) without a cause",
+    );
 }
 
 #[test]
