@@ -228,7 +228,7 @@ async fn the_end_of_the_session_loses_all_locks() {
     let guard = multi(&client, &["/a", "/b"]).acquire().await.expect("acquired");
     client.close().await;
     let loss = guard.lost().await.loss;
-    assert!(matches!(loss, Loss::Ended(_)));
+    assert!(matches!(loss, Loss::Ended(_)), "{loss:?}");
     let error = guard.release().await.expect_err("lost");
     assert_eq!(error.reason, LockError::Lost(loss));
     nothing_is_left(&embedded).await;

@@ -66,15 +66,22 @@ impl<'a> Terminal<'a> {
         self.types(&format!("{line}\n"));
     }
 
-    /// Presses a key until the prompt is shown: a busy terminal may ignore one.
+    /// Presses a key until the prompt is shown: a busy terminal may ignore one. Then waits for the
+    /// effects of late ones, which would discard what is typed next.
     #[track_caller]
     fn presses(&mut self, key: &str) {
+        let mut prompted = None;
         for _ in 0..1000 {
-            self.types(key);
-            std::thread::sleep(Duration::from_millis(20));
-            if self.screen.lock().expect("not poisoned").ends_with(PROMPT) {
+            if prompted.is_none() {
+                self.types(key);
+            }
+            std::thread::sleep(Duration::from_millis(if prompted.is_none() { 20 } else { 100 }));
+            let screen = self.screen.lock().expect("not poisoned");
+            let now = screen.ends_with(PROMPT).then_some(screen.len());
+            if now.is_some() && now == prompted {
                 return;
             }
+            prompted = now.or(prompted);
         }
         panic!("the job does not end");
     }

@@ -113,6 +113,11 @@ impl Signals {
         self.delivery.next().await
     }
 
+    /// Returns a signal that was sent earlier, if there is one.
+    pub(crate) fn pending(&mut self) -> io::Result<Option<Received>> {
+        self.delivery.pending()
+    }
+
     pub(crate) fn mask_changes(&self) -> &MaskChanges {
         &self.mask_changes
     }
@@ -135,9 +140,12 @@ pub(crate) fn send(signal: Signal, pid: Pid) {
 #[cfg(target_os = "linux")]
 mod signalfd {
     use std::io;
+    use std::os::fd::AsFd as _;
+    use std::sync::Arc;
 
     use nix::errno::Errno;
     use nix::libc::SI_KERNEL;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use nix::sys::signal::{SigSet, Signal as Nix};
     use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
     use rustix::process::Signal;
@@ -145,36 +153,55 @@ mod signalfd {
 
     use super::Received;
 
-    pub(super) struct Delivery(mpsc::Receiver<Received>);
+    pub(super) struct Delivery {
+        descriptor: Arc<SignalFd>,
+        readable: mpsc::Receiver<()>,
+    }
 
     impl Delivery {
         pub(super) fn new(handled: &SigSet) -> io::Result<Self> {
             handled.thread_block()?;
-            let descriptor = SignalFd::with_flags(handled, SfdFlags::SFD_CLOEXEC)?;
-            let (sender, receiver) = mpsc::channel(1);
+            let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+            let descriptor = Arc::new(SignalFd::with_flags(handled, flags)?);
+            let (sender, readable) = mpsc::channel(1);
+            let waited_for = descriptor.clone();
             // In a thread, which has them blocked as well: tokio waits for other descriptors only
             // by `unsafe`.
             std::thread::Builder::new().spawn(move || {
+                let mut descriptors = [PollFd::new(waited_for.as_fd(), PollFlags::POLLIN)];
                 loop {
-                    match descriptor.read_signal() {
-                        Ok(info) => {
-                            if info
-                                .and_then(received)
-                                .is_some_and(|r| sender.blocking_send(r).is_err())
-                            {
-                                return;
-                            }
-                        }
-                        Err(Errno::EINTR) => {}
+                    match poll(&mut descriptors, PollTimeout::NONE) {
+                        Ok(_) if sender.blocking_send(()).is_err() => return,
+                        Ok(_) | Err(Errno::EINTR) => {}
                         Err(_) => return,
                     }
                 }
             })?;
-            Ok(Self(receiver))
+            Ok(Self { descriptor, readable })
         }
 
         pub(super) async fn next(&mut self) -> io::Result<Received> {
-            self.0.recv().await.ok_or_else(|| io::Error::other("signals cannot be read"))
+            loop {
+                if let Some(received) = self.pending()? {
+                    return Ok(received);
+                }
+                let readable = self.readable.recv().await;
+                readable.ok_or_else(|| io::Error::other("signals cannot be read"))?;
+            }
+        }
+
+        pub(super) fn pending(&mut self) -> io::Result<Option<Received>> {
+            loop {
+                match self.descriptor.read_signal() {
+                    Ok(Some(info)) => match received(info) {
+                        None => {}
+                        some => return Ok(some),
+                    },
+                    Ok(None) => return Ok(None),
+                    Err(Errno::EINTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
         }
     }
 
@@ -199,7 +226,7 @@ mod handlers {
     use std::fs::File;
     use std::future::poll_fn;
     use std::io;
-    use std::task::Poll;
+    use std::task::{Context, Poll, Waker};
 
     use nix::sys::signal::{SigSet, Signal as Nix};
     use nix::unistd::getpgrp;
@@ -220,14 +247,22 @@ mod handlers {
         }
 
         pub(super) async fn next(&mut self) -> io::Result<Received> {
-            let signal = poll_fn(|cx| {
-                let mut is_ready = |stream: &mut Stream| stream.poll_recv(cx).is_ready();
-                let ready = self.0.iter_mut().find_map(|(s, name)| is_ready(s).then_some(*name));
-                ready.map_or(Poll::Pending, Poll::Ready)
-            });
-            let signal = signal.await;
+            Ok(poll_fn(|cx| self.poll(cx)).await)
+        }
+
+        pub(super) fn pending(&mut self) -> io::Result<Option<Received>> {
+            match self.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(received) => Ok(Some(received)),
+                Poll::Pending => Ok(None),
+            }
+        }
+
+        fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
+            let mut is_ready = |stream: &mut Stream| stream.poll_recv(cx).is_ready();
+            let ready = self.0.iter_mut().find_map(|(s, name)| is_ready(s).then_some(*name));
+            let Some(signal) = ready else { return Poll::Pending };
             let is_key = matches!(signal, Signal::INT | Signal::QUIT);
-            Ok(Received { signal, is_from_keyboard: is_key && is_in_foreground() })
+            Poll::Ready(Received { signal, is_from_keyboard: is_key && is_in_foreground() })
         }
     }
 

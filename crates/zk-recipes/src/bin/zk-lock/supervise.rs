@@ -35,8 +35,6 @@ pub(crate) async fn run(
     let mut is_interrupted = false;
     let status = loop {
         tokio::select! {
-            // The interrupt that has ended the command comes first.
-            biased;
             received = signals.next() => {
                 let received = received?;
                 is_interrupted |= received.signal == Signal::INT;
@@ -66,6 +64,10 @@ pub(crate) async fn run(
         processes.end(grace, &mut signals).await?;
         printed.finish().await;
         return Ok(arguments.lost());
+    }
+    // The interrupt that has ended the keeper was sent to both at once. It may not have been read.
+    while let Some(received) = signals.pending()? {
+        is_interrupted |= received.signal == Signal::INT;
     }
     // Shells leave a loop or a script only if an interrupt has ended the command.
     if is_interrupted && status.code() == Some(run::code_of(Signal::INT)) {
