@@ -19,7 +19,7 @@ export CARGO_TERM_COLOR=never
 suites=$(mktemp -d "${TMPDIR:-/tmp}/all-tests.XXXXXX")
 at_end() {
     for running in "$suites"/running/*; do
-        kill "$(cat "$running" 2> /dev/null)" 2> /dev/null || true
+        kill -- "-$(cat "$running" 2> /dev/null)" 2> /dev/null || true
     done
     rm -rf "$suites"
 }

@@ -372,6 +372,9 @@ async fn every_error_names_the_operation_and_the_lock() {
     let guard = mutex.acquire().await.expect("free");
     let busy = mutex.try_acquire().await.expect_err("held by another");
     let late = mutex.acquire_timeout(Duration::from_millis(20)).await.expect_err("held by another");
+    let watches_itself =
+        |embedded: &Embedded| mutex.pending_cleanups() == 0 && watches(embedded) == 1;
+    eventually(&embedded, "the watch of the holder", watches_itself).await;
     client.delete(&guard.node_path(), None).await.expect("the node exists");
     let lost = guard.release().await.expect_err("lost");
     let invalid = Mutex::new(&client, "a\tb").expect_err("it is relative");

@@ -227,9 +227,11 @@ async fn the_end_of_the_session_loses_all_locks() {
     let client = client(&embedded).await;
     let guard = multi(&client, &["/a", "/b"]).acquire().await.expect("acquired");
     client.close().await;
+    // The server may report the deletion of a node first.
     let loss = guard.lost().await.loss;
-    assert!(matches!(loss, Loss::Ended(_)), "{loss:?}");
+    assert!(matches!(loss, Loss::Ended(_) | Loss::NodeDeleted), "{loss:?}");
     let error = guard.release().await.expect_err("lost");
-    assert_eq!(error.reason, LockError::Lost(loss));
+    let is_loss = matches!(error.reason, LockError::Lost(Loss::Ended(_) | Loss::NodeDeleted));
+    assert!(is_loss, "{error}");
     nothing_is_left(&embedded).await;
 }
