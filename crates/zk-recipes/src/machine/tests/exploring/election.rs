@@ -182,6 +182,7 @@ fn two_survive_faults_of_every_kind() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn a_leader_lost_with_its_lease_queues_behind_no_own_node() {
     let bounds = Bounds { faults: 2, leases: 1, timers: Timers::AtLast, ..CALM };
     let milestones = [&ALL[..], &["ends with its session", "resigns without an answer"]].concat();

@@ -347,6 +347,7 @@ fn one_that_gives_up_or_runs_out_of_time_holds_nothing() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn one_that_loses_a_lock_releases_the_others() {
     let bounds = Bounds { deletions: Some(1), timers: Timers::AmongFaults, ..CALM };
     let lost = ["loses its node", "loses a lock while it waits", "vanishes"];

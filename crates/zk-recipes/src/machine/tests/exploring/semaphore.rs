@@ -413,6 +413,7 @@ fn only_if_free_beside_another_leaves_nothing_when_it_loses_its_connection() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn a_waiter_notices_a_changed_maximum() {
     let semaphore = Semaphore { keeper: true, changes: &[2, 1], ..CALM };
     semaphore.proves(12_078, &[ONE, TWO, "finds another maximum"]);

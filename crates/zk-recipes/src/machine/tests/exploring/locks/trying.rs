@@ -3,6 +3,7 @@
 use super::*;
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn two_survive_a_fault_or_a_forged_node() {
     let scenario = Scenario { forgeries: true, ..Scenario::of(&[WRITER; 2]) };
     let milestones = [&FAULT[..], &[ONE, TWO, "takes over"]].concat();
