@@ -1,6 +1,7 @@
 //! No process of a command outlives its lock, however either ends.
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use zk_recipes::Mutex;
 use zk_testkit::server::Config;
 use zk_testkit::skipped::skip;
 
+use crate::terminal::state;
 use crate::{LONG, PATH, World, ended, error_message, out, output, send, unignoring};
 
 /// `zk-lock run` in a session that does not expire, and the output of its command.
@@ -124,6 +126,20 @@ fn if_supervisor_or_keeper_is_killed_the_command_ends_before_the_lock_is_free() 
     // The keeper closes the session, which releases the lock.
     world.eventually("a free lock", |world| world.contenders().is_empty());
     assert_eq!(killed(|_, keeper| keeper.to_owned()), Some(73));
+}
+
+/// A key of the terminal interrupts both at once, and the keeper may end first.
+#[test]
+fn an_interrupt_is_noticed_after_the_end_of_the_keeper() {
+    let world = World::new();
+    let mut job = Job::start(&world, &[], "echo $PPID; read x <&3");
+    let keeper = job.line();
+    send("-STOP", &job.id());
+    send("-INT", &keeper);
+    send("-INT", &job.id());
+    world.eventually("the end of the keeper", |_| state(&keeper) == 'Z');
+    send("-CONT", &job.id());
+    assert_eq!(ended(job.zk_lock).status.signal(), Some(2));
 }
 
 #[test]
@@ -413,7 +429,6 @@ fn a_signal_at_any_moment_of_the_start_ends_zk_lock() {
         std::thread::sleep(Duration::from_millis(round));
         send("-TERM", &job.id());
         let status = ended(job.zk_lock).status;
-        use std::os::unix::process::ExitStatusExt as _;
         // Before `zk-lock` handles signals, the signal ends it like any program.
         let code = status.code().or(status.signal().map(|signal| 128 + signal));
         assert_eq!(code, Some(128 + 15), "{round}");

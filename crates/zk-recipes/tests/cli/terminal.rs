@@ -114,7 +114,8 @@ impl Drop for Terminal<'_> {
     }
 }
 
-fn state(pid: &str) -> char {
+/// Returns the state of a process by its letter, as in `ps`; `-` if it is gone.
+pub(super) fn state(pid: &str) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('-')
 }
