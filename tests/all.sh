@@ -5,6 +5,7 @@
 #     ZK_REAL=skip tests/all.sh                  # without a real ZooKeeper
 #     tests/all.sh --package zk-proto            # with options of `cargo test`
 set -euo pipefail
+shopt -s nullglob
 cd "$(dirname "$0")/.."
 
 case ${1-} in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit ;; esac
@@ -17,30 +18,44 @@ export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(getconf _NPROCESSORS_ONLN) *
 export CARGO_TERM_COLOR=never
 
 suites=$(mktemp -d "${TMPDIR:-/tmp}/all-tests.XXXXXX")
-at_end() {
+export SUITES="$suites"
+mkdir "$suites/running" "$suites/logs"
+
+# Ends the suites that have not ended, and prints what they have printed.
+end_suites() {
     for running in "$suites"/running/*; do
-        kill -- "-$(cat "$running" 2> /dev/null)" 2> /dev/null || true
+        status=101
+        log=$suites/logs/${running##*/}
+        echo "error: a suite did not end: ${running##*/}" >> "$log"
+        cat "$log"
+        kill -- "-$(cat "$running")" 2> /dev/null || true
+        rm "$running"
     done
+}
+at_end() {
+    end_suites
     rm -rf "$suites"
 }
 trap at_end EXIT
-# Several suites at once, for the same reason. Whoever reads a line of a pipe has a slot, or may print.
-mkdir "$suites/running"
+
+# Several suites at once, for the same reason. A process that has read a line of `slots` may run a suite; of
+# `printing`, may print to descriptor 5.
 mkfifo "$suites/slots" "$suites/printing"
-exec 3<> "$suites/slots" 4<> "$suites/printing"
+exec 3<> "$suites/slots" 4<> "$suites/printing" 5>&1
 printf '\n\n\n' >&3
 echo >&4
-# The name of the runner may have no blank, but that of this folder may.
-ln -s "$PWD/tests/start-suite.sh" "$suites/start"
-host=$(rustc --version --verbose | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-export SUITES="$suites" RUNNER="CARGO_TARGET_${host}_RUNNER"
-export "$RUNNER=$suites/start"
 
 status=0
 [ $# -gt 0 ] || set -- --workspace
-# Ends with the last suite, which writes to the same pipe.
-cargo test --no-fail-fast "$@" < /dev/null 2>&1 3>&- 4>&- | tee "$suites/log" || status=$?
+host=$(rustc --version --verbose | sed -n 's/^host: //p')
+runner="target.$host.runner=['$PWD/tests/start-suite.sh']"
+cargo test --config "$runner" --no-fail-fast "$@" < /dev/null 2>&1 3>&- 4>&- | tee "$suites/cargo" || status=$?
+for running in "$suites"/running/*; do
+    while kill -0 "$(cat "$running" 2> /dev/null)" 2> /dev/null; do sleep 0.1; done
+done
+end_suites
 [ ! -e "$suites/failed" ] || status=101
 
-awk -f tests/summary.awk "$suites/log"
+# Apart, since cargo prints while suites do.
+awk -f tests/summary.awk "$suites/cargo" "$suites"/logs/*
 exit "$status"

@@ -1,32 +1,36 @@
 #!/usr/bin/env bash
-# Starts a suite for tests/all.sh, as the runner of cargo, which would wait for one after the other.
+# Cargo's runner for tests/all.sh: starts a suite in the background, so that cargo goes on to the next one.
 #
-# It returns as soon as the suite has a slot. The output of the suite follows when it has ended.
+# It returns once the suite has a slot. The output of the suite appears when it has ended. The suite has failed
+# unless its file in $SUITES/running is gone, and $SUITES/failed does not exist.
 set -euo pipefail
 
-# Programs that a suite runs by cargo need no runner, nor do tests of documentation.
-unset "$RUNNER"
+# Documentation tests run directly.
 case $1 in */deps/*) ;; *) exec "$@" ;; esac
 
-name="$CARGO_PKG_NAME ${1##*/}"
-running="$SUITES/running/$name"
+file=${1##*/}
+suite="$CARGO_PKG_NAME ${file%-*}"
+running="$SUITES/running/$CARGO_PKG_NAME $file"
+log="$SUITES/logs/$CARGO_PKG_NAME $file"
 exec 3<> "$SUITES/slots" 4<> "$SUITES/printing"
 read -r _ <&3
-# A process group of its own: to end all of it, and because others in the background ignore interrupts.
+printf '\n       Suite %s\n' "$suite" > "$log"
+: > "$running"
+# In its own process group: all.sh can end it as a whole, and bash would make other background processes ignore
+# interrupts.
 set -m
-{
+(
+    sh -c 'echo $PPID' > "$running"
     status=0
-    "$@" > "$SUITES/$name" 2>&1 3>&- 4>&- || status=$?
-    until [ -s "$running" ]; do sleep 0.01; done
+    "$@" >> "$log" 2>&1 3>&- 4>&- 5>&- || status=$?
+    if [ "$status" -ne 0 ]; then
+        echo "error: $suite exited with status $status" >> "$log"
+        touch "$SUITES/failed"
+    fi
+    read -r _ <&4
+    cat "$log"
+    echo >&4
     rm "$running"
     echo >&3
-    read -r _ <&4
-    printf '\n       Suite %s\n' "${name%-*}"
-    cat "$SUITES/$name"
-    if [ "$status" -ne 0 ]; then
-        touch "$SUITES/failed"
-        echo "error: ${name%-*} has ended with status $status"
-    fi
-    echo >&4
-} &
-echo $! > "$running"
+) >&5 2>&1 &
+while [ -e "$running" ] && [ ! -s "$running" ]; do sleep 0.01; done

@@ -24,7 +24,7 @@ test lock::e ... ok
 test lock::f ... ok
 test lock::g ... FAILED
 test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
-error: zk-testkit real has ended with status 101
+error: zk-testkit real exited with status 101
    Doc-tests zk_proto
 test crates/zk-proto/src/lib.rs - (line 7) ... FAILED
 test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.20s
@@ -34,7 +34,7 @@ const SUMMARY: &str = "
 ==== Summary ====
 failed:
     zk-testkit real: lock::g
-    error: zk-testkit real has ended with status 101
+    error: zk-testkit real exited with status 101
     zk_proto: crates/zk-proto/src/lib.rs - (line 7)
 skipped:
        2  `java` does not run

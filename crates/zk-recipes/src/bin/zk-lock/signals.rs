@@ -113,7 +113,7 @@ impl Signals {
         self.delivery.next().await
     }
 
-    /// Returns a signal that was sent earlier, if there is one.
+    /// Returns the next pending signal, without waiting.
     pub(crate) fn pending(&mut self) -> io::Result<Option<Received>> {
         self.delivery.pending()
     }
