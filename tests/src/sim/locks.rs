@@ -60,6 +60,8 @@ pub(super) struct LockChecker {
     /// The scheme of each parent whose children have one name for each attempt, and its `pzxid` at
     /// the last check.
     checked: BTreeMap<String, (Option<Scheme>, Zxid)>,
+    /// The nodes of readers that have upgraded. Their deletion may take as long as it likes.
+    replaced: BTreeSet<String>,
     /// The nodes of textbook locks.
     textbooks: BTreeSet<String>,
     acquisitions: u64,
@@ -238,6 +240,7 @@ impl LockChecker {
                 }
                 if is_upgrade {
                     // The node of the reader is deleted only now.
+                    self.replaced.extend(before.clone());
                     let before = before.as_deref().and_then(|path| path.rsplit('/').next());
                     self.acquired(
                         who,
@@ -455,13 +458,18 @@ impl LockChecker {
             let Some(node) = ensemble.node(lock_path) else { continue };
             if core::mem::replace(checked, node.stat().pzxid) != node.stat().pzxid {
                 let Some(scheme) = scheme else { continue };
-                // An upgrade has a node of each mode for a while.
+                // An upgrade has a node of each mode for a while, and after a downgrade that follows
+                // at once, another reader's node.
                 let attempt_and_mode = |child| {
                     let name = scheme.parse(child)?;
                     Some((name.guid?, name.mode))
                 };
-                let names = node.children().filter_map(attempt_and_mode).collect::<BTreeSet<_>>();
-                if names.len() < node.children().len() {
+                let is_replaced =
+                    |child: &&str| self.replaced.contains(&format!("{lock_path}/{child}"));
+                let others: Vec<_> = node.children().filter(|child| !is_replaced(child)).collect();
+                let names: BTreeSet<_> =
+                    others.iter().copied().filter_map(attempt_and_mode).collect();
+                if names.len() < others.len() {
                     found.push(format!("{lock_path}: two nodes of one attempt"));
                 }
             }
