@@ -223,9 +223,12 @@ async fn survive_kills(ensemble: &mut RealEnsemble, tls: TlsConfig) {
             (in_task, in_thread)
         })
         .collect();
-    for server in [server_of(client.state()), server_of(threads.state())].into_iter().flatten() {
-        ensemble.kill(server).expect("a process");
-        ensemble.restart(server).expect("it serves again");
+    for _ in 0..2 {
+        for server in [server_of(client.state()), server_of(threads.state())].into_iter().flatten()
+        {
+            ensemble.kill(server).expect("a process");
+            ensemble.restart(server).expect("it serves again");
+        }
     }
     let mut lost = 0;
     for (in_task, in_thread) in loads {

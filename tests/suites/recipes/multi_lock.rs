@@ -230,8 +230,9 @@ async fn the_end_of_the_session_loses_all_locks() {
     // The server may report the deletion of a node first.
     let loss = guard.lost().await.loss;
     assert!(matches!(loss, Loss::Ended(_) | Loss::NodeDeleted), "{loss:?}");
+    // They are released in reverse order.
+    let last = guard.locks()[1].lost().await;
     let error = guard.release().await.expect_err("lost");
-    let is_loss = matches!(error.reason, LockError::Lost(Loss::Ended(_) | Loss::NodeDeleted));
-    assert!(is_loss, "{error}");
+    assert_eq!(error.reason, LockError::Lost(last));
     nothing_is_left(&embedded).await;
 }

@@ -114,7 +114,7 @@ fn runs_with_short_replies() {
         return assert_clean("runs_with_short_replies", &scale, &run(seed, &scale, None, true));
     }
     let mut totals = BTreeMap::new();
-    for seed in 0..20 {
+    for seed in 0..30 {
         let report = run(seed, &scale, None, false);
         assert_clean("runs_with_short_replies", &scale, &report);
         for (what, count) in report.counts {
