@@ -2,6 +2,7 @@
 //! that it draws; `zk-lock`, which takes turns with Curator.
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -164,6 +165,9 @@ struct Holder {
 impl Holder {
     fn start(server: &str) -> Self {
         let mut command = Command::new(zk_lock());
+        // As a job of a shell. Otherwise Linux could send SIGHUP to the group of the tests when the
+        // command ends, since other tests stop servers.
+        command.process_group(0);
         command.args(["--connect", server, "--session-timeout", "40"]);
         command.args(["run", LOCK, "--", "sh", "-c", "echo held; read line"]);
         let mut child =

@@ -1,7 +1,7 @@
 //! No process of a command outlives its lock, however either ends.
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -31,6 +31,9 @@ impl Job {
     }
 
     fn spawn(mut command: Command) -> Self {
+        // As a job of a shell. If it were in the group of these tests, Linux could send SIGHUP to the
+        // whole group when a command ends while a process is stopped.
+        command.process_group(0);
         let mut zk_lock = command.stdin(Stdio::piped()).spawn().expect("zk-lock starts");
         let lines = BufReader::new(zk_lock.stdout.take().expect("piped")).lines();
         Self { stdin: zk_lock.stdin.take(), zk_lock, lines }
