@@ -28,9 +28,7 @@ struct Wait {
 struct DoubleBarrier {
     members: usize,
     present: BTreeSet<String>,
-    /// Whether all were there since it was empty.
-    is_complete: bool,
-    /// All who were there while it was complete.
+    /// All who were ever there together with as many others as the barrier is for.
     met: BTreeSet<String>,
 }
 
@@ -74,7 +72,6 @@ impl BarrierChecker {
                 self.double_barriers.entry(path.clone()).or_insert_with(|| DoubleBarrier {
                     members: *members,
                     present: BTreeSet::new(),
-                    is_complete: false,
                     met: BTreeSet::new(),
                 });
                 let visit = Visit { path: path.clone(), node: None, others: None };
@@ -162,11 +159,9 @@ impl BarrierChecker {
             core::mem::swap(&mut present, &mut barrier.present);
             // Nodes may be created and deleted in one step, so both sets count.
             present.extend(barrier.present.iter().cloned());
-            barrier.is_complete |= present.len() >= barrier.members;
-            if barrier.is_complete {
+            if present.len() >= barrier.members {
                 barrier.met.extend(present);
             }
-            barrier.is_complete &= !barrier.present.is_empty();
         }
     }
 

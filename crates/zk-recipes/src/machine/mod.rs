@@ -107,6 +107,8 @@ mod semaphore;
 #[cfg(feature = "study")]
 mod simple;
 mod synced_read;
+#[cfg(any(feature = "conversions", feature = "semaphore"))]
+mod transaction;
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
 use bytes::Bytes;
+#[cfg(feature = "semaphore")]
+use zk_session::proto::{CheckVersionRequest, SetDataRequest};
 use zk_session::proto::{
     CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest,
     GetEphemeralsRequest, Request, SyncRequest,
@@ -114,11 +116,10 @@ enum Kind {
         acl: AccessList,
     },
     #[cfg(feature = "semaphore")]
-    CreateMark {
-        acl: AccessList,
+    Announce {
+        present: Vec<String>,
+        acl: Option<AccessList>,
     },
-    #[cfg(feature = "semaphore")]
-    Touch,
     Delete,
     List,
     ListInPieces,
@@ -172,16 +173,11 @@ impl Operation {
         Self::new(path, Kind::Replace { by, data, acl })
     }
 
-    /// Creates a node whose existence is a signal.
+    /// Creates a node whose existence is a signal, or changes it if there is no access list. Does
+    /// so in one transaction, and only while these nodes exist.
     #[cfg(feature = "semaphore")]
-    pub(super) fn create_mark(path: String, acl: AccessList) -> Self {
-        Self::new(path, Kind::CreateMark { acl })
-    }
-
-    /// Changes a node whose change is a signal.
-    #[cfg(feature = "semaphore")]
-    pub(super) fn touch(path: impl Into<Arc<str>>) -> Self {
-        Self::new(path, Kind::Touch)
+    pub(super) fn announce(path: String, present: Vec<String>, acl: Option<AccessList>) -> Self {
+        Self::new(path, Kind::Announce { present, acl })
     }
 
     pub(super) fn delete(path: impl Into<Arc<str>>) -> Self {
@@ -278,8 +274,15 @@ impl Operation {
                 Request::Create(create(maximum, CreateMode::PERSISTENT, acl.list()))
             }
             #[cfg(feature = "semaphore")]
-            Kind::CreateMark { acl } => {
-                Request::Create(create(&[], CreateMode::PERSISTENT, acl.list()))
+            Kind::Announce { present, acl } => {
+                let check = |path| MultiOp::Check(CheckVersionRequest { path, version: -1 });
+                let change = match acl {
+                    Some(acl) => MultiOp::Create(create(&[], CreateMode::PERSISTENT, acl.list())),
+                    None => MultiOp::SetData(SetDataRequest { path, data: Some(&[]), version: -1 }),
+                };
+                let checks = present.iter().map(|path| check(path));
+                let all: Vec<_> = checks.chain([change]).collect();
+                return send(&Request::Multi(Multi::new(&all)));
             }
             Kind::CreateParent { container: true, acl } => {
                 Request::CreateContainer(create(&[], CreateMode::CONTAINER, acl.list()))
@@ -295,12 +298,6 @@ impl Operation {
                 let both = [MultiOp::Create(new), MultiOp::Delete(old)];
                 return send(&Request::Multi(Multi::new(&both)));
             }
-            #[cfg(feature = "semaphore")]
-            Kind::Touch => Request::SetData(zk_session::proto::SetDataRequest {
-                path,
-                data: Some(&[]),
-                version: -1,
-            }),
             Kind::Delete => Request::Delete(DeleteRequest { path, version: -1 }),
             Kind::List | Kind::ListInPieces => {
                 Request::GetChildren(GetChildrenRequest { path, watch: false })

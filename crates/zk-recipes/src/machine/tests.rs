@@ -118,6 +118,23 @@ fn replaced(refusal: Option<ErrorCode>) -> Result<Reply, Error> {
     reply(OpCode::MULTI, &Multi::new(&results))
 }
 
+/// A reply to the announcement of a double barrier: to as many checks, and a change. `refusal` is the
+/// index of the operation that was refused, and its error.
+fn announced(checks: usize, refusal: Option<(usize, ErrorCode)>) -> Result<Reply, Error> {
+    let results: Vec<_> = (0..=checks)
+        .map(|index| match refusal {
+            None if index < checks => MultiResult::Check(()),
+            None => MultiResult::Create(CreateResponse { path: "" }),
+            Some((refused, err)) if index == refused => MultiResult::Error(ErrorResponse { err }),
+            Some((refused, _)) if index < refused => {
+                MultiResult::Error(ErrorResponse { err: ErrorCode::OK })
+            }
+            Some(_) => MultiResult::Error(ErrorResponse { err: ErrorCode::RUNTIME_INCONSISTENCY }),
+        })
+        .collect();
+    reply(OpCode::MULTI, &Multi::new(&results))
+}
+
 pub(super) fn refused(code: ErrorCode) -> Result<Reply, Error> {
     Err(Error::Server(code))
 }

@@ -17,22 +17,24 @@ use crate::machine::{LockMode, Participant, Scheme};
 ///
 /// # Guarantee
 ///
-/// When `enter` succeeds, the requested number of participants was present at some moment. This one
-/// was among them, unless there are more participants than that. When `leave` succeeds, all
-/// participants present at the call have left.
+/// When `enter` succeeds, the requested number of participants was present at some moment, and this
+/// one was among them. When `leave` succeeds, all participants present at the call have left.
 ///
 /// A participant's node belongs to its session. One that gives up or dies is neither counted nor
 /// waited for. The state of the guard is that of this node.
 ///
 /// With exactly the requested number of participants, each can use the barrier again as soon as it
-/// has left. Additional participants may enter, but must not use it again while others leave.
+/// has left. Additional participants may enter, but must not use it again while others leave. One
+/// that gives up and enters again may wait for others that leave, while they wait for it.
 ///
 /// # Cost
 ///
 /// To enter, two round trips and a watch. The last participant wakes all others and needs one more
 /// round trip, as does each participant that it wakes. To leave, a watch on one participant, and a
 /// round trip before and after. The first participant by name waits for the others one after
-/// another, and wakes all of them when it leaves.
+/// another, and wakes all of them when it leaves. The request that lets all in has about 100 bytes
+/// for each participant, so near 9,000 it reaches the request limit of the servers
+/// (`jute.maxbuffer`, 1 MiB by default). It needs the permission to read the participants' nodes.
 #[doc(alias = "DistributedDoubleBarrier")]
 #[derive(Clone, Debug)]
 pub struct DoubleBarrier<C> {

@@ -13,7 +13,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use zk_session::proto::{ErrorCode, ExistsResponse, MultiResponse, MultiResult, SequenceNumber};
+use zk_session::proto::{ErrorCode, ExistsResponse, SequenceNumber};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
@@ -23,6 +23,7 @@ use super::super::phase::{Conversion, Node, Phase};
 use super::super::queue::{LAST_SAFE_SEQUENCE, QueuePosition, QueueReader};
 use super::super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::super::synced_read::{Synced, SyncedRead};
+use super::super::transaction::refusal;
 use super::super::{Event, LockMode, OpId, Operation};
 use super::Contender;
 use crate::error::{LockError, Loss};
@@ -131,14 +132,9 @@ impl Contender {
     }
 
     fn replaced(&mut self, result: Result<Reply, Error>) {
-        let answer = result.and_then(|reply| {
-            let results = reply.decode::<MultiResponse<'_>>()?;
-            let is_done = |result: &MultiResult<'_>| !matches!(result, MultiResult::Error(_));
-            match (results.failure(), results.iter().filter(is_done).count()) {
-                (Some((_, code)), _) => Err(Error::Server(code)),
-                (None, 2) => Ok(()),
-                (None, answered) => Err(Error::Results { asked: 2, answered }),
-            }
+        let answer = result.and_then(|reply| match refusal(&reply, 2)? {
+            Some((_, code)) => Err(Error::Server(code)),
+            None => Ok(()),
         });
         match answer {
             Ok(()) => self.downgraded(),

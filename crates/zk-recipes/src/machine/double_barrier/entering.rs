@@ -1,11 +1,15 @@
 //! Enters: waits until all participants are present.
 
+use alloc::vec::Vec;
+
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
+use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, path};
 use zk_session::session::Reply;
 
+use super::super::transaction::refusal;
 use super::super::{Event, Operation};
 use super::{Participant, READY, Step};
+use crate::error::Loss;
 
 impl Participant {
     pub(super) fn count(&mut self) {
@@ -34,12 +38,20 @@ impl Participant {
     }
 
     pub(super) fn counted(&mut self, result: Result<Reply, Error>) {
-        let members = match result {
+        let Some(own_node) = &self.own_node else { return };
+        let (members, others) = match result {
             Ok(reply) => match reply.decode::<GetChildrenResponse<'_>>() {
-                Ok(response) => response.children.iter().filter(|child| *child != READY).count(),
+                Ok(response) => {
+                    let members = || response.children.iter().filter(|child| *child != READY);
+                    let others = members().filter(|child| *child != own_node.name);
+                    let others = others.take(self.members.saturating_sub(1));
+                    let others: Vec<_> =
+                        others.map(|child| path::child(&self.lock_path, child)).collect();
+                    (members().count(), others)
+                }
                 Err(error) => return self.fail(error.into()),
             },
-            Err(Error::Server(ErrorCode::NO_NODE)) => 0,
+            Err(Error::Server(ErrorCode::NO_NODE)) => (0, Vec::new()),
             Err(error) => return self.retry_or_fail(error),
         };
         let Step::Counting { look, is_stale, .. } = self.step else { return };
@@ -50,22 +62,26 @@ impl Participant {
             }
             return;
         }
-        let announcement = match is_stale {
-            true => Operation::touch(self.ready()),
-            false => Operation::create_mark(self.ready(), self.config.parent_acl.clone()),
-        };
+        let own_node = path::child(&self.lock_path, &own_node.name);
+        let present: Vec<_> = [own_node].into_iter().chain(others).collect();
+        let operations = present.len() + 1;
+        let acl = (!is_stale).then(|| self.config.parent_acl.clone());
+        let announcement = Operation::announce(self.ready(), present, acl);
         let announcement = self.outputs.submit(announcement);
         self.unwatch_others();
-        self.step = Step::Announcing { announcement };
+        self.step = Step::Announcing { announcement, operations };
     }
 
-    pub(super) fn announced(&mut self, result: Result<Reply, Error>) {
-        match result {
-            Ok(_) => self.enter(),
-            // Another participant was faster.
-            Err(Error::Server(ErrorCode::NODE_EXISTS | ErrorCode::NO_NODE)) => self.count(),
-            Err(error) => self.retry_or_fail(error),
-        }
+    pub(super) fn announced(&mut self, operations: usize, result: Result<Reply, Error>) {
+        let error = match result.and_then(|reply| refusal(&reply, operations)) {
+            Ok(None) => return self.enter(),
+            Ok(Some((0, ErrorCode::NO_NODE))) => return self.lose(Loss::NodeDeleted),
+            // Another participant has left, or was faster.
+            Ok(Some((_, ErrorCode::NO_NODE | ErrorCode::NODE_EXISTS))) => return self.count(),
+            Ok(Some((_, code))) => Error::Server(code),
+            Err(error) => error,
+        };
+        self.retry_or_fail(error);
     }
 
     fn enter(&mut self) {

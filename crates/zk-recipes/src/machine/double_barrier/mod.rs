@@ -80,9 +80,12 @@ enum Step {
     Waiting {
         look: OpId,
     },
-    /// Creates `ready`: all have entered.
+    /// Creates or changes `ready`, if all who were counted are still there. Otherwise a delayed
+    /// announcement could let in participants of a later meeting.
     Announcing {
         announcement: OpId,
+        /// The number of operations of this transaction.
+        operations: usize,
     },
     Inside,
     Leaving(Leave),
@@ -187,7 +190,9 @@ impl Participant {
                 self.looked(result);
             }
             Step::Counting { list, .. } if *list == op => self.counted(result),
-            Step::Announcing { announcement } if *announcement == op => self.announced(result),
+            Step::Announcing { announcement, operations } if *announcement == op => {
+                self.announced(*operations, result);
+            }
             Step::Leaving(_) => self.handle_leave(op, result),
             _ => {}
         }

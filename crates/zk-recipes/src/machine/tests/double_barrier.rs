@@ -6,7 +6,7 @@ use super::*;
 type ParticipantHarness = Harness<Participant>;
 
 const LOOK: &str = "watch presence ready";
-const ANNOUNCE: &str = "parent /locks/printer/ready";
+const ANNOUNCE: &str = "create ready beside own-B7, a-B5";
 
 impl ParticipantHarness {
     fn coming() -> Self {
@@ -36,7 +36,7 @@ impl ParticipantHarness {
 
     fn inside() -> Self {
         let mut h = Self::announcing();
-        h.answer(ANNOUNCE, ok());
+        h.answer(ANNOUNCE, announced(2, None));
         h.feed(Input::Timer);
         h.answer("watch own-B7", ok());
         h
@@ -145,7 +145,7 @@ fn the_last_participant_creates_ready() {
     h.nobody_has_told();
     h.answer("list", children(&["own-B7", "a-B5"]));
     h.expect(&[ANNOUNCE, &format!("un{LOOK}")]);
-    h.answer(ANNOUNCE, ok());
+    h.answer(ANNOUNCE, announced(2, None));
     h.expect(&["Acquired own-B7 token 107"]);
 }
 
@@ -171,17 +171,44 @@ fn a_leftover_ready_node_is_ignored() {
     h.ready_exists(czxid(6));
     h.wanted();
     h.answer("list", children(&["ready", "own-B7", "a-B9"]));
-    h.expect(&["touch ready", &format!("un{LOOK}")]);
+    h.expect(&["touch ready beside own-B7, a-B9", &format!("un{LOOK}")]);
 }
 
 #[test]
-fn two_that_create_ready_at_once_both_enter() {
-    for code in [ErrorCode::NODE_EXISTS, ErrorCode::NO_NODE] {
+fn who_cannot_announce_counts_again() {
+    for (index, code) in [
+        // Another participant was faster.
+        (2, ErrorCode::NODE_EXISTS),
+        // The leftover `ready` was deleted.
+        (2, ErrorCode::NO_NODE),
+        // Another participant has left.
+        (1, ErrorCode::NO_NODE),
+    ] {
         let mut h = ParticipantHarness::announcing();
         h.wanted();
-        h.answer(ANNOUNCE, refused(code));
+        h.answer(ANNOUNCE, announced(2, Some((index, code))));
         h.expect(&[LOOK, "list"]);
     }
+}
+
+/// However many there are, as many as the barrier is for must be there.
+#[test]
+fn an_announcement_checks_only_so_many_that_the_barrier_is_for() {
+    let mut h = ParticipantHarness::counting();
+    h.nobody_has_told();
+    h.wanted();
+    h.answer("list", children(&["c-B8", "own-B7", "a-B5", "b-B9"]));
+    h.expect(&["create ready beside own-B7, c-B8", &format!("un{LOOK}")]);
+}
+
+#[test]
+fn an_announcement_with_a_missing_result_may_have_been_made() {
+    let mut h = ParticipantHarness::announcing();
+    h.wanted();
+    h.answer(ANNOUNCE, announced(1, None));
+    h.expect(&["timer"]);
+    h.feed(Input::Timer);
+    assert!(h.wanted().iter().any(|line| line == LOOK));
 }
 
 #[test]
@@ -277,8 +304,17 @@ const STARTS: [Start<Participant>; 10] = [
     (
         ParticipantHarness::announcing,
         &[
-            ("done", |h| h.answer(ANNOUNCE, ok())),
-            ("another has", |h| h.answer(ANNOUNCE, refused(ErrorCode::NODE_EXISTS))),
+            ("done", |h| h.answer(ANNOUNCE, announced(2, None))),
+            ("another has", |h| {
+                h.answer(ANNOUNCE, announced(2, Some((2, ErrorCode::NODE_EXISTS))));
+            }),
+            ("the other is gone", |h| {
+                h.answer(ANNOUNCE, announced(2, Some((1, ErrorCode::NO_NODE))));
+            }),
+            ("our own node is gone", |h| {
+                h.answer(ANNOUNCE, announced(2, Some((0, ErrorCode::NO_NODE))));
+            }),
+            ("refused", |h| h.answer(ANNOUNCE, announced(2, Some((1, ErrorCode::NO_AUTH))))),
         ],
     ),
     (
@@ -365,7 +401,7 @@ fn only_if_first_enters_only_as_the_last_participant() {
     let mut h = asking();
     h.answer("list", children(&["own-B7", "a-B5"]));
     h.wanted();
-    h.answer(ANNOUNCE, ok());
+    h.answer(ANNOUNCE, announced(2, None));
     assert_eq!(h.wanted()[0], "Acquired own-B7 token 107");
 
     let mut h = asking();

@@ -220,13 +220,32 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
         }
         Request::Multi(multi) => {
             let operations: Vec<_> = multi.iter().collect();
-            let [MultiOp::Create(create), MultiOp::Delete(delete)] = &operations[..] else {
-                panic!("{operations:?}")
+            let checked = |checks: &[MultiOp<'_>]| {
+                let checked = checks.iter().map(|check| match check {
+                    MultiOp::Check(check) if check.version == -1 => with_lock_path(check.path),
+                    other => panic!("{other:?}"),
+                });
+                checked.collect::<Vec<_>>().join(", ")
             };
-            assert_eq!(create.mode, CreateMode::EPHEMERAL);
-            assert_eq!(create.data, Some(&b"who"[..]));
-            assert_eq!(delete.version, -1);
-            format!("replace {} by {}", with_lock_path(delete.path), with_lock_path(create.path))
+            match &operations[..] {
+                [MultiOp::Create(create), MultiOp::Delete(delete)] => {
+                    assert_eq!(create.mode, CreateMode::EPHEMERAL);
+                    assert_eq!(create.data, Some(&b"who"[..]));
+                    assert_eq!(delete.version, -1);
+                    let (old, new) = (with_lock_path(delete.path), with_lock_path(create.path));
+                    format!("replace {old} by {new}")
+                }
+                [checks @ .., MultiOp::Create(create)] => {
+                    assert_eq!(create.mode, CreateMode::PERSISTENT);
+                    let ready = with_lock_path(create.path);
+                    format!("create {ready} beside {}", checked(checks))
+                }
+                [checks @ .., MultiOp::SetData(set)] => {
+                    assert_eq!((set.data, set.version), (Some(&b""[..]), -1));
+                    format!("touch {} beside {}", with_lock_path(set.path), checked(checks))
+                }
+                other => panic!("{other:?}"),
+            }
         }
         Request::GetData(get) => {
             assert!(get.watch && operation.watches());
@@ -239,10 +258,6 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
         Request::Exists(exists) if exists.watch => {
             assert!(operation.watches());
             format!("watch presence {}", with_lock_path(exists.path))
-        }
-        Request::SetData(set) => {
-            assert_eq!((set.data, set.version), (Some(&b""[..]), -1));
-            format!("touch {}", with_lock_path(set.path))
         }
         Request::Create(create) => {
             assert_eq!(create.mode, CreateMode::PERSISTENT);

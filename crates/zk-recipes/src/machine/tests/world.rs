@@ -704,7 +704,12 @@ impl<P: Workload> World<P> {
     fn finish(&mut self, index: usize) -> Result<(), String> {
         let Client { line, server, .. } = &*self.clients[index];
         let creates = |asked: &PendingRequest| {
-            asked.is(|request| matches!(request, Request::Create2(_) | Request::Multi(_)))
+            asked.is(|request| match request {
+                Request::Create2(_) => true,
+                // An announcement needs the node.
+                Request::Multi(multi) => !multi.iter().any(|it| matches!(it, MultiOp::Check(_))),
+                _ => false,
+            })
         };
         if self.owners[index].progress != Progress::Over {
             return Err(format!("{index} is done and has not progress how"));

@@ -33,6 +33,8 @@ pub(in super::super) enum Bug {
     OnePermitWatched(usize),
     /// A watch on data is confirmed, but never set.
     DataUnwatched,
+    /// The announcement of a double barrier does not depend on who is still there.
+    AnnouncesUnchecked,
     /// The session sends a deletion again that was lost with its connection.
     ResendsDeletions,
 }

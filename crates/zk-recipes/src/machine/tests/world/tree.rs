@@ -450,6 +450,11 @@ impl Tree {
                 }
             };
         }
+        if let Some((change, checks)) = operations.split_last()
+            && let [MultiOp::Check(_), ..] = checks
+        {
+            return self.announce(checks, change);
+        }
         let mut paths = Vec::new();
         for operation in operations {
             let MultiOp::Create(create) = operation else { panic!("{operation:?}") };
@@ -460,6 +465,27 @@ impl Tree {
         let created = |path| MultiResult::Create(CreateResponse { path });
         let results: Vec<_> = paths.iter().map(|path| created(path)).collect();
         reply(OpCode::MULTI, &Multi::new(&results))
+    }
+
+    /// Creates or changes a node while others exist.
+    fn announce(&mut self, checks: &[MultiOp<'_>], change: &MultiOp<'_>) -> Result<Reply, Error> {
+        let is_missing = |check: &MultiOp<'_>| match check {
+            _ if self.bug == Some(Bug::AnnouncesUnchecked) => false,
+            MultiOp::Check(check) => self.find_at(check.path, self.log).is_none(),
+            other => panic!("{other:?}"),
+        };
+        let refusal = match (checks.iter().position(is_missing), change) {
+            (Some(missing), _) => Some((missing, ErrorCode::NO_NODE)),
+            (None, MultiOp::Create(create)) => {
+                self.create(None, create).err().map(|code| (checks.len(), code))
+            }
+            (None, MultiOp::SetData(set)) => {
+                let changed = self.set_data(set.path, set.data.unwrap_or_default());
+                changed.err().map(|code| (checks.len(), code))
+            }
+            (None, other) => panic!("{other:?}"),
+        };
+        announced(checks.len(), refusal)
     }
 
     pub(in super::super) fn set_data(
