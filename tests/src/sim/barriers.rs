@@ -28,7 +28,7 @@ struct Wait {
 struct DoubleBarrier {
     members: usize,
     present: BTreeSet<String>,
-    /// All who were ever there together with as many others as the barrier is for.
+    /// Those that were present while at least `members` were.
     met: BTreeSet<String>,
 }
 
@@ -122,8 +122,6 @@ impl BarrierChecker {
         match event {
             Event::Acquired { node, .. } => {
                 visit.node = Some(node.clone());
-                // Otherwise its node is gone, and the loss follows.
-                ensemble.node(&format!("{}/{node}", visit.path))?;
                 let barrier = self.double_barriers.get(&visit.path)?;
                 Some(match barrier.met.contains(node) {
                     true => Ok("double barrier: entered"),

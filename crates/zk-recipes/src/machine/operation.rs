@@ -173,8 +173,8 @@ impl Operation {
         Self::new(path, Kind::Replace { by, data, acl })
     }
 
-    /// Creates a node whose existence is a signal, or changes it if there is no access list. Does
-    /// so in one transaction, and only while these nodes exist.
+    /// Creates `path` with `acl`, or sets its data if `acl` is `None`, in one transaction that checks
+    /// that all of `present` exist.
     #[cfg(feature = "semaphore")]
     pub(super) fn announce(path: String, present: Vec<String>, acl: Option<AccessList>) -> Self {
         Self::new(path, Kind::Announce { present, acl })

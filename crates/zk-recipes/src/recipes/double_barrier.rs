@@ -32,9 +32,11 @@ use crate::machine::{LockMode, Participant, Scheme};
 /// To enter, two round trips and a watch. The last participant wakes all others and needs one more
 /// round trip, as does each participant that it wakes. To leave, a watch on one participant, and a
 /// round trip before and after. The first participant by name waits for the others one after
-/// another, and wakes all of them when it leaves. The request that lets all in has about 100 bytes
-/// for each participant, so near 9,000 it reaches the request limit of the servers
-/// (`jute.maxbuffer`, 1 MiB by default). It needs the permission to read the participants' nodes.
+/// another, and wakes all of them when it leaves.
+///
+/// The request that lets all in has 17 bytes and the path of the node for each participant, so with
+/// short paths it reaches the request limit of the servers (`jute.maxbuffer`, 1 MiB by default) near
+/// 13,000 participants.
 #[doc(alias = "DistributedDoubleBarrier")]
 #[derive(Clone, Debug)]
 pub struct DoubleBarrier<C> {
@@ -94,7 +96,9 @@ methods! { DoubleBarrier:
     ///
     /// [`Lost`](crate::LockError::Lost) if our node was lost meanwhile, and
     /// [`Ended`](crate::LockError::Ended) if the session has ended. A session that expires causes
-    /// either. No node is left then. See [`LockError`](crate::LockError) for others.
+    /// either. No node is left then. [`Request`](crate::LockError::Request) with `NO_AUTH` if this was
+    /// the last participant and may not read the nodes of the others, which then go on waiting. See
+    /// [`LockError`](crate::LockError) for others.
     enter fn enter [enter_until, enter_timeout] (&self; limit)
         -> Result<BarrierGuard<C>, RecipeError>
     {

@@ -8,7 +8,7 @@ use zk_session::session::Reply;
 
 use super::super::transaction::refusal;
 use super::super::{Event, Operation};
-use super::{Participant, READY, Step};
+use super::{Participant, READY, Ready, Step};
 use crate::error::Loss;
 
 impl Participant {
@@ -17,7 +17,7 @@ impl Participant {
         // The old watch is dropped second. The server has one watch for both, and keeps it.
         self.unwatch_others();
         let list = self.list();
-        self.step = Step::Counting { look, list, is_stale: false };
+        self.step = Step::Counting { look, list, ready: Ready::Missing };
     }
 
     pub(super) fn looked(&mut self, result: Result<Reply, Error>) {
@@ -27,45 +27,57 @@ impl Participant {
             Err(error) => return self.retry_or_fail(error),
         };
         let ours = self.own_node.as_ref().map(|node| node.token);
-        if announced_at > ours {
-            self.unwatch_others();
-            return self.enter();
-        }
-        // A node that is older than ours is left over from an earlier meeting.
-        if let Step::Counting { is_stale, .. } = &mut self.step {
-            *is_stale = announced_at.is_some();
+        match &mut self.step {
+            Step::Counting { ready, .. } => {
+                *ready = match announced_at {
+                    None => Ready::Missing,
+                    at if at > ours => Ready::New,
+                    Some(_) => Ready::Old,
+                };
+            }
+            // The watch was renewed.
+            Step::Waiting { .. } if announced_at > ours => self.count(),
+            _ => {}
         }
     }
 
     pub(super) fn counted(&mut self, result: Result<Reply, Error>) {
+        let Step::Counting { look, ready, .. } = self.step else { return };
         let Some(own_node) = &self.own_node else { return };
-        let (members, others) = match result {
-            Ok(reply) => match reply.decode::<GetChildrenResponse<'_>>() {
-                Ok(response) => {
-                    let members = || response.children.iter().filter(|child| *child != READY);
-                    let others = members().filter(|child| *child != own_node.name);
-                    let others = others.take(self.members.saturating_sub(1));
-                    let others: Vec<_> =
-                        others.map(|child| path::child(&self.lock_path, child)).collect();
-                    (members().count(), others)
-                }
-                Err(error) => return self.fail(error.into()),
-            },
-            Err(Error::Server(ErrorCode::NO_NODE)) => (0, Vec::new()),
+        let reply = match result {
+            Ok(reply) => Some(reply),
+            Err(Error::Server(ErrorCode::NO_NODE)) => None,
             Err(error) => return self.retry_or_fail(error),
         };
-        let Step::Counting { look, is_stale, .. } = self.step else { return };
-        if members < self.members {
+        let list = reply.as_ref().map(|reply| reply.decode::<GetChildrenResponse<'_>>());
+        let list = match list.transpose() {
+            Ok(list) => list,
+            Err(error) => return self.fail(error.into()),
+        };
+        let members =
+            || list.iter().flat_map(|list| list.children.iter()).filter(|name| *name != READY);
+        if ready == Ready::New {
+            if !members().any(|name| name == own_node.name) {
+                // It may have been missing at the announcement, too.
+                return self.lose(Loss::NodeDeleted);
+            }
+            self.unwatch_others();
+            return self.enter();
+        }
+        if members().count() < self.members {
             match self.config.wait_policy.refusal() {
                 Some(error) => self.fail(error),
                 None => self.step = Step::Waiting { look },
             }
             return;
         }
+        let others = members().filter(|name| *name != own_node.name);
+        let others = others.take(self.members.saturating_sub(1));
+        let others = others.map(|name| path::child(&self.lock_path, name));
         let own_node = path::child(&self.lock_path, &own_node.name);
         let present: Vec<_> = [own_node].into_iter().chain(others).collect();
         let operations = present.len() + 1;
-        let acl = (!is_stale).then(|| self.config.parent_acl.clone());
+        let acl = (ready == Ready::Missing).then(|| self.config.parent_acl.clone());
         let announcement = Operation::announce(self.ready(), present, acl);
         let announcement = self.outputs.submit(announcement);
         self.unwatch_others();

@@ -63,6 +63,16 @@ struct OwnNode {
     token: Zxid,
 }
 
+/// The node `ready`, as a participant has seen it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    Missing,
+    /// Last changed before our node existed, so in an earlier meeting.
+    Old,
+    /// Changed since our node exists: all have entered.
+    New,
+}
+
 /// The step of a participant, with the requests that it waits for.
 #[derive(Clone, Debug)]
 enum Step {
@@ -73,8 +83,7 @@ enum Step {
     Counting {
         look: OpId,
         list: OpId,
-        /// Whether `ready` is left over from others, who entered before us.
-        is_stale: bool,
+        ready: Ready,
     },
     /// Waits for `ready`: some are missing.
     Waiting {

@@ -61,7 +61,7 @@ impl ParticipantHarness {
         h.created_as("create f-B", "f-B7", czxid(7));
         h.answer("list", children(&["f-B7"]));
         h.ready_exists(czxid(8));
-        h.answer("list", children(&[]));
+        h.answer("list", children(&["f-B7"]));
         h.feed(Input::Leave);
         h.answer("list", children(&["f-B7", "a-B5", "b-B9"]));
         h
@@ -156,7 +156,19 @@ fn a_participant_waits_for_ready() {
     h.fire(LOOK, EventType::NODE_CREATED);
     h.expect(&[LOOK, &format!("un{LOOK}"), "list"]);
     h.ready_exists(czxid(8));
+    h.answer("list", children(&["ready", "own-B7"]));
     h.expect(&[&format!("un{LOOK}"), "Acquired own-B7 token 107"]);
+}
+
+/// It may have been gone before the others came.
+#[test]
+fn a_participant_without_its_node_does_not_enter() {
+    let mut h = ParticipantHarness::waiting();
+    h.fire(LOOK, EventType::NODE_CREATED);
+    h.wanted();
+    h.ready_exists(czxid(8));
+    h.answer("list", children(&["ready", "a-B8", "b-B9"]));
+    h.expect(&["Failed: Lost(NodeDeleted)", &format!("un{LOOK}"), "delete own-B7"]);
 }
 
 #[test]
@@ -175,7 +187,7 @@ fn a_leftover_ready_node_is_ignored() {
 }
 
 #[test]
-fn who_cannot_announce_counts_again() {
+fn a_refused_announcement_counts_again() {
     for (index, code) in [
         // Another participant was faster.
         (2, ErrorCode::NODE_EXISTS),
@@ -191,9 +203,8 @@ fn who_cannot_announce_counts_again() {
     }
 }
 
-/// However many there are, as many as the barrier is for must be there.
 #[test]
-fn an_announcement_checks_only_so_many_that_the_barrier_is_for() {
+fn an_announcement_checks_only_as_many_as_needed() {
     let mut h = ParticipantHarness::counting();
     h.nobody_has_told();
     h.wanted();
@@ -247,6 +258,7 @@ fn a_participant_inside_is_suspended() {
     h.disconnect();
     h.reconnect();
     h.ready_exists(czxid(8));
+    h.answer("list", children(&["ready", "own-B7"]));
     let lines = h.wanted();
     let acquired = lines.iter().position(|line| line.starts_with("Acquired")).expect("it is in");
     assert_eq!(lines[acquired + 1..], ["Suspended"]);
@@ -276,7 +288,14 @@ const STARTS: [Start<Participant>; 10] = [
     (
         ParticipantHarness::counting,
         &[
-            ("ready is newer than our node", |h| h.ready_exists(czxid(8))),
+            ("ready is newer than our node; list: we are there", |h| {
+                h.ready_exists(czxid(8));
+                h.answer("list", children(&["ready", "own-B7"]));
+            }),
+            ("ready is newer than our node; list: we are missing", |h| {
+                h.ready_exists(czxid(8));
+                h.answer("list", children(&["ready"]));
+            }),
             ("no ready; list: all", |h| {
                 h.nobody_has_told();
                 h.answer("list", children(&["own-B7", "a-B5"]));

@@ -89,7 +89,11 @@ fn a_participant_notices_the_others_by_renewal() {
     h.renewed("watch presence ready", gone());
     h.expect(&[]);
     let stat = Stat { mzxid: czxid(9), ..Stat::default() };
-    h.renewed("watch presence ready", reply(OpCode::EXISTS, &ExistsResponse { stat }));
+    let ready = || reply(OpCode::EXISTS, &ExistsResponse { stat });
+    h.renewed("watch presence ready", ready());
+    h.expect(&["watch presence ready", "unwatch presence ready", "list"]);
+    h.answer("watch presence ready", ready());
+    h.answer("list", children(&["ready", "own-B7"]));
     h.expect(&["unwatch presence ready", "Acquired own-B7 token 107"]);
     h.feed(Input::Leave);
     h.answer("list", children(&["own-B7", "c-B8"]));
