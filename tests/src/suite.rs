@@ -15,6 +15,11 @@ pub const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 /// The time after which a hang becomes a failure.
 pub const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Returns whether tests that may take any time take longer: with `ZK_LONG`, as in CI.
+pub fn is_long() -> bool {
+    std::env::var_os("ZK_LONG").is_some()
+}
+
 /// An ensemble that can list the ephemeral nodes and count the watches of its sessions.
 pub trait Fixture {
     /// Returns the connect string of its servers.

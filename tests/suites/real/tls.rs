@@ -20,7 +20,7 @@ use zk_session::{AnyClient, Client, ConnectError, State, TlsConfig, TlsError, bl
 use zk_testkit::contention::Contention;
 use zk_testkit::oracle::percentile;
 use zk_testkit::real::{self, RealEnsemble, Settings};
-use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT};
+use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT, is_long};
 use zk_testkit::tls::{
     Authority, Identity, connect_blocking, connect_failures, load, write_and_read,
 };
@@ -223,7 +223,7 @@ async fn survive_kills(ensemble: &mut RealEnsemble, tls: TlsConfig) {
             (in_task, in_thread)
         })
         .collect();
-    for _ in 0..2 {
+    for _ in 0..if is_long() { 2 } else { 1 } {
         for server in [server_of(client.state()), server_of(threads.state())].into_iter().flatten()
         {
             ensemble.kill(server).expect("a process");

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cpu_time::ProcessTime;
 use zk_testkit::sim::{Fault, Report, Scale, Targets, rare, run};
+use zk_testkit::suite::is_long;
 
 /// What must happen at least once in a large number of runs, besides every fault.
 const REACHED: [&str; 11] = [
@@ -114,7 +115,7 @@ fn runs_with_short_replies() {
         return assert_clean("runs_with_short_replies", &scale, &run(seed, &scale, None, true));
     }
     let mut totals = BTreeMap::new();
-    for seed in 0..30 {
+    for seed in 0..if is_long() { 30 } else { 20 } {
         let report = run(seed, &scale, None, false);
         assert_clean("runs_with_short_replies", &scale, &report);
         for (what, count) in report.counts {

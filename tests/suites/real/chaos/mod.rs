@@ -1,6 +1,6 @@
 //! Sessions on three real servers, under faults: servers are killed, paused, partitioned and upgraded.
 //!
-//! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_CHAOS_HOLDERS` the number of contenders
+//! `ZK_CHAOS_SECONDS` sets the duration (10 by default, 25 with `ZK_LONG`), `ZK_CHAOS_HOLDERS` the number of contenders
 //! besides the services (8 by default), and `ZK_SEED` the seed. Of ten contenders, two share a lock
 //! with names of kazoo, and the others have one with names of Curator. The seed determines
 //! the faults and the actions of the sessions, but not the behaviour of the servers. With
@@ -44,6 +44,7 @@ use zk_session::{Client, Outcome};
 use zk_testkit::proxy::Proxy;
 use zk_testkit::real::RealEnsemble;
 use zk_testkit::skipped::skip;
+use zk_testkit::suite::is_long;
 
 use self::access::Access;
 use self::faults::Faults;
@@ -121,7 +122,8 @@ async fn run(
     lock_of_one: Option<&'static str>,
 ) {
     let seed = number("ZK_SEED").unwrap_or_else(|| fastrand::u64(..));
-    let duration = Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(25));
+    let duration =
+        Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(if is_long() { 25 } else { 10 }));
     println!("{} s of chaos; to repeat: ZK_SEED={seed}", duration.as_secs());
     let mut rng = fastrand::Rng::with_seed(seed);
     let operator = Arc::new(Operator::start());

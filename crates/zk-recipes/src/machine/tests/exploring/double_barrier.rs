@@ -297,6 +297,7 @@ fn a_deleted_participant_lets_nobody_in_later() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn a_participant_that_gave_up_can_come_again() {
     let bounds = Bounds { early_commands: 1, ..CALM };
     let milestones = ["comes", "is in", "is out", "gives up", "returns"];
@@ -304,6 +305,7 @@ fn a_participant_that_gave_up_can_come_again() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn a_lost_connection_does_not_mix_two_meetings() {
     // A client without a connection does not return in this model.
     let milestones = [&SURVIVED[..], &["gives up", "returns"]].concat();
