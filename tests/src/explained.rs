@@ -165,8 +165,8 @@ struct Holder {
 impl Holder {
     fn start(server: &str) -> Self {
         let mut command = Command::new(zk_lock());
-        // As a job of a shell. Otherwise Linux could send SIGHUP to the group of the tests when the
-        // command ends, since other tests stop servers.
+        // In its own process group, like a job of a shell. Otherwise Linux could send SIGHUP to all
+        // processes of the tests when the command ends, since other tests stop servers.
         command.process_group(0);
         command.args(["--connect", server, "--session-timeout", "40"]);
         command.args(["run", LOCK, "--", "sh", "-c", "echo held; read line"]);

@@ -15,7 +15,7 @@ pub const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 /// The time after which a hang becomes a failure.
 pub const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns whether tests that may take any time take longer: with `ZK_LONG`, as in CI.
+/// Returns whether `ZK_LONG` is set, as in CI: some tests then take longer.
 pub fn is_long() -> bool {
     std::env::var_os("ZK_LONG").is_some()
 }

@@ -24,8 +24,8 @@ use crate::machine::{LockMode, Participant, Scheme};
 /// waited for. The state of the guard is that of this node.
 ///
 /// With exactly the requested number of participants, each can use the barrier again as soon as it
-/// has left. Additional participants may enter, but must not use it again while others leave. One
-/// that gives up and enters again may wait for others that leave, while they wait for it.
+/// has left. Additional participants may enter, but not while others leave. One that gives up and
+/// enters again may wait for others that leave, while they wait for it.
 ///
 /// # Cost
 ///
@@ -36,7 +36,7 @@ use crate::machine::{LockMode, Participant, Scheme};
 ///
 /// The request that lets all in has 17 bytes and the path of the node for each participant, so with
 /// short paths it reaches the request limit of the servers (`jute.maxbuffer`, 1 MiB by default) near
-/// 13,000 participants.
+/// 13,800 participants.
 #[doc(alias = "DistributedDoubleBarrier")]
 #[derive(Clone, Debug)]
 pub struct DoubleBarrier<C> {
@@ -96,9 +96,9 @@ methods! { DoubleBarrier:
     ///
     /// [`Lost`](crate::LockError::Lost) if our node was lost meanwhile, and
     /// [`Ended`](crate::LockError::Ended) if the session has ended. A session that expires causes
-    /// either. No node is left then. [`Request`](crate::LockError::Request) with `NO_AUTH` if this was
-    /// the last participant and may not read the nodes of the others, which then go on waiting. See
-    /// [`LockError`](crate::LockError) for others.
+    /// either. No node is left then. [`Request`](crate::LockError::Request) with `NO_AUTH` if this
+    /// participant is the last and may not read the nodes of the others, which then keep waiting.
+    /// See [`LockError`](crate::LockError) for others.
     enter fn enter [enter_until, enter_timeout] (&self; limit)
         -> Result<BarrierGuard<C>, RecipeError>
     {

@@ -31,8 +31,8 @@ impl Job {
     }
 
     fn spawn(mut command: Command) -> Self {
-        // As a job of a shell. If it were in the group of these tests, Linux could send SIGHUP to the
-        // whole group when a command ends while a process is stopped.
+        // In its own process group, like a job of a shell. Otherwise Linux could send SIGHUP to all
+        // processes of these tests when a command ends while a process is stopped.
         command.process_group(0);
         let mut zk_lock = command.stdin(Stdio::piped()).spawn().expect("zk-lock starts");
         let lines = BufReader::new(zk_lock.stdout.take().expect("piped")).lines();
@@ -257,7 +257,7 @@ fn a_command_may_end_at_the_moment_at_which_its_keeper_is_killed() {
 fn a_command_may_have_any_time_to_end() {
     for kill_after in ["1e15", "1.8e19"] {
         let world = World::new();
-        // A shell may miss a signal that comes while it forks, so the message is that of the other one.
+        // A shell may miss a signal while it forks, so its child prints the line.
         let script = "trap 'exit 0' TERM; sh -c 'echo; read x <&3' & wait";
         let mut job = Job::start(&world, &["--kill-after", kill_after], script);
         job.line();

@@ -69,7 +69,7 @@ enum Ready {
     Missing,
     /// Last changed before our node existed, so in an earlier meeting.
     Old,
-    /// Changed since our node exists: all have entered.
+    /// Changed after our node was created: all have entered, if our node still exists.
     New,
 }
 
@@ -89,8 +89,8 @@ enum Step {
     Waiting {
         look: OpId,
     },
-    /// Creates or changes `ready`, if all who were counted are still there. Otherwise a delayed
-    /// announcement could let in participants of a later meeting.
+    /// Creates or changes `ready`, if enough of the counted participants, including us, still exist.
+    /// Otherwise a delayed announcement could let in participants of a later meeting.
     Announcing {
         announcement: OpId,
         /// The number of operations of this transaction.

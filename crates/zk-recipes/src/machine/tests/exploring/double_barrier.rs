@@ -16,9 +16,9 @@ const READY: &str = "/meeting/ready";
 #[derive(Clone, Hash)]
 struct BarrierWorkload {
     members: Vec<ParticipantState>,
-    /// For how many the barrier is.
+    /// The number of participants that the barrier requires.
     needed: usize,
-    /// For how many each participant believes that it is.
+    /// The number that each participant is configured with.
     expected: usize,
     /// How often each participant comes.
     visits: usize,
@@ -37,7 +37,7 @@ struct ParticipantState {
     visits: usize,
     /// The transaction that created its node, if the node exists.
     came_at: Option<Index>,
-    /// The node that was there together with as many as are needed, by its transaction.
+    /// The transaction that created its node, if that existed while `needed` participants were there.
     met: Option<Index>,
     /// Whether `ready` can no longer be created for it, or another that leaves may wait for it.
     is_stuck: bool,
