@@ -272,6 +272,12 @@ impl Behaviour {
     fn convert(&mut self, now: Duration, client: &mut SimClient) {
         for (attempt, (mode, at)) in &mut self.modes {
             if at.take_if(|at| *at <= now).is_some() {
+                // Most owners wait for the answer before they release the lock.
+                if self.rng.u8(..4) > 0
+                    && let Some((_, release)) = self.attempts.get_mut(attempt)
+                {
+                    *release = NEVER;
+                }
                 let other = match mode {
                     LockMode::Shared => LockMode::Exclusive,
                     LockMode::Exclusive => LockMode::Shared,
@@ -284,6 +290,12 @@ impl Behaviour {
     /// Decides whether to convert a lock, perhaps again.
     fn plan_conversion(&mut self, now: Duration, attempt: AttemptId, converted: Option<LockMode>) {
         let at = self.rng.bool().then(|| now + self.up_to(100));
+        let hold = self.up_to(200);
+        if let Some((_, release)) = self.attempts.get_mut(&attempt)
+            && *release == NEVER
+        {
+            *release = now + hold;
+        }
         if let Some((mode, next)) = self.modes.get_mut(&attempt) {
             *mode = converted.unwrap_or(*mode);
             *next = at;

@@ -67,6 +67,12 @@ pub enum Bug {
     IgnoresOthersInside,
     /// A reader that holds a lock sees one more reader in each list, which does not exist.
     SeesAnotherInside,
+    /// A reader that upgrades does not see its own writer's node in a list.
+    OverlooksOwnWriter,
+    /// A reader that upgrades takes the reply to the creation of its node for a lost connection.
+    TakesUpgradesForLost,
+    /// Never tells that a conversion has failed.
+    LosesRefusals,
     /// Does not check in a write that its lock still exists.
     WritesUnfenced,
     /// Sees everybody twice in a list.
@@ -79,7 +85,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 38] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -111,6 +117,9 @@ impl Bug {
         Self::HoldsOneForAll,
         Self::IgnoresOthersInside,
         Self::SeesAnotherInside,
+        Self::OverlooksOwnWriter,
+        Self::TakesUpgradesForLost,
+        Self::LosesRefusals,
         Self::WritesUnfenced,
         Self::CountsTwice,
         Self::IgnoresBarriers,

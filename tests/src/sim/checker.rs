@@ -119,6 +119,10 @@ impl Checker {
         ensemble: &Ensemble,
     ) {
         self.check_kept(who, event);
+        let is_connected = matches!(client.state(), State::Connected { .. });
+        if !is_connected || matches!(event, ClientEvent::State(_)) {
+            self.locks.is_cut(who);
+        }
         let mut found = Vec::new();
         match self.barriers.handle_event((who, client.last_zxid()), event, ensemble) {
             Some(Ok(passed)) => self.count(passed),

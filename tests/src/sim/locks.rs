@@ -43,6 +43,8 @@ struct Conversion {
     has_node: bool,
     /// Whether another contender was there before that node.
     had_others: bool,
+    /// Whether the client has lost its connection since then, or had none.
+    was_cut: bool,
 }
 
 /// Records every violation of mutual exclusion, of order and of cleanup.
@@ -99,8 +101,15 @@ impl LockChecker {
             // The reader's node may have replaced the writer's, although the reply is not there.
             let is_downgrading = attempt.conversion.is_some() && attempt.demand == LockKind::Write;
             is_there(attempt, ensemble)
-                || is_downgrading && children(attempt, ensemble).any(|it| is_of(attempt, it))
+                || is_downgrading && children(attempt, ensemble).any(|(it, _)| is_of(attempt, it))
         })
+    }
+
+    /// Records that a client is not connected, or was not in between.
+    pub(super) fn is_cut(&mut self, client: u64) {
+        for conversion in self.of_client(client).filter_map(|it| it.conversion.as_mut()) {
+            conversion.was_cut = true;
+        }
     }
 
     pub(super) fn handle_event(
@@ -167,9 +176,12 @@ impl LockChecker {
                 if let Some(attempt) = self.attempts.get_mut(&(client, *id)) {
                     // Which of two nodes it has is not known until a downgrade is answered.
                     attempt.is_guarded &= attempt.demand == LockKind::Read;
-                    let began = ensemble.zxid();
-                    attempt.conversion =
-                        Some(Conversion { began, has_node: false, had_others: false });
+                    attempt.conversion = Some(Conversion {
+                        began: ensemble.zxid(),
+                        has_node: false,
+                        had_others: false,
+                        was_cut: false,
+                    });
                     look_for_others(attempt, ensemble);
                 }
             }
@@ -292,10 +304,13 @@ impl LockChecker {
                 attempt.demand == LockKind::Read
                     && attempt.conversion.is_some_and(|it| it.had_others)
             }
-            // Not judged: the connection may have been lost, and is not awaited.
-            Event::NotConverted(LockError::Request(Error::ConnectionLost)) => true,
-            // Not judged: a third party may have deleted the new node.
-            Event::NotConverted(LockError::NodeVanished) => true,
+            Event::NotConverted(LockError::Request(Error::ConnectionLost)) => {
+                attempt.conversion.is_some_and(|it| it.was_cut)
+            }
+            // A third party has deleted the writer's node.
+            Event::NotConverted(LockError::NodeVanished) => {
+                attempt.conversion.is_some_and(|it| new_writer(attempt, it, ensemble).is_none())
+            }
             // A third party has deleted its node, and then the lock path.
             Event::NotConverted(LockError::Request(Error::Server(ErrorCode::NO_NODE))) => {
                 !is_there(attempt, ensemble)
@@ -508,30 +523,41 @@ fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
 /// Looks for other contenders until the writer's node of an upgrade is there. Later ones are behind
 /// it.
 fn look_for_others(attempt: &mut Attempt, ensemble: &Ensemble) {
-    let Some(Conversion { began, has_node: false, had_others }) = attempt.conversion else {
+    let Some(conversion @ Conversion { has_node: false, had_others, .. }) = attempt.conversion
+    else {
         return;
     };
+    let writer = new_writer(attempt, conversion, ensemble);
+    let is_before = |other: Zxid| writer.is_none_or(|writer| other < writer);
+    let others = children(attempt, ensemble).filter(|(child, _)| !is_of(attempt, child));
+    let has_others = others.map(|(_, czxid)| czxid).any(is_before);
+    attempt.conversion = Some(Conversion {
+        has_node: writer.is_some(),
+        // Those that left in the same step as the node came were there as well.
+        had_others: has_others || writer.is_some() && had_others,
+        ..conversion
+    });
+}
+
+/// Returns the czxid of the writer's node of an upgrade.
+fn new_writer(attempt: &Attempt, conversion: Conversion, ensemble: &Ensemble) -> Option<Zxid> {
+    let is_new = |(child, czxid): &(&str, Zxid)| {
+        *czxid > conversion.began && is_writer(child) && is_of(attempt, child)
+    };
+    children(attempt, ensemble).find(is_new).map(|(_, czxid)| czxid)
+}
+
+/// Returns the names and the czxids of the nodes of contenders for the lock of an attempt.
+fn children<'e>(
+    attempt: &Attempt,
+    ensemble: &'e Ensemble,
+) -> impl Iterator<Item = (&'e str, Zxid)> {
     let czxid = |child: &str| {
         let node = ensemble.node(&format!("{}/{child}", attempt.lock_path));
         node.map(|node| node.stat().czxid)
     };
-    let (own, others): (Vec<_>, Vec<_>) =
-        children(attempt, ensemble).partition(|child| is_of(attempt, child));
-    let writers = own.into_iter().filter(|child| is_writer(child));
-    let writer = writers.filter_map(czxid).find(|czxid| *czxid > began);
-    let is_before = |other: Zxid| writer.is_none_or(|writer| other < writer);
-    let has_others = others.into_iter().filter_map(czxid).any(is_before);
-    attempt.conversion = Some(Conversion {
-        began,
-        has_node: writer.is_some(),
-        // Those that left in the same step as the node came were there as well.
-        had_others: has_others || writer.is_some() && had_others,
-    });
-}
-
-/// Returns the names of the nodes of contenders for the lock of an attempt.
-fn children<'e>(attempt: &Attempt, ensemble: &'e Ensemble) -> impl Iterator<Item = &'e str> {
-    ensemble.node(&attempt.lock_path).into_iter().flat_map(|node| node.children())
+    let names = ensemble.node(&attempt.lock_path).into_iter().flat_map(|node| node.children());
+    names.filter_map(move |child| Some((child, czxid(child)?)))
 }
 
 /// Returns whether a node of a read/write lock has the GUID of this attempt.
@@ -559,7 +585,7 @@ fn parents(path: &str, demand: LockKind) -> Vec<(String, Option<Scheme>)> {
     }
 }
 
-fn is_writer(child: &str) -> bool {
+pub(super) fn is_writer(child: &str) -> bool {
     let name = Scheme::CURATOR_READ_WRITE.parse(child);
     name.is_some_and(|name| name.mode == LockMode::Exclusive)
 }

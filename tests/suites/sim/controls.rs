@@ -190,6 +190,20 @@ fn an_upgrade_that_is_refused_in_vain_is_found() {
 }
 
 #[test]
+fn an_upgrade_that_fails_in_vain_is_found() {
+    assert_found_in_recipes(Bug::OverlooksOwnWriter, "NotConverted(NodeVanished) without a cause");
+    assert_found_in_recipes(
+        Bug::TakesUpgradesForLost,
+        "NotConverted(Request(ConnectionLost)) without a cause",
+    );
+}
+
+#[test]
+fn a_conversion_without_an_answer_is_found() {
+    assert_found_in_recipes(Bug::LosesRefusals, "attempts unanswered");
+}
+
+#[test]
 fn a_double_barrier_entered_or_left_too_early_is_found() {
     assert_found_in_recipes(Bug::CountsTwice, "entered before all were there");
     assert_found_in_recipes(Bug::IgnoresOthersInside, "has left before ");

@@ -17,6 +17,7 @@ use zk_session::dispatch::Port;
 use zk_session::session::Reply;
 use zk_session::{Error, State};
 
+use super::super::locks::is_writer;
 use super::super::{AttemptId, Bug, ClientEvent, LockKind, rare};
 
 /// The number of names that [`Bug::ReadsShortLists`] considers.
@@ -226,6 +227,18 @@ impl<M: Machine> Machine for Attempt<M> {
             {
                 Input::Reply { op, result: with_names(result, |it| it.push(NOBODY)) }
             }
+            (Some(Bug::OverlooksOwnWriter), Input::Reply { op, result })
+                if self.is_held && self.kind == LockKind::Read =>
+            {
+                let is_own_writer = |it: &str| self.is_own(it) && is_writer(it);
+                let result = with_names(result, |it| it.retain(|it| !is_own_writer(it)));
+                Input::Reply { op, result }
+            }
+            (Some(Bug::TakesUpgradesForLost), Input::Reply { op, result: Ok(reply) })
+                if self.is_held && self.kind == LockKind::Read && is_creation(&reply) =>
+            {
+                Input::Reply { op, result: Err(Error::ConnectionLost) }
+            }
             (Some(Bug::IgnoresForeigners), Input::Reply { op, result }) => {
                 let is_ours = |name: &str| name.bytes().filter(|byte| *byte == b'-').count() > 4;
                 Input::Reply { op, result: with_names(result, |it| it.retain(|it| is_ours(it))) }
@@ -291,6 +304,9 @@ impl<M: Machine> Machine for Attempt<M> {
             }
             Some(Output::Submit { op, operation }) if operation.watches() => {
                 self.watches.push((*op, operation.path().to_owned()));
+            }
+            Some(Output::Event(Event::NotConverted(_))) if self.bug == Some(Bug::LosesRefusals) => {
+                return self.poll_output();
             }
             Some(Output::Unwatch(op)) => self.watches.retain(|(watch, _)| watch != op),
             Some(Output::Event(Event::Acquired { .. })) => {
