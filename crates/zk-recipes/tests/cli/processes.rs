@@ -390,7 +390,11 @@ fn a_process_with_the_pid_of_an_ended_command_gets_no_signals() {
     let script = "last=/proc/sys/kernel/ns_last_pid
         { echo 10 > $last; } 2> /dev/null || exit 9
         \"$@\" -- sh -c 'echo $$; sleep 1000 > /dev/null & exit 4' > \"$OUT\" & zk_lock=$!
-        until read command < \"$OUT\" && [ ! -e /proc/$command ]; do sleep 0.01; done
+        tries=3000
+        until read command < \"$OUT\" && [ ! -e /proc/$command ]; do
+            [ $((tries -= 1)) -gt 0 ] || exit 8
+            sleep 0.01
+        done
         echo $((command - 1)) > $last
         sleep 1000 > /dev/null & other=$!
         kill -USR1 $zk_lock; kill -USR2 $zk_lock; kill -TERM $zk_lock
