@@ -307,7 +307,12 @@ impl Contender {
     fn end_conversion(&mut self) {
         self.conversion = None;
         match self.phase {
-            Phase::Held { suspended: true } if self.connection.is_up() => self.watch_self(),
+            // If it has a watch, the reconnect has asked whether the node is there.
+            Phase::Held { suspended: true }
+                if self.connection.is_up() && self.self_watch.is_none() =>
+            {
+                self.watch_self();
+            }
             Phase::Held { .. } => self.watch_self_in_time(),
             _ => self.finish_leaving(),
         }

@@ -138,6 +138,29 @@ fn a_lost_creation_is_searched_for_and_deleted() {
     h.expect(&["NotConverted: ConnectionLost"]);
 }
 
+/// Another one in its place would miss a deletion that the server reports before it is set.
+#[test]
+fn a_search_that_ends_before_the_verification_leaves_the_watch() {
+    let failed = || {
+        let mut h = upgrading();
+        h.disconnect();
+        h.expect(&["sync", "list", "Suspended"]);
+        h.reconnect();
+        h.expect(&["stat own-R7"]);
+        h.answer("sync", ok());
+        h.answer("list", children(&["own-R7"]));
+        h.expect(&["NotConverted: ConnectionLost"]);
+        h
+    };
+    let mut h = failed();
+    h.deleted("watch own-R7");
+    h.expect_last(&["Lost(NodeDeleted)"]);
+
+    let mut h = failed();
+    h.answer("stat own-R7", ok());
+    h.expect(&["Resumed"]);
+}
+
 #[test]
 fn a_lost_list_deletes_the_writer() {
     let mut h = created();

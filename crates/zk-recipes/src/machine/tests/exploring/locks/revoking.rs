@@ -61,7 +61,7 @@ fn a_request_to_release_beside_a_waiter_survives_a_fault() {
 #[ignore = "half a minute; in a release build some seconds"]
 fn a_request_to_a_reader_that_upgrades_survives_a_fault() {
     let milestones = [&UPGRADED[..], &FAULT, &[ASKED]].concat();
-    Scenario::shared(&[UPGRADING_KEEPER, WRITER]).faults(1).proves(402_301, &milestones);
+    Scenario::shared(&[UPGRADING_KEEPER, WRITER]).faults(1).proves(402_081, &milestones);
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn two_upgrades_do_not_deadlock() {
 #[ignore = "some seconds; in a release build one"]
 fn an_upgrade_beside_a_writer_survives_one_fault() {
     let milestones = [&UPGRADED[..], &FAULT].concat();
-    Scenario::shared(&[UPGRADER, WRITER]).faults(1).proves(67_289, &milestones);
+    Scenario::shared(&[UPGRADER, WRITER]).faults(1).proves(67_270, &milestones);
 }
 
 #[test]
