@@ -71,7 +71,7 @@ pub enum Bug {
     OverlooksOwnWriter,
     /// A reader that upgrades takes the reply to the creation of its node for a lost connection.
     TakesUpgradesForLost,
-    /// Never tells that a conversion has failed.
+    /// Never reports that a conversion has failed.
     LosesRefusals,
     /// Does not check in a write that its lock still exists.
     WritesUnfenced,

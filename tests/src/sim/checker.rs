@@ -121,7 +121,7 @@ impl Checker {
         self.check_kept(who, event);
         let is_connected = matches!(client.state(), State::Connected { .. });
         if !is_connected || matches!(event, ClientEvent::State(_)) {
-            self.locks.is_cut(who);
+            self.locks.connection_was_lost(who);
         }
         let mut found = Vec::new();
         match self.barriers.handle_event((who, client.last_zxid()), event, ensemble) {

@@ -43,7 +43,7 @@ struct Conversion {
     has_node: bool,
     /// Whether another contender was there before that node.
     had_others: bool,
-    /// Whether the client has lost its connection since then, or had none.
+    /// Whether the client had no connection at some moment since it began.
     was_cut: bool,
 }
 
@@ -105,8 +105,8 @@ impl LockChecker {
         })
     }
 
-    /// Records that a client is not connected, or was not in between.
-    pub(super) fn is_cut(&mut self, client: u64) {
+    /// Records that a client has no connection, or had none for a moment.
+    pub(super) fn connection_was_lost(&mut self, client: u64) {
         for conversion in self.of_client(client).filter_map(|it| it.conversion.as_mut()) {
             conversion.was_cut = true;
         }
@@ -305,11 +305,14 @@ impl LockChecker {
                     && attempt.conversion.is_some_and(|it| it.had_others)
             }
             Event::NotConverted(LockError::Request(Error::ConnectionLost)) => {
-                attempt.conversion.is_some_and(|it| it.was_cut)
+                attempt.demand == LockKind::Read && attempt.conversion.is_some_and(|it| it.was_cut)
             }
             // A third party has deleted the writer's node.
             Event::NotConverted(LockError::NodeVanished) => {
-                attempt.conversion.is_some_and(|it| new_writer(attempt, it, ensemble).is_none())
+                attempt.demand == LockKind::Read
+                    && attempt
+                        .conversion
+                        .is_some_and(|it| new_writer(attempt, it, ensemble).is_none())
             }
             // A third party has deleted its node, and then the lock path.
             Event::NotConverted(LockError::Request(Error::Server(ErrorCode::NO_NODE))) => {
@@ -539,7 +542,7 @@ fn look_for_others(attempt: &mut Attempt, ensemble: &Ensemble) {
     });
 }
 
-/// Returns the czxid of the writer's node of an upgrade.
+/// Returns the czxid of the writer's node that an upgrade has created, if it still exists.
 fn new_writer(attempt: &Attempt, conversion: Conversion, ensemble: &Ensemble) -> Option<Zxid> {
     let is_new = |(child, czxid): &(&str, Zxid)| {
         *czxid > conversion.began && is_writer(child) && is_of(attempt, child)

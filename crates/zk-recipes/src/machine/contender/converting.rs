@@ -307,12 +307,7 @@ impl Contender {
     fn end_conversion(&mut self) {
         self.conversion = None;
         match self.phase {
-            // If it has a watch, the reconnect has asked whether the node is there.
-            Phase::Held { suspended: true }
-                if self.connection.is_up() && self.self_watch.is_none() =>
-            {
-                self.watch_self();
-            }
+            Phase::Held { suspended: true } if self.connection.is_up() => self.verify_if_needed(),
             Phase::Held { .. } => self.watch_self_in_time(),
             _ => self.finish_leaving(),
         }

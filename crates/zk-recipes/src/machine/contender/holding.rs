@@ -60,16 +60,26 @@ impl Contender {
             // The old watch is removed after the new one is set. So the server, which knows only
             // one watch of the node, needs no message.
             self.unwatch_self();
-            self.self_watch = Some(SelfWatch { op, look: op, armed: false });
+            self.self_watch = Some(SelfWatch { op, look: op, refused: false, armed: false });
+        }
+    }
+
+    /// Looks whether our node still exists, if nothing watches it or the latest look was refused.
+    pub(super) fn verify_if_needed(&mut self) {
+        if self.connection.is_up() && self.self_watch.is_none_or(|watch| watch.refused) {
+            self.verify();
         }
     }
 
     /// Looks whether our node still exists, behind the watches that the session sets again.
+    ///
+    /// An armed watch stays: another one in its place would miss a deletion that the server reports
+    /// before that one is set.
     fn verify(&mut self) {
         let path = self.node.as_ref().map(|node| node.path.clone());
         if let (Some(path), Some(SelfWatch { op, armed: true, .. })) = (path, self.self_watch) {
             let look = self.outputs.submit(Operation::stat(path));
-            self.self_watch = Some(SelfWatch { op, look, armed: true });
+            self.self_watch = Some(SelfWatch { op, look, refused: false, armed: true });
         } else {
             self.watch_self();
         }
@@ -82,13 +92,15 @@ impl Contender {
         };
         match result {
             Ok(reply) => {
-                watch.armed = true;
+                (watch.armed, watch.refused) = (true, false);
                 self.verified();
                 self.look_for_revocation(reply);
                 return true;
             }
             // The session sets the watch again, and the reconnect looks again.
             Err(Error::ConnectionLost) if watch.armed => return true,
+            Err(Error::Server(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => self.unwatch_self(),
+            Err(_) if watch.op != op => watch.refused = true,
             Err(_) => self.unwatch_self(),
         }
         match result {

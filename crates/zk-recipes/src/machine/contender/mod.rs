@@ -319,9 +319,7 @@ impl Contender {
                 creation.handle_timer(&self.config, &mut self.outputs);
             }
             Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => self.decide(),
-            Phase::Held { .. } if self.connection.is_up() && self.self_watch.is_none() => {
-                self.watch_self();
-            }
+            Phase::Held { .. } => self.verify_if_needed(),
             _ => {}
         }
     }

@@ -141,12 +141,25 @@ fn a_refused_verification_is_repeated() {
         h.reconnect();
         h.expect(&["stat own-7"]);
         h.answer("stat own-7", result);
-        h.expect(&["unwatch own-7", "timer"]);
+        h.expect(&["timer"]);
         h.feed(Input::Timer);
-        h.expect(&["watch own-7"]);
-        h.answer("watch own-7", ok());
+        h.expect(&["stat own-7"]);
+        h.answer("stat own-7", ok());
         h.expect(&["Resumed"]);
+        h.feed(Input::Timer);
+        h.expect(&[]);
     }
+}
+
+/// The watch that the session has set again still reports it.
+#[test]
+fn a_deletion_after_a_refused_verification_is_noticed() {
+    let mut h = Harness::suspended();
+    h.reconnect();
+    h.answer("stat own-7", Err(QUEUE_FULL));
+    h.expect(&["stat own-7", "timer"]);
+    h.deleted("watch own-7");
+    h.expect_last(&["Lost(NodeDeleted)"]);
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn a_lost_creation_is_searched_for_and_deleted() {
     h.expect(&["NotConverted: ConnectionLost"]);
 }
 
-/// Another one in its place would miss a deletion that the server reports before it is set.
+/// Another watch in its place would miss a deletion that the server reports before that one is set.
 #[test]
 fn a_search_that_ends_before_the_verification_leaves_the_watch() {
     let failed = || {
@@ -157,6 +157,23 @@ fn a_search_that_ends_before_the_verification_leaves_the_watch() {
     h.expect_last(&["Lost(NodeDeleted)"]);
 
     let mut h = failed();
+    h.answer("stat own-R7", ok());
+    h.expect(&["Resumed"]);
+}
+
+#[test]
+fn a_verification_refused_amid_an_upgrade_is_repeated_after_it() {
+    let mut h = upgrading();
+    h.disconnect();
+    h.reconnect();
+    h.answer("stat own-R7", Err(QUEUE_FULL));
+    h.expect(&["sync", "list", "Suspended", "stat own-R7", "timer"]);
+    // The search, whose requests are pending, needs no timer.
+    h.feed(Input::Timer);
+    h.expect(&[]);
+    h.answer("sync", ok());
+    h.answer("list", children(&["own-R7"]));
+    h.expect(&["NotConverted: ConnectionLost", "stat own-R7"]);
     h.answer("stat own-R7", ok());
     h.expect(&["Resumed"]);
 }
