@@ -69,6 +69,10 @@ use trace::Trace;
 const NARROW: u64 = 4;
 /// The longest of them in bytes: a list of two contenders.
 const SHORT_REPLY: usize = 190;
+/// One client of this many may have only a few requests pending, so that its session refuses some.
+const BRIEF: u64 = 5;
+/// How many those are.
+const FEW_PENDING: usize = 8;
 /// How much faster or slower the clock of an active client may be, in millionths.
 const MAX_DRIFT: i64 = 10_000;
 
@@ -445,6 +449,9 @@ impl Sim {
             drift = self.rng.i64(-MAX_DRIFT..=MAX_DRIFT);
             if self.incarnations.is_multiple_of(NARROW) {
                 config.max_reply = config.max_reply.min(SHORT_REPLY);
+            }
+            if self.incarnations.is_multiple_of(BRIEF) {
+                config.max_pending = FEW_PENDING;
             }
         }
         let slot = &mut self.slots[client];

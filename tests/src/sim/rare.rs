@@ -39,7 +39,7 @@ pub const OF_SESSIONS: [&str; 21] = [
 ];
 
 /// Every rare event of a machine.
-pub const OF_MACHINES: [&str; 38] = [
+pub const OF_MACHINES: [&str; 39] = [
     "lock: reply of the create lost",
     "lock: looks for a lost create",
     "lock: looks for a lost create again",
@@ -59,6 +59,7 @@ pub const OF_MACHINES: [&str; 38] = [
     "lock: verifies its node",
     "lock: verifies its node in vain",
     "lock: refused temporarily",
+    "lock: refused by a full queue",
     "lock: refused by an access control list",
     "lock: tries again later",
     "lock: suspended",
@@ -304,6 +305,7 @@ impl Watcher {
             (Kind::List, Err(Error::ConnectionLost)) => "lock: reply of a list lost",
             (Kind::Watch, Err(Error::ConnectionLost)) => "lock: reply of a watch lost",
             (Kind::Delete, Err(Error::ConnectionLost)) => "lock: reply of a deletion lost",
+            (_, Err(error)) if error.is_full() => "lock: refused by a full queue",
             (_, Err(Error::Server(ErrorCode::NO_AUTH))) => {
                 "lock: refused by an access control list"
             }
