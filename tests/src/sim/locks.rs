@@ -318,7 +318,7 @@ impl LockChecker {
             Event::NotConverted(LockError::Request(Error::Server(ErrorCode::NO_NODE))) => {
                 !is_there(attempt, ensemble)
             }
-            // Its client may have only a few requests pending.
+            // The client limits its pending requests.
             Event::NotConverted(LockError::Request(error)) if error.is_full() => true,
             // A third party forbids the nodes, or the replies are limited.
             Event::Failed(LockError::Request(error))

@@ -69,10 +69,10 @@ use trace::Trace;
 const NARROW: u64 = 4;
 /// The longest of them in bytes: a list of two contenders.
 const SHORT_REPLY: usize = 190;
-/// One client of this many may have only a few requests pending, so that its session refuses some.
-const BRIEF: u64 = 5;
-/// How many those are.
-const FEW_PENDING: usize = 8;
+/// One client of this many has a small limit of pending requests, so that its session refuses some.
+const LIMITED: u64 = 3;
+/// This limit.
+const FEW_REQUESTS: usize = 8;
 /// How much faster or slower the clock of an active client may be, in millionths.
 const MAX_DRIFT: i64 = 10_000;
 
@@ -450,8 +450,8 @@ impl Sim {
             if self.incarnations.is_multiple_of(NARROW) {
                 config.max_reply = config.max_reply.min(SHORT_REPLY);
             }
-            if self.incarnations.is_multiple_of(BRIEF) {
-                config.max_pending = FEW_PENDING;
+            if self.incarnations.is_multiple_of(LIMITED) {
+                config.max_pending = FEW_REQUESTS;
             }
         }
         let slot = &mut self.slots[client];

@@ -43,7 +43,7 @@ pub(super) struct SelfWatch {
     /// The latest request whose reply tells whether the node exists: `op`, or a look after a
     /// reconnect.
     pub(super) look: OpId,
-    /// Whether that request was refused, although the watch is armed.
+    /// Whether the latest look was refused and must be repeated. Only if the watch is armed.
     pub(super) refused: bool,
     /// Whether the server has confirmed the watch. From then on the session sets it again.
     pub(super) armed: bool,

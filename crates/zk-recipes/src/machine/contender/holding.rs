@@ -64,17 +64,17 @@ impl Contender {
         }
     }
 
-    /// Looks whether our node still exists, if nothing watches it or the latest look was refused.
+    /// Checks whether our node still exists, if nothing watches it or the latest look was refused.
     pub(super) fn verify_if_needed(&mut self) {
         if self.connection.is_up() && self.self_watch.is_none_or(|watch| watch.refused) {
             self.verify();
         }
     }
 
-    /// Looks whether our node still exists, behind the watches that the session sets again.
+    /// Checks whether our node still exists, behind the watches that the session sets again.
     ///
-    /// An armed watch stays: another one in its place would miss a deletion that the server reports
-    /// before that one is set.
+    /// An armed watch stays: a new one would miss a deletion that the server reports before it is
+    /// set.
     fn verify(&mut self) {
         let path = self.node.as_ref().map(|node| node.path.clone());
         if let (Some(path), Some(SelfWatch { op, armed: true, .. })) = (path, self.self_watch) {
@@ -99,13 +99,15 @@ impl Contender {
             }
             // The session sets the watch again, and the reconnect looks again.
             Err(Error::ConnectionLost) if watch.armed => return true,
-            Err(Error::Server(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => self.unwatch_self(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.unwatch_self(),
+            // The node exists. The watch reports a deletion once it may be read again.
+            Err(Error::Server(ErrorCode::NO_AUTH)) if watch.armed => {}
+            // Only the look was refused. The timer repeats it.
             Err(_) if watch.op != op => watch.refused = true,
             Err(_) => self.unwatch_self(),
         }
         match result {
             Err(Error::Server(ErrorCode::NO_NODE)) => self.self_deleted(),
-            // The node exists, but the watch was refused.
             Err(Error::Server(ErrorCode::NO_AUTH)) => self.verified(),
             // Data this long is no request to release the lock. From now on, only the node counts.
             Err(Error::ReplyTooLarge { .. }) if self.reads_own_data => {
