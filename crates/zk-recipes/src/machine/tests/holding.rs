@@ -175,6 +175,15 @@ fn an_unreadable_node_exists() {
 }
 
 #[test]
+fn a_renewal_that_an_access_control_list_refuses_leaves_the_watch() {
+    let mut h = Harness::held_and_watched();
+    h.renewed("watch own-7", refused(ErrorCode::NO_AUTH));
+    h.expect(&[]);
+    h.deleted("watch own-7");
+    h.expect_last(&["Lost(NodeDeleted)"]);
+}
+
+#[test]
 fn a_lock_acquired_without_a_connection_is_suspended_at_once() {
     let mut h = Harness::deciding();
     // The list was answered before the disconnect, and delivered after it.
