@@ -284,6 +284,7 @@ impl LockChecker {
             matches!(client.state(), State::Ended(_) | State::Renewing)
                 || client.id() != attempt.session
         };
+        let upgrade = attempt.conversion.filter(|_| attempt.demand == LockKind::Read);
         match event {
             Event::Lost(Loss::NodeDeleted)
             | Event::Failed(LockError::NodeVanished | LockError::Lost(Loss::NodeDeleted)) => {
@@ -300,19 +301,13 @@ impl LockChecker {
             Event::Converted { .. } | Event::NotConverted(_) if attempt.conversion.is_none() => {
                 false
             }
-            Event::NotConverted(LockError::NotAlone) => {
-                attempt.demand == LockKind::Read
-                    && attempt.conversion.is_some_and(|it| it.had_others)
-            }
+            Event::NotConverted(LockError::NotAlone) => upgrade.is_some_and(|it| it.had_others),
             Event::NotConverted(LockError::Request(Error::ConnectionLost)) => {
-                attempt.demand == LockKind::Read && attempt.conversion.is_some_and(|it| it.was_cut)
+                upgrade.is_some_and(|it| it.was_cut)
             }
             // A third party has deleted the writer's node.
             Event::NotConverted(LockError::NodeVanished) => {
-                attempt.demand == LockKind::Read
-                    && attempt
-                        .conversion
-                        .is_some_and(|it| new_writer(attempt, it, ensemble).is_none())
+                upgrade.is_some_and(|it| new_writer(attempt, it, ensemble).is_none())
             }
             // A third party has deleted its node, and then the lock path.
             Event::NotConverted(LockError::Request(Error::Server(ErrorCode::NO_NODE))) => {

@@ -3,9 +3,10 @@
 //! `ZK_CHAOS_SECONDS` sets the duration (10 by default, 25 with `ZK_LONG`), `ZK_CHAOS_HOLDERS` the
 //! number of contenders besides the services (8 by default), and `ZK_SEED` the seed. Of ten
 //! contenders, two share a lock with names of kazoo, and the others have one with names of Curator.
-//! The seed determines the faults and the actions of the sessions, but not the behaviour of the servers. With
-//! `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With `ZK_CHAOS_ISOLATED`,
-//! which needs Linux and root, packets between servers get lost, and disks fill up.
+//! The seed determines the faults and the actions of the sessions, but not the behaviour of the
+//! servers. With `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With
+//! `ZK_CHAOS_ISOLATED`, which needs Linux and root, packets between servers get lost, and disks fill
+//! up.
 //! `ZK_CHAOS_CONFIG` has lines for the configuration of the servers, separated by commas.
 //! `ZK_CHAOS_VERSIONS=3.6.3,3.8.0,3.9.5` starts with the first version, and lets faults upgrade the
 //! servers, and downgrade them again. Without `ZK_CHAOS_SECURE`, half of the sessions, and all
