@@ -23,12 +23,14 @@ pub(super) struct Node {
     /// The offset of the name in the path. The name is read often.
     name: usize,
     pub(super) czxid: Zxid,
+    /// Whether its deletion was noticed while our own transaction may have been the cause.
+    pub(super) is_gone: bool,
 }
 
 impl Node {
     pub(super) fn new(path: impl Into<Arc<str>>, czxid: Zxid) -> Self {
         let path = path.into();
-        Self { name: path.len() - path::name(&path).len(), path, czxid }
+        Self { name: path.len() - path::name(&path).len(), path, czxid, is_gone: false }
     }
 
     pub(super) fn name(&self) -> &str {

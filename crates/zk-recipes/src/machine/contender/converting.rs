@@ -114,8 +114,6 @@ impl Contender {
         let (Some(writer), Some(reader)) = (self.node.clone(), self.reader_path()) else {
             return self.not_converted(LockError::SequenceExhausted);
         };
-        // The transaction deletes it, which is no loss.
-        self.unwatch_self();
         let (data, acl) = (self.config.data.clone(), self.config.acl.clone());
         let replace = Some(self.outputs.submit(Operation::replace(writer.path, reader, data, acl)));
         self.set_conversion(Conversion::Downgrading { replace });
@@ -138,13 +136,12 @@ impl Contender {
         });
         match answer {
             Ok(()) => self.downgraded(),
-            // Our own node is missing.
-            Err(Error::Server(ErrorCode::NO_NODE)) => {
-                (self.conversion, self.node) = (None, None);
-                self.lose(Loss::NodeDeleted);
-            }
             Err(error) if error.outcome() == Outcome::NotApplied => {
-                self.not_converted(error.into());
+                if self.is_gone() || error == Error::Server(ErrorCode::NO_NODE) {
+                    self.lose_node();
+                } else {
+                    self.not_converted(error.into());
+                }
             }
             Err(error) if RetryPolicy::of(&error) == RetryPolicy::Now => self.find_reader(),
             Err(_) => self.find_reader_later(),
@@ -154,6 +151,8 @@ impl Contender {
     fn downgraded(&mut self) {
         if let (Some(path), Some(writer)) = (self.reader_path(), &self.node) {
             let czxid = writer.czxid;
+            // The watch has usually fired by now, so this sends no request.
+            self.unwatch_self();
             self.converted(Node::new(path, czxid), LockMode::Shared);
         }
     }
@@ -187,6 +186,8 @@ impl Contender {
             Ok(owner) if owner == self.config.session => self.downgraded(),
             // Reading it is forbidden, so it exists.
             Err(Error::Server(ErrorCode::NO_AUTH)) => self.downgraded(),
+            // Neither of our two nodes exists.
+            Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) if self.is_gone() => self.lose_node(),
             // If it belongs to another session, the repeated transaction will be refused.
             Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => self.downgrade(),
             Err(error) => self.retry_finding_reader(error),
@@ -232,9 +233,8 @@ impl Contender {
         let error = match seen {
             // Another contender may have held the lock in between.
             Ok((_, false, _)) if self.is_held() => {
-                (self.conversion, self.node) = (None, None);
                 self.delete(writer.path);
-                return self.lose(Loss::NodeDeleted);
+                return self.lose_node();
             }
             Ok((Some(error), ..)) => error,
             Ok((None, _, QueuePosition::First)) if self.is_held() => {
@@ -283,9 +283,16 @@ impl Contender {
 
     fn converted(&mut self, node: Node, mode: LockMode) {
         self.config.mode = mode;
+        self.reads_own_data = self.config.revocable;
         self.report_converted(&node);
         self.node = Some(node);
         self.end_conversion();
+    }
+
+    /// Loses the lock, since no node of ours exists that holds it.
+    fn lose_node(&mut self) {
+        (self.conversion, self.node) = (None, None);
+        self.lose(Loss::NodeDeleted);
     }
 
     fn not_converted(&mut self, error: LockError) {
@@ -307,7 +314,7 @@ impl Contender {
     fn end_conversion(&mut self) {
         self.conversion = None;
         match self.phase {
-            Phase::Held { suspended: true } if self.connection.is_up() => self.verify_if_needed(),
+            Phase::Held { suspended: true } => self.verify_if_needed(),
             Phase::Held { .. } => self.watch_self_in_time(),
             _ => self.finish_leaving(),
         }

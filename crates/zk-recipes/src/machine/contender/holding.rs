@@ -49,9 +49,6 @@ impl Contender {
 
     /// Watches our own node. The reply also shows whether the node still exists.
     pub(super) fn watch_self(&mut self) {
-        if self.is_replacing_node() {
-            return;
-        }
         if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
             let op = self.outputs.submit(match self.reads_own_data {
                 true => Operation::watch_data(path),
@@ -76,6 +73,9 @@ impl Contender {
     /// An armed watch stays: a new one would miss a deletion that the server reports before it is
     /// set.
     fn verify(&mut self) {
+        if self.is_gone() {
+            return;
+        }
         let path = self.node.as_ref().map(|node| node.path.clone());
         if let (Some(path), Some(SelfWatch { op, armed: true, .. })) = (path, self.self_watch) {
             let look = self.outputs.submit(Operation::stat(path));
@@ -90,10 +90,15 @@ impl Contender {
         let Some(watch) = self.self_watch.as_mut().filter(is_ours) else {
             return false;
         };
+        // The reply to a renewal of the watch may be older than the latest look.
+        let is_look = watch.look == op;
         match result {
             Ok(reply) => {
-                (watch.armed, watch.refused) = (true, false);
-                self.verified();
+                watch.armed = true;
+                watch.refused &= !is_look;
+                if is_look {
+                    self.verified();
+                }
                 self.look_for_revocation(reply);
                 return true;
             }
@@ -108,20 +113,26 @@ impl Contender {
         }
         match result {
             Err(Error::Server(ErrorCode::NO_NODE)) => self.self_deleted(),
-            Err(Error::Server(ErrorCode::NO_AUTH)) => self.verified(),
+            Err(Error::Server(ErrorCode::NO_AUTH)) if is_look => self.verified(),
             // Data this long is no request to release the lock. From now on, only the node counts.
             Err(Error::ReplyTooLarge { .. }) if self.reads_own_data => {
                 self.reads_own_data = false;
                 self.watch_self();
             }
+            Ok(_) | Err(Error::Server(ErrorCode::NO_AUTH)) => {}
             // The reconnect verifies the node.
-            Ok(_) | Err(Error::ConnectionLost) => {}
+            Err(Error::ConnectionLost) => {}
             Err(_) if matches!(self.phase, Phase::Held { .. }) => {
                 self.outputs.set_timer(RETRY_AFTER);
             }
             Err(_) => {}
         }
         true
+    }
+
+    /// Returns whether our node is gone, and it is open whether another one has replaced it.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_replacing_node() && self.node.as_ref().is_some_and(|node| node.is_gone)
     }
 
     pub(super) fn self_watch_fired(&mut self, deleted: bool) {
@@ -136,6 +147,12 @@ impl Contender {
 
     fn self_deleted(&mut self) {
         match self.phase {
+            // Our own transaction may have deleted the node. The outcome of that transaction decides.
+            Phase::Held { .. } if self.is_replacing_node() => {
+                if let Some(node) = &mut self.node {
+                    node.is_gone = true;
+                }
+            }
             Phase::Held { .. } => {
                 self.node = None;
                 self.lose(Loss::NodeDeleted);

@@ -115,10 +115,10 @@ fn an_attempt_begun_there_downgrades_in_the_session_that_owns_its_node() {
     h.wanted();
     h.disconnect();
     h.reconnect();
-    h.expect(&["sync", "stat own-R7", "Suspended"]);
+    h.expect(&["sync", "stat own-R7", "Suspended", "watch own-W7"]);
     h.answer("sync", ok());
     h.answer("stat own-R7", stat(SESSION, 12));
-    h.expect(&["Converted to own-R7 token 107", "watch own-R7"]);
+    h.expect(&["unwatch own-W7", "Converted to own-R7 token 107", "watch own-R7"]);
 }
 
 #[test]

@@ -154,15 +154,24 @@ const STARTS: [Start; 18] = [
     (
         || {
             let mut h = writer();
+            h.feed(Input::Timer);
+            h.answer("watch own-W7", ok());
             h.feed(Input::Convert(LockMode::Shared));
             h
         },
         &[
-            ("replaced", |h| h.answer("replace own-W7 by own-R7", replaced(None))),
+            ("our own node is gone; replaced", |h| {
+                h.deleted("watch own-W7");
+                h.answer("replace own-W7 by own-R7", replaced(None));
+            }),
             ("replace: our node is missing", |h| {
                 h.answer("replace own-W7 by own-R7", replaced(Some(ErrorCode::NO_NODE)));
             }),
             ("replace: refused", |h| {
+                h.answer("replace own-W7 by own-R7", replaced(Some(ErrorCode::NO_AUTH)));
+            }),
+            ("our own node is gone; replace: refused", |h| {
+                h.deleted("watch own-W7");
                 h.answer("replace own-W7 by own-R7", replaced(Some(ErrorCode::NO_AUTH)));
             }),
         ],

@@ -109,6 +109,10 @@ impl Scenario {
         Self { bounds: Bounds { faults, ..self.bounds }, ..self }
     }
 
+    const fn refusals(self, refusals: usize) -> Self {
+        Self { bounds: Bounds { refusals, ..self.bounds }, ..self }
+    }
+
     /// Servers apply transactions, and sessions receive messages, with a delay.
     const fn late(self) -> Self {
         Self { bounds: Bounds { late: true, timers: Timers::Always, ..self.bounds }, ..self }

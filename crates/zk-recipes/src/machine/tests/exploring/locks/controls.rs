@@ -19,7 +19,7 @@ fn a_lost_sync_that_is_trusted_creates_a_node_twice() {
 #[ignore = "some seconds; in a release build one"]
 fn without_a_sync_a_downgraded_writer_is_not_found() {
     let scenario = Scenario::shared(&[DOWNGRADER, READER]).faults(1).lagging();
-    scenario.refutes(Bug::NoSyncForReader, "0 is done and leaves a node", 18);
+    scenario.refutes(Bug::NoSyncForReader, "0 is done and leaves a node", 19);
 }
 
 #[test]

@@ -64,14 +64,14 @@ fn a_reader_returns_as_a_writer_beside_a_reader() {
 fn a_reader_returns_as_a_writer_beside_a_downgrade() {
     let more = ["returns", "hold together", "is downgraded", "leaves while converting"];
     let milestones = [&more[..], &[ONE, TWO]].concat();
-    Scenario::later_shared(&[PROMOTED, DOWNGRADER]).proves(4_697, &milestones);
+    Scenario::later_shared(&[PROMOTED, DOWNGRADER]).proves(5_400, &milestones);
 }
 
 #[test]
 fn a_downgraded_reader_returns_beside_a_writer() {
     let more = ["needs no list", "returns", "is downgraded", "leaves while converting"];
     let milestones = [&more[..], &[ONE, TWO]].concat();
-    Scenario::later_shared(&[DEMOTED, WRITER]).proves(1_774, &milestones);
+    Scenario::later_shared(&[DEMOTED, WRITER]).proves(1_938, &milestones);
 }
 
 #[test]

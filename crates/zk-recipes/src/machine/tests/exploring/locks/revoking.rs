@@ -35,7 +35,7 @@ fn two_readers_that_are_asked_to_release_let_a_writer_in() {
 #[test]
 fn a_holder_that_has_downgraded_is_asked_once() {
     Scenario::shared(&[DOWNGRADING_KEEPER, WRITER])
-        .proves(5_433, &[&DOWNGRADED[..], &[ASKED]].concat());
+        .proves(6_199, &[&DOWNGRADED[..], &[ASKED]].concat());
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_request_to_a_reader_that_upgrades_survives_a_fault() {
 #[ignore = "half a minute; in a release build some seconds"]
 fn a_request_to_a_writer_that_downgrades_survives_a_fault() {
     let milestones = [&DOWNGRADED[..], &FAULT, &["finds itself converted", ASKED]].concat();
-    Scenario::shared(&[DOWNGRADING_KEEPER, WRITER]).faults(1).proves(140_546, &milestones);
+    Scenario::shared(&[DOWNGRADING_KEEPER, WRITER]).faults(1).proves(184_630, &milestones);
 }
 
 #[test]

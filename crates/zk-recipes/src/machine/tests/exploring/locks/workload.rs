@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use super::world::{
     Cause, Index, Line, Milestones, Node, OTHER_PROGRAM, OutsideChange, Owner, OwnerAction,
-    Progress, ReportContext, Timing, Tree, Workload, guid, is_guid_of, session,
+    Progress, Refusal, ReportContext, Timing, Tree, Workload, guid, is_guid_of, session,
 };
 use super::*;
 
@@ -215,9 +215,10 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
                 }
             }
             Event::NotConverted(_) if converting.is_some() => {
-                if converting == Some(LockMode::Exclusive) {
-                    context.reach("is not upgraded");
-                }
+                context.reach(match converting {
+                    Some(LockMode::Exclusive) => "is not upgraded",
+                    _ => "is not downgraded",
+                });
                 self.contenders[contender].converting = None;
             }
             Event::Converted { .. } | Event::NotConverted(_) => {
@@ -301,6 +302,15 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
         *begins = ContenderState { is_unstarted: false, ..ContenderState::new(begins.role, 0) };
         milestones.insert("begins beside one that leaves");
         Some((successor, self.machine(successor)))
+    }
+
+    /// How a server refuses a downgrade, or the search for its outcome.
+    fn refusals(&self, request: &Request<'_>) -> &'static [Refusal] {
+        match request {
+            Request::Multi(_) => &[Refusal::Temporary, Refusal::Permanent],
+            Request::Sync(_) | Request::Exists(_) => &[Refusal::Temporary],
+            _ => &[],
+        }
     }
 
     fn outside_changes(
