@@ -99,9 +99,9 @@ impl LockChecker {
     pub(super) fn owns(&self, who: Who, ensemble: &Ensemble) -> bool {
         self.attempts.get(&who).is_some_and(|attempt| {
             // The reader's node may have replaced the writer's, although the reply is not there.
-            let is_downgrading = attempt.conversion.is_some() && attempt.demand == LockKind::Write;
             is_there(attempt, ensemble)
-                || is_downgrading && children(attempt, ensemble).any(|(it, _)| is_of(attempt, it))
+                || is_downgrading(attempt)
+                    && children(attempt, ensemble).any(|(it, _)| is_of(attempt, it))
         })
     }
 
@@ -174,8 +174,6 @@ impl LockChecker {
             }
             ClientEvent::Converting(id) => {
                 if let Some(attempt) = self.attempts.get_mut(&(client, *id)) {
-                    // Which of two nodes it has is not known until a downgrade is answered.
-                    attempt.is_guarded &= attempt.demand == LockKind::Read;
                     attempt.conversion = Some(Conversion {
                         began: ensemble.zxid(),
                         has_node: false,
@@ -288,7 +286,7 @@ impl LockChecker {
         match event {
             Event::Lost(Loss::NodeDeleted)
             | Event::Failed(LockError::NodeVanished | LockError::Lost(Loss::NodeDeleted)) => {
-                !is_there(attempt, ensemble)
+                !self.owns(who, ensemble)
             }
             Event::Lost(Loss::LeaseEnded)
             | Event::Failed(LockError::NotConfirmed(Unconfirmed::LeaseEnded)) => {
@@ -351,7 +349,9 @@ impl LockChecker {
     /// Checks that a client which has seen this transaction knows whether it holds its locks.
     pub(super) fn check_client(&mut self, client: u64, seen: Zxid) -> Option<String> {
         let is_wrong = |attempt: &&mut Attempt| {
+            // Which of two nodes it has is not known until the downgrade is answered.
             attempt.is_guarded
+                && !is_downgrading(attempt)
                 && !attempt.is_unseen
                 && attempt.gone_at.is_some_and(|gone| gone <= seen)
         };
@@ -518,6 +518,11 @@ fn is_there(attempt: &Attempt, ensemble: &Ensemble) -> bool {
     let node = attempt.node.as_ref().and_then(|path| ensemble.node(path));
     node.is_some_and(|node| node.stat().ephemeral_owner == attempt.session)
         && ensemble.session_timeout(attempt.session).is_some()
+}
+
+/// Returns whether a writer waits for the answer to its downgrade.
+fn is_downgrading(attempt: &Attempt) -> bool {
+    attempt.conversion.is_some() && attempt.demand == LockKind::Write
 }
 
 /// Looks for other contenders until the writer's node of an upgrade is there. Later ones are behind

@@ -9,13 +9,14 @@ use zk_testkit::sim::{Fault, Report, Scale, Targets, rare, run};
 use zk_testkit::suite::is_long;
 
 /// What must happen at least once in a large number of runs, besides every fault.
-const REACHED: [&str; 11] = [
+const REACHED: [&str; 12] = [
     "acquisitions judged",
     "answered: applied",
     "answered: not applied",
     "answered: unknown",
     "deadlines passed",
     "gaps",
+    "lock: refused by a full queue",
     "read-only",
     "reads judged",
     "sessions ended",
