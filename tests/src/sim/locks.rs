@@ -98,10 +98,13 @@ impl LockChecker {
     /// Returns whether the ensemble has the node of an attempt.
     pub(super) fn owns(&self, who: Who, ensemble: &Ensemble) -> bool {
         self.attempts.get(&who).is_some_and(|attempt| {
+            let path = |child: &str| format!("{}/{child}", attempt.lock_path);
+            let holds_it = |(child, _): (&str, Zxid)| {
+                is_of(attempt, child) && !self.replaced.contains(&path(child))
+            };
             // The reader's node may have replaced the writer's, although the reply is not there.
             is_there(attempt, ensemble)
-                || is_downgrading(attempt)
-                    && children(attempt, ensemble).any(|(it, _)| is_of(attempt, it))
+                || is_downgrading(attempt) && children(attempt, ensemble).any(holds_it)
         })
     }
 

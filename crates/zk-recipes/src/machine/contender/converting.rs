@@ -151,7 +151,7 @@ impl Contender {
     fn downgraded(&mut self) {
         if let (Some(path), Some(writer)) = (self.reader_path(), &self.node) {
             let czxid = writer.czxid;
-            // The watch has usually fired by now, so this sends no request.
+            // Mostly the watch has fired by now, which spares the server a request.
             self.unwatch_self();
             self.converted(Node::new(path, czxid), LockMode::Shared);
         }
@@ -289,7 +289,7 @@ impl Contender {
         self.end_conversion();
     }
 
-    /// Loses the lock, since no node of ours exists that holds it.
+    /// Loses the lock: no node of ours holds it any longer.
     fn lose_node(&mut self) {
         (self.conversion, self.node) = (None, None);
         self.lose(Loss::NodeDeleted);

@@ -73,6 +73,7 @@ impl Contender {
     /// An armed watch stays: a new one would miss a deletion that the server reports before it is
     /// set.
     fn verify(&mut self) {
+        // The transaction decides. A server that lags might still show the node.
         if self.is_gone() {
             return;
         }
@@ -95,7 +96,6 @@ impl Contender {
         match result {
             Ok(reply) => {
                 watch.armed = true;
-                watch.refused &= !is_look;
                 if is_look {
                     self.verified();
                 }
