@@ -137,7 +137,7 @@ impl Contender {
         match answer {
             Ok(()) => self.downgraded(),
             Err(error) if error.outcome() == Outcome::NotApplied => {
-                if self.is_gone() || error == Error::Server(ErrorCode::NO_NODE) {
+                if self.is_gone() || matches!(error, Error::Server(ErrorCode::NO_NODE)) {
                     self.lose_node();
                 } else {
                     self.not_converted(error.into());

@@ -132,7 +132,7 @@ impl Contender {
 
     /// Returns whether our node is gone, and it is open whether another one has replaced it.
     pub(super) fn is_gone(&self) -> bool {
-        self.is_replacing_node() && self.node.as_ref().is_some_and(|node| node.is_gone)
+        self.node.as_ref().is_some_and(|node| node.is_gone)
     }
 
     pub(super) fn self_watch_fired(&mut self, deleted: bool) {
