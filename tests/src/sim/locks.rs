@@ -62,8 +62,9 @@ pub(super) struct LockChecker {
     /// The scheme of each parent whose children have one name for each attempt, and its `pzxid` at
     /// the last check.
     checked: BTreeMap<String, (Option<Scheme>, Zxid)>,
-    /// The nodes of readers that have upgraded. Their deletion may take as long as it likes.
-    replaced: BTreeSet<String>,
+    /// The nodes of readers that have upgraded, and those of writers whose upgrade has failed. Their
+    /// deletion may take as long as it likes.
+    discarded: BTreeSet<String>,
     /// The nodes of textbook locks.
     textbooks: BTreeSet<String>,
     acquisitions: u64,
@@ -100,7 +101,7 @@ impl LockChecker {
         self.attempts.get(&who).is_some_and(|attempt| {
             let path = |child: &str| format!("{}/{child}", attempt.lock_path);
             let holds_it = |(child, _): (&str, Zxid)| {
-                is_of(attempt, child) && !self.replaced.contains(&path(child))
+                is_of(attempt, child) && !self.discarded.contains(&path(child))
             };
             // The reader's node may have replaced the writer's, although the reply is not there.
             is_there(attempt, ensemble)
@@ -253,7 +254,7 @@ impl LockChecker {
                 }
                 if is_upgrade {
                     // The node of the reader is deleted only now.
-                    self.replaced.extend(before.clone());
+                    self.discarded.extend(before.clone());
                     let before = before.as_deref().and_then(|path| path.rsplit('/').next());
                     self.acquired(
                         who,
@@ -264,7 +265,15 @@ impl LockChecker {
                     );
                 }
             }
-            Event::NotConverted(_) => attempt.conversion = None,
+            Event::NotConverted(_) => {
+                attempt.conversion = None;
+                if attempt.demand == LockKind::Read {
+                    let writers = children(attempt, ensemble)
+                        .filter(|(child, _)| is_writer(child) && is_of(attempt, child));
+                    let path = |(child, _)| format!("{}/{child}", attempt.lock_path);
+                    self.discarded.extend(writers.map(path));
+                }
+            }
             Event::Lost(_) | Event::Released | Event::Failed(_) => {
                 self.release(who);
             }
@@ -482,9 +491,9 @@ impl LockChecker {
                     let name = scheme.parse(child)?;
                     Some((name.guid?, name.mode))
                 };
-                let is_replaced =
-                    |child: &&str| self.replaced.contains(&format!("{lock_path}/{child}"));
-                let others: Vec<_> = node.children().filter(|child| !is_replaced(child)).collect();
+                let is_discarded =
+                    |child: &&str| self.discarded.contains(&format!("{lock_path}/{child}"));
+                let others: Vec<_> = node.children().filter(|child| !is_discarded(child)).collect();
                 let names: BTreeSet<_> =
                     others.iter().copied().filter_map(attempt_and_mode).collect();
                 if names.len() < others.len() {
