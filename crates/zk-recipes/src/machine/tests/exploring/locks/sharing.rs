@@ -87,6 +87,7 @@ fn a_downgrade_survives_two_faults_on_servers_that_lag() {
 }
 
 #[test]
+#[ignore = "some seconds; in a release build one"]
 fn a_downgrade_survives_a_refusal_and_two_faults_on_servers_that_lag() {
     let [milestones, _] = downgraded_with(&FAULTS);
     let milestones = [&milestones[..], &["is not downgraded"]].concat();
