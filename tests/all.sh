@@ -3,12 +3,14 @@
 #
 #     tests/all.sh                               # all that this machine can run
 #     ZK_REAL=skip tests/all.sh                  # without a real ZooKeeper
-#     tests/all.sh --package zk-proto            # with options of `cargo test`
+#     tests/all.sh -p zk-proto --all-features    # with options of `cargo test`
+#
+# For one package, cargo leaves out suites whose features are off.
 set -euo pipefail
 shopt -s nullglob
 cd "$(dirname "$0")/.."
 
-case ${1-} in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit ;; esac
+case ${1-} in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit ;; esac
 
 # Incremental builds take twice the time and the space at first, and save time only after a change.
 export CARGO_INCREMENTAL=0

@@ -20,6 +20,16 @@ pub fn is_long() -> bool {
     std::env::var_os("ZK_LONG").is_some()
 }
 
+/// Returns the number in a variable of the environment.
+///
+/// # Panics
+///
+/// If it is not a number.
+pub fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is not a number")))
+}
+
 /// An ensemble that can list the ephemeral nodes and count the watches of its sessions.
 pub trait Fixture {
     /// Returns the connect string of its servers.

@@ -4,9 +4,10 @@
 //! and draw it.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, Write as _};
-use std::ops::Range;
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,7 +29,7 @@ struct Arguments {
     seed: Option<u64>,
     /// Runs these seeds, as in 0..100.
     #[arg(long, value_parser = seeds, default_value = "0..20")]
-    seeds: Range<u64>,
+    seeds: RangeInclusive<u64>,
     /// Runs ten clients for 40 s instead of four for 13 s.
     #[arg(long)]
     large: bool,
@@ -39,10 +40,10 @@ struct Arguments {
     #[arg(long, value_parser = bug)]
     bug: Option<Bug>,
     /// Prints every event of the run.
-    #[arg(long, requires = "seed")]
+    #[arg(long, requires = "seed", conflicts_with = "seeds")]
     print: bool,
     /// Draws the run to this file.
-    #[arg(long, requires = "seed")]
+    #[arg(long, requires = "seed", conflicts_with = "seeds")]
     svg: Option<PathBuf>,
     /// Draws only this lock, as in /locks/mutex.
     #[arg(long, requires = "svg")]
@@ -96,11 +97,12 @@ impl Workload {
     }
 }
 
-fn seeds(text: &str) -> Result<Range<u64>, String> {
+fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
     let (first, end) = text.split_once("..").ok_or("two numbers with .. between them")?;
     let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a number"));
-    let seeds = number(first)?..number(end)?;
-    if seeds.is_empty() { Err(format!("{text} has no seeds")) } else { Ok(seeds) }
+    let (first, end): (u64, u64) = (number(first)?, number(end)?);
+    let last = end.checked_sub(1).filter(|last| first <= *last);
+    last.map(|last| first..=last).ok_or_else(|| format!("{text} has no seeds"))
 }
 
 fn bug(name: &str) -> Result<Bug, String> {
@@ -114,9 +116,16 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+fn conflict(text: &str) -> clap::Error {
+    <Arguments as clap::CommandFactory>::command().error(ErrorKind::ArgumentConflict, text)
+}
+
 impl Arguments {
     /// Checks what the parser cannot.
     fn check(&self) -> Result<(), clap::Error> {
+        if self.to.is_some_and(|to| to <= self.from) {
+            return Err(conflict("--to is not after --from"));
+        }
         let given = [
             (self.large, "--large"),
             (self.print, "--print"),
@@ -125,9 +134,7 @@ impl Arguments {
         ];
         match given.iter().find(|(is_given, _)| *is_given) {
             Some((_, option)) if !self.has_scale() => {
-                let text = format!("--workload {} has no {option}", self.workload.name());
-                Err(<Self as clap::CommandFactory>::command()
-                    .error(ErrorKind::ArgumentConflict, text))
+                Err(conflict(&format!("--workload {} has no {option}", self.workload.name())))
             }
             _ => Ok(()),
         }
@@ -167,6 +174,11 @@ impl Arguments {
             run(seed, scale, self.bug, true);
         }
         let sim = record(seed, scale, self.bug);
+        let locks = picture::locks(&sim);
+        if let Some(lock) = self.lock.as_ref().filter(|lock| !locks.contains(lock)) {
+            let text = format!("the run has no lock {lock}, but {}", locks.join(", "));
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
         let view = View { from: self.from, to: self.to, lock: self.lock.clone() };
         std::fs::write(file, picture::svg(&sim, &view)).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", file.display()))
@@ -175,26 +187,50 @@ impl Arguments {
     }
 }
 
-fn main() -> io::Result<ExitCode> {
+fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Err(error) = arguments.check() {
         error.exit();
     }
+    match run_all(&arguments) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs all seeds, and returns the number of those that violate a guarantee.
+fn run_all(arguments: &Arguments) -> io::Result<u64> {
     let mut scale = if arguments.large { Scale::large() } else { Scale::small() };
     if arguments.workload == Workload::Recipes {
         scale.targets = sim::Targets::Recipes;
     }
-    let seeds = arguments.seed.map_or(arguments.seeds.clone(), |seed| seed..seed + 1);
+    let seeds = arguments.seed.map_or(arguments.seeds.clone(), |seed| seed..=seed);
     let mut summary = Summary { events: arguments.workload.events(), ..Summary::default() };
     for seed in seeds {
-        summary.add(&arguments, arguments.run(seed, &scale)?);
+        // What a run reports must not depend on the runs after it.
+        let report = catch_unwind(AssertUnwindSafe(|| arguments.run(seed, &scale)));
+        let panicked = |_| {
+            let violations = vec!["the run panicked".into()];
+            Ok(Report { seed, violations, ..Report::default() })
+        };
+        if let Some(failure) = summary.add(arguments, report.unwrap_or_else(panicked)?) {
+            print(&failure)?;
+        }
     }
-    // The reader may need no more than the first lines.
-    match io::stdout().write_all(summary.to_string().as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
-        _ => {}
+    print(&summary.to_string())?;
+    Ok(summary.failed)
+}
+
+fn print(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // The reader may need no more than the first lines.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
     }
-    Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The result of all runs.
@@ -204,15 +240,14 @@ struct Summary {
     steps: u64,
     acquisitions: u64,
     failed: u64,
-    /// The violations of each run, with the commands that repeat and draw it.
-    failures: String,
     totals: BTreeMap<&'static str, u64>,
     /// What the runs should reach.
     events: Vec<&'static str>,
 }
 
 impl Summary {
-    fn add(&mut self, arguments: &Arguments, report: Report) {
+    /// Returns the violations of the run, with the commands that repeat and draw it.
+    fn add(&mut self, arguments: &Arguments, report: Report) -> Option<String> {
         self.runs += 1;
         self.steps += report.steps;
         self.acquisitions += report.acquisitions;
@@ -220,7 +255,7 @@ impl Summary {
             *self.totals.entry(what).or_insert(0) += count;
         }
         if report.violations.is_empty() {
-            return;
+            return None;
         }
         self.failed += 1;
         let (seed, violations) = (report.seed, report.violations.join("\n  "));
@@ -229,17 +264,16 @@ impl Summary {
             true => format!("{command} --print\n  draw:   {command} --svg seed-{seed}.svg"),
             false => command,
         };
-        // Writing to a `String` does not fail.
-        let _ = writeln!(self.failures, "seed {seed}:\n  {violations}\n  repeat: {how}");
+        Some(format!("seed {seed}:\n  {violations}\n  repeat: {how}\n"))
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, steps, acquisitions, failed, failures, totals, events } = self;
+        let Self { runs, steps, acquisitions, failed, totals, events } = self;
         writeln!(
             f,
-            "{failures}{runs} runs, {steps} steps, {acquisitions} acquisitions, {failed} runs with violations"
+            "{runs} runs, {steps} steps, {acquisitions} acquisitions, {failed} runs with violations"
         )?;
         totals.iter().try_for_each(|(what, count)| writeln!(f, "{count:>9} {what}"))?;
         let mut missed = events.iter().filter(|what| !totals.contains_key(*what));

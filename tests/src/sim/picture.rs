@@ -29,6 +29,11 @@ pub struct View {
     pub lock: Option<String>,
 }
 
+/// Returns the paths of the locks in a [recorded](super::Options::record) run.
+pub fn locks(sim: &Sim) -> Vec<String> {
+    Chart::new(sim).locks.into_keys().collect()
+}
+
 /// Draws a [recorded](super::Options::record) run.
 pub fn svg(sim: &Sim, view: &View) -> String {
     let chart = Chart::new(sim);

@@ -55,7 +55,7 @@ impl Scale {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The seed of the run.
     pub seed: u64,

@@ -6,12 +6,11 @@
 
 use core::cell::Cell;
 use core::time::Duration;
-use std::env;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use zk_testkit::real::{self, Settings};
 use zk_testkit::serve::Embedded;
-use zk_testkit::server;
+use zk_testkit::{server, suite};
 
 use crate::generators;
 use crate::player;
@@ -36,6 +35,7 @@ fn the_in_memory_server_answers_any_script_like_a_real_one() {
     let embedded = runtime.block_on(Embedded::with_config(config)).expect("a server");
     let (real, embedded) = (real.address(0), embedded.connect_string());
 
+    let number = |variable, default| suite::number(variable).unwrap_or(default);
     let (scripts, steps, first) =
         (number("ZK_SCRIPTS", 60), number("ZK_STEPS", 50), number("ZK_SEED", 1));
     let played = Cell::new(0);
@@ -51,10 +51,6 @@ fn the_in_memory_server_answers_any_script_like_a_real_one() {
             panic!("{error}\nto repeat: ZK_SEED={seed} ZK_SCRIPTS=1 ZK_STEPS={steps}");
         }
     }
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    env::var(variable).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
 
 /// Returns the runner of one script.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use zk_testkit::sim::{Bug, Report, caches, rare};
+use zk_testkit::suite::number;
 
 /// The faults that must strike at least once in a large number of runs.
 const FAULTS: [&str; 8] = ["crash", "cut", "expire", "hold", "isolate", "kill", "part", "pause"];
@@ -10,7 +11,6 @@ const FAULTS: [&str; 8] = ["crash", "cut", "expire", "hold", "isolate", "kill", 
 /// After quiet, each cache equals the tree, and so does what it has reported.
 #[test]
 fn caches_equal_the_tree() {
-    let number = |name: &str| Some(std::env::var(name).ok()?.parse().expect("a number"));
     let seeds = match number("ZK_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("ZK_SIM_RUNS").unwrap_or(60),

@@ -1,14 +1,12 @@
 //! Elections and nodes that are kept alive, over many sessions.
 
-use std::env;
-
 use zk_testkit::sim::{Flaw, run_lasting};
+use zk_testkit::suite::number;
 
 #[test]
 fn nothing_is_held_across_sessions_and_everything_comes_back() {
-    let number = |name| env::var(name).ok().map(|value| value.parse().expect("a number"));
-    let first: u64 = number("ZK_SIM_FROM").unwrap_or(0);
-    let runs: u64 = number("ZK_SIM_RUNS").unwrap_or(40);
+    let first = number("ZK_SIM_FROM").unwrap_or(0);
+    let runs = number("ZK_SIM_RUNS").unwrap_or(40);
     let (mut renewals, mut acquisitions) = (0, 0);
     for seed in first..first + runs {
         let report = run_lasting(seed, None);

@@ -5,7 +5,8 @@ use zk_testkit::sim::{outages, reconnections};
 #[test]
 fn an_outage_that_ends_before_the_lease_costs_neither_session_nor_lock() {
     for seed in 0..50 {
-        assert_eq!(outages(seed, None).violations, [""; 0], "seed {seed}");
+        let sim = "cargo run -p zk-testkit --features tools --bin sim -- --workload outages";
+        assert_eq!(outages(seed, None).violations, [""; 0], "repeat: {sim} --seed {seed}");
     }
 }
 

@@ -82,8 +82,17 @@ fn the_command_runs_seeds_and_names_the_one_that_fails() {
         ("--seeds 3", "two numbers"),
         ("--bug Nothing", "the bugs are ResendsLostRequests, "),
         ("--lock /a", "--svg"),
+        ("--seeds 0..3 --svg run.svg", "--seeds"),
+        ("--seeds 0..3 --print", "--seeds"),
+        ("--seed 0 --svg run.svg --from 2 --to 1", "--to"),
     ] {
         let (status, _, stderr) = sim(wrong);
         assert!(status == Some(2) && stderr.contains(error), "{wrong}: {stderr}");
     }
+    let (status, _, stderr) = sim("--seed 0 --svg run.svg --lock /nowhere");
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.starts_with("error: the run has no lock /nowhere, but /locks/"), "{stderr}");
+    let (status, summary, _) = sim(&format!("--seed {}", u64::MAX));
+    assert_eq!(status, Some(0), "{summary}");
+    assert!(summary.starts_with("1 runs, "), "{summary}");
 }

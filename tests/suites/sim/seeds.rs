@@ -1,12 +1,11 @@
 //! Random runs from seeds.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::time::Duration;
 
 use cpu_time::ProcessTime;
 use zk_testkit::sim::{Fault, Report, Scale, Targets, rare, run};
-use zk_testkit::suite::is_long;
+use zk_testkit::suite::{is_long, number};
 
 /// What must happen at least once in a large number of runs, besides every fault.
 const REACHED: [&str; 12] = [
@@ -23,11 +22,6 @@ const REACHED: [&str; 12] = [
     "sessions renewed",
     "watches fired",
 ];
-
-fn number(name: &str) -> Option<u64> {
-    let value = env::var(name).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
-}
 
 /// # Panics
 ///

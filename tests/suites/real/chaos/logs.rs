@@ -74,6 +74,9 @@ fn describe(union: &Union) -> String {
 /// theirs: what is found after that proves nothing.
 fn findings(union: &Union, verdict: &Verdict) -> Vec<String> {
     let mut found: Vec<_> = verdict.violations.iter().map(Violation::to_string).collect();
+    if union.committed == 0 {
+        found.push("the logs have no transactions".into());
+    }
     let is_incomplete = union.missing > 0 || !union.differing.is_empty();
     if is_incomplete {
         found.push(format!("{} missing, differing {:?}", union.missing, union.differing));

@@ -30,7 +30,7 @@ mod services;
 
 use core::any::Any;
 use core::time::Duration;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ use zk_session::{Client, Outcome};
 use zk_testkit::proxy::Proxy;
 use zk_testkit::real::RealEnsemble;
 use zk_testkit::skipped::skip;
-use zk_testkit::suite::is_long;
+use zk_testkit::suite::{is_long, number};
 
 use self::access::Access;
 use self::faults::Faults;
@@ -125,7 +125,7 @@ async fn run(
     let seed = number("ZK_SEED").unwrap_or_else(|| fastrand::u64(..));
     let duration =
         Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(if is_long() { 25 } else { 10 }));
-    println!("{} s of chaos; to repeat: ZK_SEED={seed}", duration.as_secs());
+    println!("{} s of chaos; to repeat: {}", duration.as_secs(), command(seed));
     let mut rng = fastrand::Rng::with_seed(seed);
     let operator = Arc::new(Operator::start());
 
@@ -224,8 +224,12 @@ async fn run(
     logs::judge(ensemble, &reports).await;
 }
 
-fn number(variable: &str) -> Option<u64> {
-    env::var(variable).ok().and_then(|number| number.parse().ok())
+/// Returns the command that repeats the faults of this run.
+fn command(seed: u64) -> String {
+    let is_of_run = |name: &str| name.starts_with("ZK_CHAOS_") || name == "ZK_VERSIONS";
+    let set: BTreeMap<_, _> = env::vars().filter(|(name, _)| is_of_run(name)).collect();
+    let set: String = set.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    format!("ZK_SEED={seed} {set}cargo test -p zk-testkit --test real chaos -- --nocapture")
 }
 
 async fn prepare(client: &Client) {

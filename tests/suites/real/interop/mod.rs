@@ -4,7 +4,6 @@
 
 mod ours;
 
-use std::env;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -14,6 +13,7 @@ use zk_recipes::{Attempt, LockError, Mutex, Options};
 use zk_testkit::contention::clients;
 use zk_testkit::peers::{Peer, Process, Runnable};
 use zk_testkit::real;
+use zk_testkit::suite::number;
 use zk_testkit::turns::{Turn, most_at_once, overtaken, together, waited};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,8 +43,8 @@ impl Recipe {
 
 /// Runs processes of others and sessions of ours, which contend for one lock.
 async fn contend(at: &str, recipe: Recipe, others: &[&Runnable], ours: usize) -> Vec<Turn> {
-    let wish = env::var("ZK_INTEROP_ROUNDS").ok().map(|rounds| rounds.parse().expect("a number"));
-    let rounds = wish.unwrap_or(100_usize).div_ceil(others.len() + ours);
+    let rounds = number("ZK_INTEROP_ROUNDS").unwrap_or(100) as usize;
+    let rounds = rounds.div_ceil(others.len() + ours);
     let marker = |who: &str, number: usize| format!("/turns-of-{who}-{number}");
     let commands = others.iter().enumerate().map(|(number, other)| {
         let marker = marker("others", number);
