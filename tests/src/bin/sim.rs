@@ -211,7 +211,7 @@ fn run_all(arguments: &Arguments) -> io::Result<u64> {
     let seeds = arguments.seed.map_or(arguments.seeds.clone(), |seed| seed..=seed);
     let mut summary = Summary { events: arguments.workload.events(), ..Summary::default() };
     for seed in seeds {
-        // What a run reports must not depend on the runs after it.
+        // A panic names no seed, and must not end the runs after it.
         let report = catch_unwind(AssertUnwindSafe(|| arguments.run(seed, &scale)));
         let panicked = |_| {
             let violations = vec!["the run panicked".into()];

@@ -226,10 +226,14 @@ async fn run(
 
 /// Returns the command that repeats the faults of this run.
 fn command(seed: u64) -> String {
-    let is_of_run = |name: &str| name.starts_with("ZK_CHAOS_") || name == "ZK_VERSIONS";
+    // `ZK_LONG` decides how long it takes.
+    let is_of_run =
+        |name: &str| name.starts_with("ZK_CHAOS_") || ["ZK_LONG", "ZK_VERSIONS"].contains(&name);
     let set: BTreeMap<_, _> = env::vars().filter(|(name, _)| is_of_run(name)).collect();
     let set: String = set.iter().map(|(name, value)| format!("{name}={value} ")).collect();
-    format!("ZK_SEED={seed} {set}cargo test -p zk-testkit --test real chaos -- --nocapture")
+    format!(
+        "ZK_REAL=require ZK_SEED={seed} {set}cargo test -p zk-testkit --test real chaos -- --nocapture"
+    )
 }
 
 async fn prepare(client: &Client) {
