@@ -17,6 +17,7 @@ use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{sleep, timeout};
 use zk_recipes::{Holding, Mutex};
 use zk_session::{Client, State};
+use zk_testkit::ports::Port;
 use zk_testkit::real::RealEnsemble;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -32,7 +33,7 @@ enum Mode {
 /// Passes connections on to a server, as the mode says.
 async fn proxy(
     server: String,
-    address: std::net::SocketAddr,
+    port: Port,
     mut listener: Option<TcpListener>,
     mut modes: watch::Receiver<Mode>,
 ) -> Result<(), Failure> {
@@ -43,7 +44,7 @@ async fn proxy(
             listener = None;
             connections.shutdown().await;
         } else if listener.is_none() {
-            listener = Some(TcpListener::bind(address).await?);
+            listener = Some(TcpListener::bind(port.address()).await?);
         }
         let accepted = async {
             match &listener {
@@ -127,10 +128,10 @@ async fn main() -> Result<(), Failure> {
     let modes = Arc::new(watch::Sender::new(Mode::Pass));
     let mut proxies = Vec::new();
     for server in 0..3 {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
-        proxies.push(address.to_string());
-        tokio::spawn(proxy(ensemble.address(server), address, Some(listener), modes.subscribe()));
+        let port = Port::reserve()?;
+        proxies.push(port.address().to_string());
+        let listener = TcpListener::bind(port.address()).await?;
+        tokio::spawn(proxy(ensemble.address(server), port, Some(listener), modes.subscribe()));
     }
     let at = if how == "kill" { ensemble.connect_string() } else { proxies.join(",") };
 

@@ -1,10 +1,9 @@
 //! A private Kerberos realm: a KDC of MIT Kerberos on a free port of the loopback interface.
 
-use core::net::Ipv4Addr;
 use core::time::Duration;
 use std::fs;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -12,6 +11,7 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
+use crate::ports::Port;
 use crate::real::or_skip;
 
 /// The realm of the KDC.
@@ -27,6 +27,7 @@ const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 pub struct Kdc {
     directory: TempDir,
     process: Child,
+    _port: Port,
 }
 
 /// Starts a KDC with these principals, each of which has a [keytab](Kdc::keytab), or prints that the
@@ -49,9 +50,9 @@ impl Kdc {
     fn start(principals: &[&str]) -> io::Result<Self> {
         let directory = TempDir::with_prefix("kerberos-")?;
         let at = directory.path();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        fs::write(at.join("krb5.conf"), client_settings(port))?;
-        fs::write(at.join("kdc.conf"), kdc_settings(at, port))?;
+        let port = Port::reserve()?;
+        fs::write(at.join("krb5.conf"), client_settings(&port))?;
+        fs::write(at.join("kdc.conf"), kdc_settings(at, &port))?;
         run(in_realm("kdb5_util", at).args(["create", "-s", "-r", REALM, "-P", "master"]))?;
         for principal in principals {
             let keytab = keytab(at, principal);
@@ -63,8 +64,9 @@ impl Kdc {
             }
         }
         let process = in_realm("krb5kdc", at).arg("-n").spawn()?;
-        let kdc = Self { directory, process };
-        wait_until("the KDC serves", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        let at = port.address();
+        let kdc = Self { directory, process, _port: port };
+        wait_until("the KDC serves", || TcpStream::connect(at).is_ok());
         Ok(kdc)
     }
 
@@ -153,7 +155,8 @@ fn wait_until(what: &str, is_done: impl Fn() -> bool) {
 }
 
 /// Java and MIT Kerberos read the same file.
-fn client_settings(port: u16) -> String {
+fn client_settings(port: &Port) -> String {
+    let at = port.address();
     format!(
         "[libdefaults]\n\
          default_realm = {REALM}\n\
@@ -163,17 +166,18 @@ fn client_settings(port: u16) -> String {
          qualify_shortname = \"\"\n\
          [realms]\n\
          {REALM} = {{\n\
-         kdc = 127.0.0.1:{port}\n\
+         kdc = {at}\n\
          }}\n"
     )
 }
 
-fn kdc_settings(directory: &Path, port: u16) -> String {
+fn kdc_settings(directory: &Path, port: &Port) -> String {
+    let at = port.address();
     let directory = directory.display();
     format!(
         "[kdcdefaults]\n\
-         kdc_listen = 127.0.0.1:{port}\n\
-         kdc_tcp_listen = 127.0.0.1:{port}\n\
+         kdc_listen = {at}\n\
+         kdc_tcp_listen = {at}\n\
          [realms]\n\
          {REALM} = {{\n\
          database_name = {directory}/principal\n\

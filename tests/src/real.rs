@@ -13,7 +13,7 @@ use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -24,6 +24,7 @@ use tempfile::TempDir;
 use self::disk::Disk;
 pub use self::network::End;
 use self::network::Network;
+use crate::ports::Port;
 use crate::server::Version;
 use crate::skipped::skip;
 use crate::transaction_log::{self, Logged};
@@ -174,7 +175,8 @@ pub struct Settings {
     pub servers: usize,
     /// The server's `tickTime`. Session timeouts are between 2 and 20 ticks.
     pub tick: Duration,
-    /// Additional lines for the configuration file of every server.
+    /// Additional lines for the configuration file of every server, which must allow the commands
+    /// `srvr` and `conf`.
     pub extra: String,
     /// Additional system properties for every server, as `name=value`.
     pub properties: Vec<String>,
@@ -215,6 +217,7 @@ pub struct RealEnsemble {
     network: Option<Network>,
     /// Removed when dropped, unless it is kept.
     directory: TempDir,
+    _ports: Vec<Port>,
 }
 
 #[derive(Debug)]
@@ -255,16 +258,17 @@ impl RealEnsemble {
             Some(network) => network.address(End::Server(number)),
             None => Ipv4Addr::LOCALHOST,
         };
-        let ports = free_ports(count * 3)?;
+        let ports = (0..count * 3).map(|_| Port::reserve()).collect::<io::Result<Vec<_>>>()?;
+        let numbers: Vec<_> = ports.iter().map(Port::number).collect();
         let mut quorum = String::new();
         if count > 1 {
-            for (number, ports) in ports.chunks_exact(3).enumerate() {
+            for (number, ports) in numbers.chunks_exact(3).enumerate() {
                 let (id, host, peer, election) = (number + 1, host(number), ports[1], ports[2]);
                 quorum += &format!("server.{id}={host}:{peer}:{election}\n");
             }
         }
         let mut servers = Vec::new();
-        for (number, ports) in ports.chunks_exact(3).enumerate() {
+        for (number, ports) in numbers.chunks_exact(3).enumerate() {
             let directory = directory.path().join(format!("{}", number + 1));
             let data = directory.join("data");
             fs::create_dir_all(&data)?;
@@ -276,7 +280,7 @@ impl RealEnsemble {
             let class_path = class_path.clone();
             servers.push(Server { address, class_path, directory, disk, child: None });
         }
-        let mut ensemble = Self { settings, servers, network, directory };
+        let mut ensemble = Self { settings, servers, network, directory, _ports: ports };
         ensemble.restart_all()?;
         ensemble.wait_until_all_serve()?;
         Ok(ensemble)
@@ -517,6 +521,11 @@ impl RealEnsemble {
 impl Drop for RealEnsemble {
     fn drop(&mut self) {
         for server in &mut self.servers {
+            if thread::panicking()
+                && let Some(end) = server.end()
+            {
+                eprintln!("{end}");
+            }
             // The process may have ended by itself.
             let _ = server.kill();
         }
@@ -565,20 +574,31 @@ impl Server {
     fn wait_until_it_serves(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + HANG_TIMEOUT;
         loop {
-            // Without a quorum a server answers without a mode.
-            if self.four_letter("srvr").is_ok_and(|answer| answer.contains("Mode: ")) {
+            if self.serves() {
                 return Ok(());
             }
-            if let Some(child) = &mut self.child
-                && let Some(status) = child.try_wait()?
-            {
-                return Err(self.failure(&format!("ended with {status}")));
+            if let Some(end) = self.end() {
+                return Err(end);
             }
             if Instant::now() > deadline {
                 return Err(self.failure("does not serve"));
             }
             thread::sleep(INTERVAL);
         }
+    }
+
+    /// Returns whether this server answers, and not another one on its port.
+    fn serves(&self) -> bool {
+        let answers =
+            |word, with: &str| self.four_letter(word).is_ok_and(|answer| answer.contains(with));
+        // Without a quorum a server answers without a mode.
+        answers("srvr", "Mode: ") && answers("conf", &self.directory.display().to_string())
+    }
+
+    /// Returns how the process has ended by itself, if it has.
+    fn end(&mut self) -> Option<io::Error> {
+        let status = self.child.as_mut()?.try_wait().ok()??;
+        Some(self.failure(&format!("ended with {status}")))
     }
 
     fn failure(&self, what: &str) -> io::Error {
@@ -629,13 +649,6 @@ fn configure(settings: &Settings, directory: &Path, address: SocketAddr, quorum:
     )
 }
 
-/// Returns different ports that were free a moment ago.
-fn free_ports(count: usize) -> io::Result<Vec<u16>> {
-    let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let listeners = (0..count).map(bind).collect::<io::Result<Vec<_>>>()?;
-    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
-}
-
 /// Runs a command to its end. Returns what it prints, or fails with what it reports.
 fn run(command: &mut Command) -> io::Result<String> {
     let output = command.output()?;
@@ -643,5 +656,22 @@ fn run(command: &mut Command) -> io::Result<String> {
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(io::Error::other(message())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_not_mistaken_for_another_one_on_its_port() {
+        let Some(first) = ensemble_or_skip(1) else { return };
+        let mut second = RealEnsemble::start(1).expect("a free port");
+        let server = &mut second.servers[0];
+        server.address = first.servers[0].address;
+        let configuration = configure(&second.settings, &server.directory, server.address, "");
+        fs::write(server.directory.join("zoo.cfg"), configuration).expect("room on the disk");
+        let error = second.restart(0).expect_err("the port is in use").to_string();
+        assert!(error.contains("ended with") && error.contains("in use"), "{error}");
     }
 }

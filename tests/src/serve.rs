@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::poll_fn;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::SocketAddr;
 use core::pin::pin;
 use core::task::Poll;
 use core::time::Duration;
@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use zk_proto::SessionId;
 
+use crate::ports::Port;
 use crate::server::{Config, ConnId, Ensemble, Output};
 
 /// A ZooKeeper ensemble inside this process, on free ports of the loopback interface.
@@ -28,7 +29,7 @@ use crate::server::{Config, ConnId, Ensemble, Output};
 #[derive(Debug)]
 pub struct Embedded {
     shared: Arc<Shared>,
-    addresses: Vec<SocketAddr>,
+    ports: Vec<Port>,
     /// The task that accepts connections, for each server that is alive.
     listeners: Mutex<Vec<Option<JoinHandle<()>>>>,
     timer: JoinHandle<()>,
@@ -52,11 +53,11 @@ impl Embedded {
     pub async fn with_config(config: Config) -> io::Result<Self> {
         let shared = Arc::new(Shared::new(Ensemble::new(config)));
         let timer = tokio::spawn(run_timer(Arc::clone(&shared)));
-        let mut embedded =
-            Self { shared, addresses: Vec::new(), listeners: Mutex::default(), timer };
+        let mut embedded = Self { shared, ports: Vec::new(), listeners: Mutex::default(), timer };
         for server in 0..embedded.with(|ensemble| ensemble.servers()) {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-            embedded.addresses.push(listener.local_addr()?);
+            let port = Port::reserve()?;
+            let listener = bind(port.address()).await?;
+            embedded.ports.push(port);
             embedded.listen(server, listener);
         }
         Ok(embedded)
@@ -64,7 +65,7 @@ impl Embedded {
 
     /// Returns the connect string of all servers: `127.0.0.1:2181,127.0.0.1:2182`.
     pub fn connect_string(&self) -> String {
-        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        let addresses: Vec<_> = self.ports.iter().map(|port| port.address().to_string()).collect();
         addresses.join(",")
     }
 
@@ -75,7 +76,7 @@ impl Embedded {
     ///
     /// If there is no such server.
     pub fn address(&self, server: usize) -> SocketAddr {
-        self.addresses[server]
+        self.ports[server].address()
     }
 
     /// Kills a server: its connections break, and new ones are refused.
@@ -92,11 +93,11 @@ impl Embedded {
     ///
     /// If the port is in use.
     pub async fn restart(&self, server: usize) -> io::Result<()> {
-        let Some(address) = self.addresses.get(server) else { return Ok(()) };
+        let Some(port) = self.ports.get(server) else { return Ok(()) };
         if self.with(|ensemble| ensemble.is_alive(server)) {
             return Ok(());
         }
-        let listener = bind_again(*address).await?;
+        let listener = bind(port.address()).await?;
         self.shared.input(|ensemble, now| ensemble.restart(now, server));
         self.listen(server, listener);
         Ok(())
@@ -141,8 +142,9 @@ impl Drop for Embedded {
     }
 }
 
-/// Binds a port again. It is free only when the runtime has dropped the previous listener.
-async fn bind_again(address: SocketAddr) -> io::Result<TcpListener> {
+/// Binds a reserved port. It is free only when the runtime has dropped the previous listener, and no
+/// process is being started, which has a copy of it for a moment.
+async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     for _ in 0..100 {
         match TcpListener::bind(address).await {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::future::ready;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -19,6 +18,7 @@ use zk_session::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use zk_session::{AnyClient, Client, ConnectError, State, TlsConfig, TlsError, blocking};
 use zk_testkit::contention::Contention;
 use zk_testkit::oracle::percentile;
+use zk_testkit::ports::Port;
 use zk_testkit::real::{self, RealEnsemble, Settings};
 use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT, eventually, is_long};
 use zk_testkit::tls::{
@@ -130,21 +130,16 @@ async fn assert_fails(what: &str, at: &str, tls: &TlsConfig, is_expected: fn(&Tl
     }
 }
 
-/// Returns a port that was free a moment ago.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    listener.local_addr().expect("it is bound").port()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secure_port_with_pem_stores_serves_both_clients() {
     let authority = Authority::new("trusted");
     let directory = TempDir::with_prefix("tls-").expect("a directory");
     let stores = pem_stores(directory.path(), &authority.issue(&["127.0.0.1"]), &authority);
-    let secure = free_port();
-    let lines = format!("secureClientPort={secure}\nssl.clientAuth=none\n{stores}{TLS_12_AND_13}");
+    let secure = Port::reserve().expect("a free port");
+    let number = secure.number();
+    let lines = format!("secureClientPort={number}\nssl.clientAuth=none\n{stores}{TLS_12_AND_13}");
     let Some(ensemble) = start(1, &lines) else { return };
-    let at = format!("127.0.0.1:{secure}");
+    let at = secure.address().to_string();
     use_both(&at, &trusting_with(&authority, &TLS12), "tls-12").await;
     use_both(&at, &trusting_with(&authority, &TLS13), "tls-13").await;
 

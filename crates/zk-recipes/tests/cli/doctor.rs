@@ -243,7 +243,7 @@ fn examined_at_a_server_that_allows(words: &str, check: impl FnOnce(&dyn Fn() ->
 
 #[test]
 fn a_server_that_lists_no_sessions_leaves_the_node_and_its_last_write() {
-    examined_at_a_server_that_allows("srvr", |examine, at| {
+    examined_at_a_server_that_allows("srvr,conf", |examine, at| {
         let report = examine();
         for part in [
             ", connected or not; wrote ",
@@ -261,7 +261,7 @@ fn a_server_that_lists_no_sessions_leaves_the_node_and_its_last_write() {
 
 #[test]
 fn a_server_that_lists_sessions_but_not_connections_shows_which_are_alive() {
-    examined_at_a_server_that_allows("srvr,dump", |examine, at| {
+    examined_at_a_server_that_allows("srvr,conf,dump", |examine, at| {
         let report = examine();
         for part in [
             ", alive, connected or not; wrote ",

@@ -1,5 +1,4 @@
 use std::io;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -8,6 +7,7 @@ use std::time::{Duration, Instant};
 use zk_session::blocking::{Client, Connect, TcpConnect, TcpTransport};
 use zk_session::proto::{ErrorCode, OpCode, SessionId};
 use zk_session::{ConnectError, End, Error, Outcome, ServerAddress, State};
+use zk_testkit::ports::Port;
 
 use crate::server::{Listener, PATIENCE, connected, during};
 
@@ -26,9 +26,8 @@ fn handles_and_futures_are_send() {
 
 #[test]
 fn an_unreachable_ensemble_is_reported_with_the_last_error() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let at = listener.local_addr().unwrap().to_string();
-    drop(listener);
+    let port = Port::reserve().unwrap();
+    let at = port.address().to_string();
     let timeout = Duration::from_millis(200);
     let start = Instant::now();
     let error = Client::builder(&at).connect_timeout(timeout).connect().unwrap_err();
