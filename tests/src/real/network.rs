@@ -31,14 +31,13 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn start(servers: usize) -> io::Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let (process, number) = (process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let [.., high, low] = ((process << 3) | (number % 8)).to_be_bytes();
-        let name = format!("zk{process}n{number}");
-        let network = Self { name, subnet: [10, 64 + high % 64, low], servers };
+        let network = loop {
+            let network = Self::with_bridge(servers)?;
+            if network.has_subnet_alone()? {
+                break network;
+            }
+        };
         let bridge = &network.name;
-        ip(&format!("link add {bridge} type bridge"))?;
-        ip(&format!("addr add {}/24 dev {bridge}", network.address(End::Clients)))?;
         ip(&format!("link set {bridge} up"))?;
         for server in 0..servers {
             let (namespace, link) = (network.namespace(server), format!("{bridge}v{server}"));
@@ -51,6 +50,25 @@ impl Network {
             ip(&format!("-n {namespace} link set lo up"))?;
         }
         Ok(network)
+    }
+
+    /// Adds a bridge that is down, on a subnet that another process may have as well.
+    fn with_bridge(servers: usize) -> io::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let [.., high, low] = ((process << 3) | (number % 8)).to_be_bytes();
+        let name = format!("zk{process}n{number}");
+        let network = Self { name, subnet: [10, 64 + high % 64, low], servers };
+        let bridge = &network.name;
+        ip(&format!("link add {bridge} type bridge"))?;
+        ip(&format!("addr add {}/24 dev {bridge}", network.address(End::Clients)))?;
+        Ok(network)
+    }
+
+    fn has_subnet_alone(&self) -> io::Result<bool> {
+        let subnet = self.address(End::Clients);
+        let addresses = ip(&format!("-oneline addr show to {subnet}/24"))?;
+        Ok(addresses.lines().count() == 1)
     }
 
     pub(super) fn address(&self, end: End) -> Ipv4Addr {
@@ -73,14 +91,18 @@ impl Network {
     pub(super) fn lose(&self, from: End, to: End) -> io::Result<()> {
         let (options, interface) = self.place(from);
         let to = self.address(to);
-        ip(&format!("{options} neigh replace {to} lladdr {NOWHERE} dev {interface} nud permanent"))
+        ip(&format!(
+            "{options} neigh replace {to} lladdr {NOWHERE} dev {interface} nud permanent"
+        ))?;
+        Ok(())
     }
 
     /// Loses no more packets.
     pub(super) fn heal(&self) -> io::Result<()> {
         (0..self.servers).map(End::Server).chain([End::Clients]).try_for_each(|end| {
             let (options, interface) = self.place(end);
-            ip(&format!("{options} neigh flush dev {interface} nud permanent"))
+            ip(&format!("{options} neigh flush dev {interface} nud permanent"))?;
+            Ok(())
         })
     }
 
@@ -107,6 +129,24 @@ impl Drop for Network {
     }
 }
 
-fn ip(arguments: &str) -> io::Result<()> {
-    run(Command::new("ip").args(arguments.split_whitespace())).map(drop)
+fn ip(arguments: &str) -> io::Result<String> {
+    run(Command::new("ip").args(arguments.split_whitespace()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skipped::skip;
+
+    #[test]
+    fn a_subnet_of_another_network_is_noticed() {
+        let Ok(first) = Network::start(1) else { return skip("networks take Linux and root") };
+        assert!(first.has_subnet_alone().expect("it is listed"));
+        let [a, b, c] = first.subnet;
+        let second = Network::with_bridge(0).expect("a bridge");
+        ip(&format!("addr add {a}.{b}.{c}.99/24 dev {}", second.name)).expect("an address");
+        assert!(!first.has_subnet_alone().expect("they are listed"));
+        drop(second);
+        assert!(first.has_subnet_alone().expect("it is listed"));
+    }
 }
