@@ -5,7 +5,7 @@ use std::{io, thread};
 
 use super::connect::{MIN_WAIT, Transport, is_timeout};
 
-/// The time limit for the answer.
+/// The time limit for the connection, and that for the answer.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause before a retry.
 const INTERVAL: Duration = Duration::from_millis(1);
@@ -13,8 +13,8 @@ const QUESTION: &[u8] = b"isro";
 const YES: &[u8] = b"rw";
 
 /// Asks the server over a separate connection.
-pub(super) fn ask(transport: &dyn Transport) -> io::Result<bool> {
-    let end = std::time::Instant::now() + PROBE_TIMEOUT;
+pub(super) fn ask(transport: &dyn Transport, limit: Duration) -> io::Result<bool> {
+    let end = std::time::Instant::now() + limit;
     let left = || end.saturating_duration_since(std::time::Instant::now());
     let mut question = QUESTION;
     while !question.is_empty() {
@@ -104,7 +104,8 @@ mod tests {
                 outgoing: Mutex::default(),
                 is_dry: Mutex::default(),
             };
-            assert_eq!(ask(&drip).unwrap(), can_write, "{answer:?}");
+            let asked = ask(&drip, Duration::from_secs(600));
+            assert_eq!(asked.unwrap(), can_write, "{answer:?}");
             assert_eq!(*drip.outgoing.lock().unwrap(), QUESTION);
         }
     }

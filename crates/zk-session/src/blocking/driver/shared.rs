@@ -11,7 +11,7 @@ use std::io;
 
 use super::connect::{Connect, MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::connection::Connection;
-use super::probe;
+use super::probe::{self, PROBE_TIMEOUT};
 use super::readers::Readers;
 use crate::client::{Clock, EffectsMutex, Failure, Guard, HasEffects, ReplySender, Router};
 use crate::connect_string::ServerAddress;
@@ -325,8 +325,9 @@ impl Inner {
             return;
         };
         // A server that cannot be asked is asked again later.
-        let _ = self.spawn_connect(shared, server, probe::PROBE_TIMEOUT, |shared, server, made| {
-            let read_write = made.and_then(|connection| probe::ask(&*connection)).unwrap_or(false);
+        let _ = self.spawn_connect(shared, server, PROBE_TIMEOUT, |shared, server, made| {
+            let asked = made.and_then(|connection| probe::ask(&*connection, PROBE_TIMEOUT));
+            let read_write = asked.unwrap_or(false);
             let mut inner = shared.lock();
             // The list may have changed since it was asked.
             if let Some(server) = inner.router.servers.iter().position(|known| known == server) {
