@@ -2,6 +2,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 use zk_session::proto::{ErrorCode, OpCode, SessionId};
 use zk_session::{Client, End, State};
@@ -37,6 +39,15 @@ impl<'a> MakeWriter<'a> for Told {
     }
 }
 
+/// Sets the subscriber of this thread, until both results are dropped.
+///
+/// If there is only one subscriber, `tracing` asks the thread that first reaches an event whether
+/// anybody wants it, which may be that of another test. If there are two, it asks both.
+fn listening(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
+    let other = Dispatch::new(NoSubscriber::default());
+    (tracing::subscriber::set_default(subscriber), other)
+}
+
 /// A subscriber that uses the client for each line, as a health check may do.
 #[derive(Clone, Default)]
 struct Curious {
@@ -63,7 +74,7 @@ async fn an_observer_may_use_the_client() {
     let curious = Curious::default();
     let writer = curious.clone();
     let lines = tracing_subscriber::fmt().with_writer(move || writer.clone());
-    let _guard = tracing::subscriber::set_default(lines.finish());
+    let _guard = listening(lines.finish());
 
     let (client, mut server, mut listener) = connected_with(builder(), 1 << 16).await;
     *curious.client.lock().unwrap() = Some(client.clone());
@@ -91,7 +102,7 @@ async fn connections_slow_requests_and_the_end_are_logged() {
     let reported = Told::default();
     let lines =
         tracing_subscriber::fmt().with_writer(reported.clone()).without_time().with_ansi(false);
-    let _guard = tracing::subscriber::set_default(lines.with_target(false).finish());
+    let _guard = listening(lines.with_target(false).finish());
 
     let (client, mut server, mut listener) = connected_with(builder(), 1 << 16).await;
     assert_eq!(reported.take(), " INFO session connected server=one:2181 session=0x77\n");
@@ -128,7 +139,7 @@ async fn the_log_names_the_session_that_has_expired_and_the_next_one() {
     let reported = Told::default();
     let lines =
         tracing_subscriber::fmt().with_writer(reported.clone()).without_time().with_ansi(false);
-    let _guard = tracing::subscriber::set_default(lines.with_target(false).finish());
+    let _guard = listening(lines.with_target(false).finish());
 
     let (client, server, mut listener) = connected_with(builder().renew(true), 1 << 16).await;
     drop(server);
