@@ -12,7 +12,7 @@ mod network;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -625,7 +625,11 @@ impl Server {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(word.as_bytes())?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
+        let mut stream = BufReader::new(stream);
+        // A server that still starts may leave the connection open behind this line.
+        while !answer.ends_with("not currently serving requests\n")
+            && stream.read_line(&mut answer)? > 0
+        {}
         Ok(answer)
     }
 }
