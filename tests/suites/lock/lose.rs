@@ -169,13 +169,13 @@ async fn an_attempt_on_a_closed_session_fails_at_once() {
     ));
 }
 
-/// Starts an ensemble whose sessions last one second, so that watches are renewed after a few
-/// seconds.
+/// Starts an ensemble whose sessions last three seconds, so that watches are renewed after nine to
+/// fifteen.
 async fn with_short_sessions() -> (Embedded, Client) {
-    let config = Config::servers(1).with_tick(Duration::from_millis(500));
+    let config = Config::servers(1).with_tick(Duration::from_secs(1));
     let embedded = Embedded::with_config(config).await.expect("loopback");
     let builder = Client::builder(&embedded.connect_string());
-    let client = builder.session_timeout(Duration::from_secs(1)).connect().await;
+    let client = builder.session_timeout(Duration::from_secs(3)).connect().await;
     (embedded, client.expect("connected"))
 }
 

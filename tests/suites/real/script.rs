@@ -194,6 +194,8 @@ impl Peer {
                 Ok(0) => return None,
                 Ok(count) => self.raw.receive(&buffer[..count]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                // This process was stopped meanwhile.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("no message: {error}"),
             }
         }

@@ -121,16 +121,16 @@ fn break_removes_nothing_if_nobody_can_read_its_question() {
 
 #[test]
 fn the_session_stays_alive_while_break_waits_for_an_answer() {
-    let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
+    let world = World::with(Config::servers(1).with_tick(Duration::from_millis(500)));
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
-    let arguments = ["--session-timeout", "1", "break", PATH, "--node", guard.node()];
+    let arguments = ["--session-timeout", "3", "break", PATH, "--node", guard.node()];
     let mut child =
         world.command(&arguments).stdin(Stdio::piped()).spawn().expect("zk-lock starts");
     let mut question = [0; 1];
     child.stdout.as_mut().expect("piped").read_exact(&mut question).expect("zk-lock asks");
-    std::thread::sleep(Duration::from_millis(2500));
+    std::thread::sleep(Duration::from_secs(7));
     child.stdin.take().expect("piped").write_all(b"y\n").expect("zk-lock reads");
     let output = ended(child);
     assert_eq!((output.status.code(), error_message(&output)), (Some(0), String::new()));
