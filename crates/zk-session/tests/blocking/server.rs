@@ -1,6 +1,6 @@
 //! A scripted server.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
@@ -86,6 +86,7 @@ impl Server {
             let mut chunk = [0; 8192];
             match self.stream.read(&mut chunk) {
                 Ok(count) if count > 0 => self.received.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 _ => return None,
             }
         }

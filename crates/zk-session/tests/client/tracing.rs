@@ -1,5 +1,5 @@
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
@@ -39,13 +39,14 @@ impl<'a> MakeWriter<'a> for Told {
     }
 }
 
-/// Sets the subscriber of this thread, until both results are dropped.
+/// Sets the subscriber of this thread, until the result is dropped.
 ///
 /// If there is only one subscriber, `tracing` asks the thread that first reaches an event whether
 /// anybody wants it, which may be that of another test. If there are two, it asks both.
-fn listening(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
-    let other = Dispatch::new(NoSubscriber::default());
-    (tracing::subscriber::set_default(subscriber), other)
+fn listening(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
+    static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+    LazyLock::force(&SECOND);
+    tracing::subscriber::set_default(subscriber)
 }
 
 /// A subscriber that uses the client for each line, as a health check may do.

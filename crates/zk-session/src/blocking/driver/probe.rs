@@ -5,14 +5,14 @@ use std::{io, thread};
 
 use super::connect::{MIN_WAIT, Transport, is_timeout};
 
-/// The time limit for the connection, and that for the answer.
+/// The time limit to connect, and again for the answer.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause before a retry.
 const INTERVAL: Duration = Duration::from_millis(1);
 const QUESTION: &[u8] = b"isro";
 const YES: &[u8] = b"rw";
 
-/// Asks the server over a separate connection.
+/// Asks the server over a separate connection, for at most `limit`.
 pub(super) fn ask(transport: &dyn Transport, limit: Duration) -> io::Result<bool> {
     let end = std::time::Instant::now() + limit;
     let left = || end.saturating_duration_since(std::time::Instant::now());
