@@ -6,31 +6,31 @@ use std::io;
 use std::net::TcpListener;
 use std::process;
 
-/// The first of the ports in pairs. Systems choose ports of connections, and of listeners that do not
-/// name theirs, from 32768 on.
+/// The first port of the first pair. All pairs are below the ports that systems choose for
+/// connections, and for listeners on any port: from 32768 on Linux, from 49152 on macOS.
 const FIRST: u16 = 10_000;
 const PAIRS: u16 = 11_000;
 
-/// A port of the loopback interface on which nobody listens but its owner: systems choose it for
-/// nobody, and no other process reserves it while this value exists.
+/// A reserved TCP port of the loopback interface. While this value exists, no other one in any
+/// process has the same number. Systems do not choose it for connections.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// Listens on the port below: who gets that one has both.
+    /// Bound to the port below. Its owner has both.
     _reservation: TcpListener,
 }
 
 impl Port {
-    /// Reserves a port that is free.
+    /// Reserves a free port.
     ///
     /// # Errors
     ///
     /// If none is free.
     pub fn reserve() -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Processes begin at different pairs, so that a port is not soon used again: a client may
-        // still look for its previous owner.
-        let begin = process::id().wrapping_mul(97);
+        // Processes that follow each other begin far apart: clients may still connect to ports that
+        // were reserved before. The factor and the number of pairs have no common divisor.
+        let begin = process::id().wrapping_mul(6_797);
         for _ in 0..PAIRS {
             let next = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
             let pair = u16::try_from(next % u32::from(PAIRS)).expect("a remainder of a u16");
@@ -45,17 +45,17 @@ impl Port {
     fn reserve_pair(first: u16) -> io::Result<Self> {
         let reservation = TcpListener::bind((Ipv4Addr::LOCALHOST, first))?;
         let number = first + 1;
-        // Others do not know of reservations.
+        // Programs that reserve nothing may listen here.
         TcpListener::bind((Ipv4Addr::LOCALHOST, number))?;
         Ok(Self { number, _reservation: reservation })
     }
 
-    /// Returns its number.
+    /// Returns the number of the port.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Returns its address.
+    /// Returns the address with this port.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.number))
     }
@@ -70,12 +70,13 @@ mod tests {
         let port = Port::reserve().expect("a free port");
         let again = Port::reserve_pair(port.number - 1).expect_err("it is reserved");
         assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
+    }
 
-        let listener = TcpListener::bind(port.address()).expect("its owner listens");
-        let first = port.number - 1;
-        drop(port);
-        let in_use = Port::reserve_pair(first).expect_err("somebody listens");
+    #[test]
+    fn a_port_on_which_somebody_listens_is_not_reserved() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let number = listener.local_addr().expect("it is bound").port();
+        let in_use = Port::reserve_pair(number - 1).expect_err("somebody listens");
         assert_eq!(in_use.kind(), io::ErrorKind::AddrInUse);
-        drop(listener);
     }
 }

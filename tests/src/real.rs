@@ -175,8 +175,8 @@ pub struct Settings {
     pub servers: usize,
     /// The server's `tickTime`. Session timeouts are between 2 and 20 ticks.
     pub tick: Duration,
-    /// Additional lines for the configuration file of every server, which must allow the commands
-    /// `srvr` and `conf`.
+    /// Additional lines for the configuration file of every server, which must allow the four-letter
+    /// words `srvr` and `conf`.
     pub extra: String,
     /// Additional system properties for every server, as `name=value`.
     pub properties: Vec<String>,
@@ -217,7 +217,6 @@ pub struct RealEnsemble {
     network: Option<Network>,
     /// Removed when dropped, unless it is kept.
     directory: TempDir,
-    _ports: Vec<Port>,
 }
 
 #[derive(Debug)]
@@ -227,6 +226,7 @@ struct Server {
     directory: PathBuf,
     disk: Option<Disk>,
     child: Option<Child>,
+    _ports: [Port; 3],
 }
 
 impl RealEnsemble {
@@ -258,29 +258,31 @@ impl RealEnsemble {
             Some(network) => network.address(End::Server(number)),
             None => Ipv4Addr::LOCALHOST,
         };
-        let ports = (0..count * 3).map(|_| Port::reserve()).collect::<io::Result<Vec<_>>>()?;
-        let numbers: Vec<_> = ports.iter().map(Port::number).collect();
+        let reserve = |_| Ok([Port::reserve()?, Port::reserve()?, Port::reserve()?]);
+        let ports = (0..count).map(reserve).collect::<io::Result<Vec<_>>>()?;
         let mut quorum = String::new();
         if count > 1 {
-            for (number, ports) in numbers.chunks_exact(3).enumerate() {
-                let (id, host, peer, election) = (number + 1, host(number), ports[1], ports[2]);
+            for (number, [_, peer, election]) in ports.iter().enumerate() {
+                let (id, host) = (number + 1, host(number));
+                let (peer, election) = (peer.number(), election.number());
                 quorum += &format!("server.{id}={host}:{peer}:{election}\n");
             }
         }
         let mut servers = Vec::new();
-        for (number, ports) in numbers.chunks_exact(3).enumerate() {
+        for (number, ports) in ports.into_iter().enumerate() {
             let directory = directory.path().join(format!("{}", number + 1));
             let data = directory.join("data");
             fs::create_dir_all(&data)?;
             let disk = settings.is_isolated.then(|| Disk::mount(&data)).transpose()?;
             fs::write(data.join("myid"), format!("{}\n", number + 1))?;
-            let address = SocketAddr::new(host(number).into(), ports[0]);
+            let address = SocketAddr::new(host(number).into(), ports[0].number());
             let configuration = configure(&settings, &directory, address, &quorum);
             fs::write(directory.join("zoo.cfg"), configuration)?;
             let class_path = class_path.clone();
-            servers.push(Server { address, class_path, directory, disk, child: None });
+            let child = None;
+            servers.push(Server { address, class_path, directory, disk, child, _ports: ports });
         }
-        let mut ensemble = Self { settings, servers, network, directory, _ports: ports };
+        let mut ensemble = Self { settings, servers, network, directory };
         ensemble.restart_all()?;
         ensemble.wait_until_all_serve()?;
         Ok(ensemble)
@@ -522,9 +524,9 @@ impl Drop for RealEnsemble {
     fn drop(&mut self) {
         for server in &mut self.servers {
             if thread::panicking()
-                && let Some(end) = server.end()
+                && let Some(error) = server.exit_error()
             {
-                eprintln!("{end}");
+                eprintln!("{error}");
             }
             // The process may have ended by itself.
             let _ = server.kill();
@@ -577,8 +579,8 @@ impl Server {
             if self.serves() {
                 return Ok(());
             }
-            if let Some(end) = self.end() {
-                return Err(end);
+            if let Some(error) = self.exit_error() {
+                return Err(error);
             }
             if Instant::now() > deadline {
                 return Err(self.failure("does not serve"));
@@ -587,16 +589,16 @@ impl Server {
         }
     }
 
-    /// Returns whether this server answers, and not another one on its port.
+    /// Returns whether this server serves. Another one on its port would have another data folder.
     fn serves(&self) -> bool {
         let answers =
             |word, with: &str| self.four_letter(word).is_ok_and(|answer| answer.contains(with));
         // Without a quorum a server answers without a mode.
-        answers("srvr", "Mode: ") && answers("conf", &self.directory.display().to_string())
+        answers("srvr", "Mode: ") && answers("conf", &format!("{}/data/", self.directory.display()))
     }
 
-    /// Returns how the process has ended by itself, if it has.
-    fn end(&mut self) -> Option<io::Error> {
+    /// Returns an error with the exit status and the end of the log, if the process has ended by itself.
+    fn exit_error(&mut self) -> Option<io::Error> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         Some(self.failure(&format!("ended with {status}")))
     }
@@ -626,7 +628,7 @@ impl Server {
         stream.write_all(word.as_bytes())?;
         let mut answer = String::new();
         let mut stream = BufReader::new(stream);
-        // A server that still starts may leave the connection open behind this line.
+        // ZooKeeper 3.8.0 may leave the connection open behind this line while it starts.
         while !answer.ends_with("not currently serving requests\n")
             && stream.read_line(&mut answer)? > 0
         {}

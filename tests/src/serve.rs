@@ -143,9 +143,9 @@ impl Drop for Embedded {
 }
 
 /// Binds a reserved port. It is free only when the runtime has dropped the previous listener, and no
-/// process is being started, which has a copy of it for a moment.
+/// process is being started, which has a copy of it until its program runs.
 async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    for _ in 0..100 {
+    for _ in 0..1000 {
         match TcpListener::bind(address).await {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 tokio::time::sleep(Duration::from_millis(10)).await;

@@ -169,8 +169,8 @@ async fn an_attempt_on_a_closed_session_fails_at_once() {
     ));
 }
 
-/// Starts an ensemble whose sessions last three seconds, so that watches are renewed after nine to
-/// fifteen.
+/// Starts a server, and a client with a session timeout of three seconds, whose watches are renewed
+/// after nine to fifteen.
 async fn with_short_sessions() -> (Embedded, Client) {
     let config = Config::servers(1).with_tick(Duration::from_secs(1));
     let embedded = Embedded::with_config(config).await.expect("loopback");

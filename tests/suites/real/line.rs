@@ -9,6 +9,7 @@ use zk_proto::{
 };
 use zk_testkit::raw::RawClient;
 use zk_testkit::real::RealEnsemble;
+use zk_testkit::suite::HANG_TIMEOUT;
 
 /// How long to wait for a reply that may never arrive.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,10 +33,11 @@ impl Line {
         read: Duration,
     ) -> io::Result<Self> {
         let mut line = Self { stream: TcpStream::connect(ensemble.address(0))? };
-        line.stream.set_read_timeout(Some(read))?;
+        line.stream.set_read_timeout(Some(HANG_TIMEOUT))?;
         let session = i32::try_from(session.as_millis()).map_err(io::Error::other)?;
         line.stream.write_all(&RawClient::connect(session))?;
         line.read()?;
+        line.stream.set_read_timeout(Some(read))?;
         Ok(line)
     }
 

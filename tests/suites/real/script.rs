@@ -194,7 +194,7 @@ impl Peer {
                 Ok(0) => return None,
                 Ok(count) => self.raw.receive(&buffer[..count]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
-                // This process was stopped meanwhile.
+                // SIGSTOP and SIGCONT interrupt a read that has a time limit.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("no message: {error}"),
             }
