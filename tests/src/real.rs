@@ -487,7 +487,7 @@ impl RealEnsemble {
     ///
     /// If there is no such server.
     pub fn four_letter(&self, server: usize, word: &str) -> io::Result<String> {
-        self.servers[server].four_letter(word)
+        four_letter(self.servers[server].address, word)
     }
 
     /// Returns the transactions in the log of a server, in the order in which it wrote them.
@@ -591,8 +591,9 @@ impl Server {
 
     /// Returns whether this server serves. Another one on its port would have another data folder.
     fn serves(&self) -> bool {
-        let answers =
-            |word, with: &str| self.four_letter(word).is_ok_and(|answer| answer.contains(with));
+        let answers = |word, with: &str| {
+            four_letter(self.address, word).is_ok_and(|answer| answer.contains(with))
+        };
         // Without a quorum a server answers without a mode.
         answers("srvr", "Mode: ") && answers("conf", &format!("{}/data/", self.directory.display()))
     }
@@ -620,20 +621,20 @@ impl Server {
     fn log(&self) -> PathBuf {
         self.directory.join("log")
     }
+}
 
-    fn four_letter(&self, word: &str) -> io::Result<String> {
-        const PATIENCE: Duration = Duration::from_secs(5);
-        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(word.as_bytes())?;
-        let mut answer = String::new();
-        let mut stream = BufReader::new(stream);
-        // ZooKeeper 3.8.0 may leave the connection open behind this line while it starts.
-        while !answer.ends_with("not currently serving requests\n")
-            && stream.read_line(&mut answer)? > 0
-        {}
-        Ok(answer)
-    }
+fn four_letter(server: SocketAddr, word: &str) -> io::Result<String> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(word.as_bytes())?;
+    let mut answer = String::new();
+    let mut stream = BufReader::new(stream);
+    // ZooKeeper 3.8.0 may leave the connection open behind this line while it starts.
+    while !answer.ends_with("not currently serving requests\n")
+        && stream.read_line(&mut answer)? > 0
+    {}
+    Ok(answer)
 }
 
 fn configure(settings: &Settings, directory: &Path, address: SocketAddr, quorum: &str) -> String {
@@ -667,7 +668,25 @@ fn run(command: &mut Command) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[test]
+    fn the_answer_of_a_server_that_starts_needs_no_end() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let server = listener.local_addr().expect("it is bound");
+        let answering = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let line = b"This ZooKeeper instance is not currently serving requests\n";
+            stream.write_all(line).expect("the peer reads");
+            stream
+        });
+        let answer = four_letter(server, "srvr").expect("an answer");
+        assert!(answer.ends_with("not currently serving requests\n"), "{answer}");
+        // It has stayed open.
+        drop(answering.join().expect("no panic"));
+    }
 
     #[test]
     fn a_server_is_not_mistaken_for_another_one_on_its_port() {

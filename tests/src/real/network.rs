@@ -101,18 +101,15 @@ impl Network {
     pub(super) fn lose(&self, from: End, to: End) -> io::Result<()> {
         let (options, interface) = self.place(from);
         let to = self.address(to);
-        ip(&format!(
-            "{options} neigh replace {to} lladdr {NOWHERE} dev {interface} nud permanent"
-        ))?;
-        Ok(())
+        ip(&format!("{options} neigh replace {to} lladdr {NOWHERE} dev {interface} nud permanent"))
+            .map(drop)
     }
 
     /// Loses no more packets.
     pub(super) fn heal(&self) -> io::Result<()> {
         (0..self.servers).map(End::Server).chain([End::Clients]).try_for_each(|end| {
             let (options, interface) = self.place(end);
-            ip(&format!("{options} neigh flush dev {interface} nud permanent"))?;
-            Ok(())
+            ip(&format!("{options} neigh flush dev {interface} nud permanent")).map(drop)
         })
     }
 

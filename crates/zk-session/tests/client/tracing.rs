@@ -43,7 +43,7 @@ impl<'a> MakeWriter<'a> for Told {
 ///
 /// If there is only one subscriber, `tracing` asks the thread that first reaches an event whether
 /// anybody wants it, which may be that of another test. If there are two, it asks both.
-fn listening(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
+fn set_subscriber(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
     LazyLock::force(&SECOND);
     tracing::subscriber::set_default(subscriber)
@@ -75,7 +75,7 @@ async fn an_observer_may_use_the_client() {
     let curious = Curious::default();
     let writer = curious.clone();
     let lines = tracing_subscriber::fmt().with_writer(move || writer.clone());
-    let _guard = listening(lines.finish());
+    let _guard = set_subscriber(lines.finish());
 
     let (client, mut server, mut listener) = connected_with(builder(), 1 << 16).await;
     *curious.client.lock().unwrap() = Some(client.clone());
@@ -103,7 +103,7 @@ async fn connections_slow_requests_and_the_end_are_logged() {
     let reported = Told::default();
     let lines =
         tracing_subscriber::fmt().with_writer(reported.clone()).without_time().with_ansi(false);
-    let _guard = listening(lines.with_target(false).finish());
+    let _guard = set_subscriber(lines.with_target(false).finish());
 
     let (client, mut server, mut listener) = connected_with(builder(), 1 << 16).await;
     assert_eq!(reported.take(), " INFO session connected server=one:2181 session=0x77\n");
@@ -140,7 +140,7 @@ async fn the_log_names_the_session_that_has_expired_and_the_next_one() {
     let reported = Told::default();
     let lines =
         tracing_subscriber::fmt().with_writer(reported.clone()).without_time().with_ansi(false);
-    let _guard = listening(lines.with_target(false).finish());
+    let _guard = set_subscriber(lines.with_target(false).finish());
 
     let (client, server, mut listener) = connected_with(builder().renew(true), 1 << 16).await;
     drop(server);
