@@ -97,7 +97,7 @@ impl World {
             // The names of a double barrier.
             _ => Scheme::private("alone-", Some("member-")),
         };
-        let mut config = AttemptConfig::new("/lock".into(), scheme, GUID, SESSION);
+        let mut config = AttemptConfig::new("/lock".into(), scheme, GUID);
         config.mode = *input.choose(&[LockMode::Exclusive, LockMode::Shared])?;
         config.wait_policy =
             *input.choose(&[WaitPolicy::Queue, WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree])?;
@@ -304,7 +304,8 @@ impl World {
                 None if input.ratio(1, 8)? => String::from("ready"),
                 None => {
                     let mode = *input.choose(&[LockMode::Exclusive, LockMode::Shared])?;
-                    let guid = *input.choose(&[OTHER, GUID])?;
+                    let own = AttemptConfig::node_guid(GUID, SESSION);
+                    let guid = *input.choose(&[OTHER, own])?;
                     let prefix = self.scheme.prefix(mode, guid, SessionId(9));
                     format!("{prefix}{:010}", input.int_in_range(0..=4)?)
                 }

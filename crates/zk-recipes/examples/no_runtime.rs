@@ -18,7 +18,7 @@ use uuid::Uuid;
 use zk_recipes::machine::{AttemptConfig, Command, Contender, Event, Observer, OnSession, Scheme};
 use zk_recipes::session::dispatch::{Dispatcher, Key, Port, Token};
 use zk_recipes::session::proto::frame::{Piece, Splitter};
-use zk_recipes::session::proto::{GetChildrenRequest, GetChildrenResponse, Request, SessionId};
+use zk_recipes::session::proto::{GetChildrenRequest, GetChildrenResponse, Request};
 use zk_recipes::session::session::{Action, Config, Event as SessionEvent, Reply, Session, State};
 use zk_recipes::session::time::Instant;
 
@@ -105,7 +105,7 @@ pub(crate) struct EventLoop {
     received: BytesMut,
     frames: Splitter,
     max_reply: usize,
-    random: RandomState,
+    attempts: u64,
     start: Clock,
 }
 
@@ -119,8 +119,8 @@ impl EventLoop {
             addresses.extend(server.to_socket_addrs()?);
         }
         // Clients with the same seed would try the same servers at the same time.
-        let random = RandomState::new();
-        let config = Config::new(addresses.len(), random.hash_one("seed of the session"));
+        let seed = RandomState::new().hash_one("seed of the session");
+        let config = Config::new(addresses.len(), seed);
         let max_reply = config.max_reply;
         let mut client = Self {
             dispatcher: Dispatcher::new(Session::new(Instant::START, config)),
@@ -129,7 +129,7 @@ impl EventLoop {
             received: BytesMut::new(),
             frames: Splitter::new(max_reply),
             max_reply,
-            random,
+            attempts: 0,
             start: Clock::now(),
         };
         // A new session has an action already: to connect to a server.
@@ -140,13 +140,11 @@ impl EventLoop {
     /// Enters the queue of an exclusive lock.
     pub(crate) fn enter_queue(&mut self, path: &str) -> Lock {
         let (sender, events) = channel();
-        // No other attempt may ever have had the same id.
-        let half = || u128::from(RandomState::new().hash_one("half an id"));
-        let guid = Uuid::from_u128(half() << 64 | half());
-        // Whatever the session is by then: the machine learns its id with the state.
-        let config = AttemptConfig::new(path.into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
-        let seed = self.random.hash_one(guid);
-        let machine = OnSession::new(Contender::new(config), Report(sender), seed);
+        // A count is enough: the machine mixes the id of the session into it.
+        self.attempts += 1;
+        let guid = Uuid::from_u128(self.attempts.into());
+        let config = AttemptConfig::new(path.into(), Scheme::CURATOR_MUTEX, guid);
+        let machine = OnSession::new(Contender::new(config), Report(sender), self.attempts);
         let key = self.dispatcher.attach(self.now(), Box::new(machine));
         self.drain();
         Lock { key, events }

@@ -289,7 +289,7 @@ impl SimClient {
             LockKind::Write => (Scheme::CURATOR_READ_WRITE, LockMode::Exclusive),
             _ => (Scheme::CURATOR_MUTEX, LockMode::Exclusive),
         };
-        let mut config = AttemptConfig::new(lock_path.into(), scheme, guid, self.id());
+        let mut config = AttemptConfig::new(lock_path.into(), scheme, guid);
         config.mode = mode;
         match demand {
             LockKind::Permits { count, of } => {

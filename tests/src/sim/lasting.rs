@@ -152,7 +152,7 @@ impl Attached {
         let (observer, random) = (reporter.clone(), sim.rng.u128(..));
         let key = sim.with(client, |now, it| {
             let guid = Uuid::from_u128(random);
-            let config = AttemptConfig::new(path.into(), Scheme::CURATOR_LEADER, guid, it.id());
+            let config = AttemptConfig::new(path.into(), Scheme::CURATOR_LEADER, guid);
             let (machine, rare) = (make(config), rare::Watcher::default());
             let machine = Watched { machine, flaw, rare, reporter: observer.clone() };
             let machine = OnSession::new(machine, observer, random as u64);

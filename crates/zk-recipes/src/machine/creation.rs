@@ -376,7 +376,7 @@ fn prefix(mode: LockMode, config: &AttemptConfig) -> String {
     if !path.ends_with('/') {
         path.push('/');
     }
-    config.scheme.push_prefix(&mut path, mode, config.guid, config.session);
+    config.scheme.push_prefix(&mut path, mode, config.own_guid(), config.session);
     path
 }
 

@@ -17,7 +17,7 @@ use crate::error::{LockError, Loss};
 /// unless the session has ended.
 ///
 /// It ignores the mode and the wait policy of its [`AttemptConfig`]. The GUID is that of the first
-/// attempt, and each later attempt takes the next one.
+/// attempt. Each later one adds 1 to its upper half.
 #[derive(Clone, Debug)]
 pub struct ElectionMachine(Requeuing<Contender>);
 
@@ -59,6 +59,8 @@ pub enum Leadership {
     Leader(Term),
     /// It led when it lost its connection. Another may be elected once the session has expired.
     Suspended(Term),
+    /// It resigns: it leads no more, and its node may still exist.
+    Resigning,
     /// It has resigned, and its node is gone.
     Resigned,
     /// It can no longer be a candidate: the session has ended, or the ensemble refuses it.
@@ -89,6 +91,7 @@ impl Leadership {
             (Self::Suspended(term), Event::Resumed) => Self::Leader(term.clone()),
             (_, Event::Lost(Loss::Ended(end))) => Self::Failed(LockError::Ended(*end)),
             (_, Event::Lost(_)) => Self::Follower,
+            (_, Event::Releasing) => Self::Resigning,
             (_, Event::Released) => Self::Resigned,
             (_, Event::Failed(error)) => Self::Failed(error.clone()),
             _ => self.clone(),

@@ -380,6 +380,8 @@ pub enum Presence {
     /// The node exists: the transaction that created it (its `czxid`). Without a connection, the
     /// ensemble may have deleted it with the session.
     Created(Zxid),
+    /// The node is being deleted, as requested.
+    Closing,
     /// The node is deleted, as requested.
     Closed,
     /// The node can no longer be kept alive: the session has ended, or the ensemble refuses it.
@@ -394,6 +396,7 @@ impl Presence {
             Event::Acquired { token, .. } => Self::Created(*token),
             Event::Lost(Loss::Ended(end)) => Self::Failed(LockError::Ended(*end)),
             Event::Lost(_) => Self::Missing,
+            Event::Releasing => Self::Closing,
             Event::Released => Self::Closed,
             Event::Failed(error) => Self::Failed(error.clone()),
             _ => self.clone(),

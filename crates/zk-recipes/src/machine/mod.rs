@@ -5,7 +5,7 @@
 //! ```
 //! use zk_recipes::machine::{AttemptConfig, Contender, Event, Observer, OnSession, Scheme};
 //! use zk_recipes::session::dispatch::{Dispatcher, Key, Port};
-//! use zk_recipes::session::{proto::SessionId, time::Instant};
+//! use zk_recipes::session::time::Instant;
 //!
 //! /// Receives the events of the lock.
 //! struct Owner;
@@ -20,12 +20,11 @@
 //!     }
 //! }
 //!
-//! /// Enters the queue of an exclusive lock. `random` must never have been used before.
-//! fn enter_queue<T>(dispatcher: &mut Dispatcher<T>, now: Instant, random: u128) -> Key {
-//!     let guid = uuid::Uuid::from_u128(random);
-//!     let config =
-//!         AttemptConfig::new("/locks/printer".into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
-//!     let machine = OnSession::new(Contender::new(config), Owner, random as u64);
+//! /// Enters the queue of an exclusive lock. `attempt` counts the attempts of this program.
+//! fn enter_queue<T>(dispatcher: &mut Dispatcher<T>, now: Instant, attempt: u64) -> Key {
+//!     let guid = uuid::Uuid::from_u128(attempt.into());
+//!     let config = AttemptConfig::new("/locks/printer".into(), Scheme::CURATOR_MUTEX, guid);
+//!     let machine = OnSession::new(Contender::new(config), Owner, attempt);
 //!     dispatcher.attach(now, Box::new(machine))
 //! }
 //! ```
@@ -180,13 +179,16 @@ pub struct AttemptConfig {
     pub scheme: Scheme,
     /// Whether the lock may be shared with others.
     pub mode: LockMode,
-    /// Identifies the node of this attempt. It must never have been used before.
-    pub guid: Uuid,
-    /// The session that will own the node, if it is known already.
+    /// Identifies this attempt among those of its session: never use one twice in a session.
     ///
-    /// [`Input::Session`] replaces it: a session that begins on a read-only server gets another id
-    /// from the quorum.
-    pub session: SessionId,
+    /// The name of the node contains it mixed with the id of the session. So programs that use the
+    /// same GUIDs, such as boards with one seed, exclude each other all the same. A counter is
+    /// enough, and needs no random source.
+    pub guid: Uuid,
+    /// The session that owns the node, or [`SessionId::NONE`] before the first
+    /// [`State::Connected`]. A session that begins on a read-only server gets another id from the
+    /// quorum.
+    pub(super) session: SessionId,
     /// The data of the node, for operators. Contenders only recognize [`REVOKE`](Self::REVOKE).
     pub data: Bytes,
     /// The access control list of the node.
@@ -211,13 +213,13 @@ impl AttemptConfig {
     pub const REVOKE: &[u8] = b"__REVOKE__";
 
     /// Creates the configuration of an exclusive lock, with defaults for everything else.
-    pub const fn new(lock_path: Arc<str>, scheme: Scheme, guid: Uuid, session: SessionId) -> Self {
+    pub const fn new(lock_path: Arc<str>, scheme: Scheme, guid: Uuid) -> Self {
         Self {
             lock_path,
             scheme,
             mode: LockMode::Exclusive,
             guid,
-            session,
+            session: SessionId::NONE,
             data: Bytes::new(),
             acl: AccessList::OPEN,
             parent_acl: AccessList::OPEN,
@@ -227,6 +229,26 @@ impl AttemptConfig {
             revocable: false,
             hint: None,
         }
+    }
+
+    /// Returns the GUID in the name of an attempt's node: that of the attempt, mixed with the id of
+    /// the session. No attempt of another session has it.
+    #[must_use]
+    pub const fn node_guid(guid: Uuid, session: SessionId) -> Uuid {
+        /// The bits that say how a GUID was made: its version and its variant.
+        const KIND: u128 = 0xf << 76 | 0x3 << 62;
+        let session = session.0.cast_unsigned() as u128;
+        // Both halves, since each lacks other bits.
+        Uuid::from_u128(guid.as_u128() ^ ((session << 64 | session) & !KIND))
+    }
+
+    const fn own_guid(&self) -> Uuid {
+        Self::node_guid(self.guid, self.session)
+    }
+
+    /// Returns whether the attempt begins before it is connected: its requests wait for that.
+    fn begins_at_once(&self) -> bool {
+        self.wait_policy.waits_for_connection() && self.session != SessionId::NONE
     }
 
     /// Takes the session id from a state, if that comes from a quorum. A read-only server assigns
@@ -472,6 +494,11 @@ pub enum Event {
         /// forbids the deletion.
         error: Error,
     },
+    /// The owner releases the lock, so it must not rely on it any more. The request that deletes our
+    /// node follows.
+    ///
+    /// [`OnSession`] reports this, for what is held. The machines themselves do not.
+    Releasing,
     /// Our node is deleted, as requested, or was never created.
     Released,
     /// The attempt failed, or its release was [not confirmed](LockError::NotConfirmed) in time.

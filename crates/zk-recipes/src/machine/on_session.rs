@@ -7,7 +7,7 @@ use zk_session::dispatch::{self, Attached, Port};
 use zk_session::proto::EventType;
 use zk_session::session::Reply;
 use zk_session::time::Instant;
-use zk_session::{Error, State};
+use zk_session::{End, Error, State};
 
 #[cfg(feature = "conversions")]
 use super::LockMode;
@@ -74,6 +74,8 @@ pub struct OnSession<M, O> {
     alarm: Option<Instant>,
     /// Whether there is a connection to a quorum.
     is_connected: bool,
+    /// Whether the observer relies on what the machine holds.
+    is_held: bool,
     /// Whether the machine is done, and the observer was notified.
     is_finished: bool,
 }
@@ -104,6 +106,7 @@ impl<M, O> OnSession<M, O> {
             silent_until: None,
             alarm: None,
             is_connected: false,
+            is_held: false,
             is_finished: false,
         }
     }
@@ -157,6 +160,11 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
             Output::Settle => port.settle(),
             Output::Event(event) => {
                 let is_granted = matches!(event, Event::Acquired { .. });
+                match event {
+                    Event::Acquired { .. } => self.is_held = true,
+                    Event::Lost(_) | Event::Failed(_) | Event::Released => self.is_held = false,
+                    _ => {}
+                }
                 self.observer.observe(event, port);
                 // On a slow network, the reply that grants a lock may take longer than the lease.
                 if is_granted && port.lease_has_ended() {
@@ -164,6 +172,14 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
                 }
             }
         }
+    }
+
+    /// Ends the hold for the observer, before the request that ends it for the servers.
+    fn release(&mut self, input: Input, port: &mut Port<'_>) {
+        if core::mem::take(&mut self.is_held) {
+            self.observer.observe(Event::Releasing, port);
+        }
+        self.deliver(input, port);
     }
 
     fn drop_watches(&mut self, op: OpId, port: &mut Port<'_>) {
@@ -258,6 +274,9 @@ impl<M: Machine + Send, O: Observer> Attached for OnSession<M, O> {
             dispatch::Input::Watch { tag, event } => {
                 self.handle_watch(tag, event.event_type, port);
             }
+            dispatch::Input::Closing if self.is_held => {
+                self.deliver(Input::Session(State::Ended(End::Closed)), port);
+            }
             dispatch::Input::LeaseEnded => self.deliver(Input::LeaseEnded, port),
             dispatch::Input::Timer => self.handle_timer(port),
             dispatch::Input::Settled => self.deliver(Input::Settled, port),
@@ -267,14 +286,13 @@ impl<M: Machine + Send, O: Observer> Attached for OnSession<M, O> {
     }
 
     fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
-        let input = match message.downcast_ref() {
+        match message.downcast_ref() {
             #[cfg(feature = "conversions")]
-            Some(Command::Convert(mode)) => Input::Convert(*mode),
-            Some(Command::Leave) => Input::Leave,
-            Some(Command::Release) => Input::Release,
+            Some(Command::Convert(mode)) => self.deliver(Input::Convert(*mode), port),
+            Some(Command::Leave) => self.release(Input::Leave, port),
+            Some(Command::Release) => self.release(Input::Release, port),
             Some(Command::CheckLease) | None => return,
-        };
-        self.deliver(input, port);
+        }
         self.set_timer(port);
     }
 

@@ -140,8 +140,8 @@ impl Observation {
 
 impl QueueReader {
     pub(super) const fn new(config: &AttemptConfig) -> Self {
-        let AttemptConfig { scheme, unknown_nodes, mode, guid, .. } = *config;
-        Self { scheme, unknown_nodes, mode, guid }
+        let AttemptConfig { scheme, unknown_nodes, mode, .. } = *config;
+        Self { scheme, unknown_nodes, mode, guid: config.own_guid() }
     }
 
     /// Adds the children of a list, or of a piece of it, to what the contender that owns the node

@@ -12,7 +12,7 @@ use crate::error::{LockError, Loss};
 
 /// A machine whose attempt can begin anew.
 pub trait Restart: Machine {
-    /// Returns a machine for another attempt at the same lock, with the next GUID, on the session of
+    /// Returns a machine for another attempt at the same lock, with another GUID, on the session of
     /// `state`.
     #[must_use]
     fn restart(&self, state: Option<State>) -> Self;
@@ -21,7 +21,8 @@ pub trait Restart: Machine {
 impl AttemptConfig {
     /// Returns the configuration of the next attempt.
     pub(super) fn restart(&self, state: Option<State>) -> Self {
-        let guid = Uuid::from_u128(self.guid.as_u128().wrapping_add(1));
+        // The upper half: the owner may count its attempts in the lower one.
+        let guid = Uuid::from_u128(self.guid.as_u128().wrapping_add(1 << 64));
         let mut next = Self { guid, hint: None, ..self.clone() };
         if let Some(state) = state {
             next.follow(state);

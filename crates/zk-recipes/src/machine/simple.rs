@@ -171,7 +171,7 @@ impl SimpleContender {
             has_failed: false,
             outputs: Outputs::default(),
         };
-        if contender.config.wait_policy.waits_for_connection() {
+        if contender.config.begins_at_once() {
             contender.create();
         }
         contender
@@ -209,8 +209,8 @@ impl SimpleContender {
     // ---- Creating the node ---------------------------------------------------------------------
 
     fn create(&mut self) {
-        let AttemptConfig { lock_path, guid, data, acl, .. } = &self.config;
-        let data = [mark(*guid).as_bytes(), data.as_ref()].concat();
+        let AttemptConfig { lock_path, data, acl, .. } = &self.config;
+        let data = [mark(self.guid()).as_bytes(), data.as_ref()].concat();
         let (path, acl) = (lock_path.clone(), acl.clone());
         let create = self.outputs.submit(Operation::create_alone(path, Bytes::from(data), acl));
         self.step = Step::Creating { create };
@@ -549,7 +549,7 @@ impl SimpleContender {
     }
 
     const fn guid(&self) -> Uuid {
-        self.config.guid
+        self.config.own_guid()
     }
 
     const fn session(&self) -> SessionId {

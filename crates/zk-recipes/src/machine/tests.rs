@@ -53,11 +53,27 @@ use harness::Harness;
 use labels::{label, name, prefix};
 pub(super) use table::documented_rows;
 
+impl AttemptConfig {
+    /// Returns the configuration of an attempt whose node has this GUID.
+    pub(super) fn of_node(
+        lock_path: Arc<str>,
+        scheme: Scheme,
+        node_guid: Uuid,
+        session: SessionId,
+    ) -> Self {
+        let config = Self { session, ..Self::new(lock_path, scheme, node_guid) };
+        // Mixed twice with the session, it is as before.
+        Self { guid: config.own_guid(), ..config }
+    }
+}
+
 const SCHEME: Scheme = Scheme::CURATOR_MUTEX;
 const READ_WRITE: Scheme = Scheme::CURATOR_READ_WRITE;
 const PRIVATE: Scheme = Scheme::private("mine-", None);
 pub(super) const OWN: u128 = 1;
-pub(super) const SESSION: SessionId = SessionId(0x51);
+pub(super) const SESSION: SessionId = SessionId(0x50);
+/// The session that follows when the first one is renewed.
+const NEXT: SessionId = SessionId(0x60);
 /// A hint of a contender with number 6, after many free acquisitions.
 pub(super) const BEFORE: FastPathHint = FastPathHint {
     unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,
@@ -183,7 +199,7 @@ fn config() -> AttemptConfig {
     let lock_path = "/locks/printer".into();
     AttemptConfig {
         data: Bytes::from_static(b"who"),
-        ..AttemptConfig::new(lock_path, SCHEME, Uuid::from_u128(OWN), SESSION)
+        ..AttemptConfig::of_node(lock_path, SCHEME, Uuid::from_u128(OWN), SESSION)
     }
 }
 

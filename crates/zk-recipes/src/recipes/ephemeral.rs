@@ -147,7 +147,7 @@ impl<C: SessionClient> Ephemeral<C> {
             let over = status.wait(|_| match presence.read() {
                 Presence::Closed => Some(Ok(())),
                 Presence::Failed(error) => Some(Err(error)),
-                Presence::Missing | Presence::Created(_) => None,
+                Presence::Missing | Presence::Created(_) | Presence::Closing => None,
             });
             let unconfirmed = |why| Err(LockError::NotConfirmed(why));
             let over = match before::<C, _>(end, over).await {

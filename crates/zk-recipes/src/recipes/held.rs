@@ -285,9 +285,9 @@ pub(super) fn loss(report: &mut Report) -> Option<Loss> {
     }
 }
 
-/// Returns the last status, once the lock is no longer held.
+/// Returns the last status, once it is known.
 fn over(report: &mut Report) -> Option<Status> {
-    (!report.status.is_open()).then(|| report.status.clone())
+    report.status.is_over().then(|| report.status.clone())
 }
 
 /// The result of a release. `None` if the machine has ended without one.
@@ -318,7 +318,7 @@ const fn holding(report: &Report) -> Holding {
         Status::Held => Holding::Held,
         Status::Suspended => Holding::Suspended,
         Status::Lost(loss) => Holding::Lost(*loss),
-        // Only after the guard has been dropped.
-        Status::Released | Status::Failed(_) => Holding::Lost(Loss::Released),
+        // Only after the guard has been released.
+        Status::Releasing | Status::Released | Status::Failed(_) => Holding::Lost(Loss::Released),
     }
 }

@@ -107,9 +107,8 @@ impl<C: SessionClient> Queue<C> {
         machine
     }
 
-    /// Returns the configuration of an attempt that begins now.
+    /// Returns the configuration of an attempt that begins as soon as a quorum serves the session.
     pub(crate) fn config(&self, mode: LockMode, wait_policy: WaitPolicy) -> AttemptConfig {
-        let session = self.client.session_id();
         let lock_path = match self.client.chroot().apply(&self.path) {
             Cow::Borrowed(_) => self.path.clone(),
             Cow::Owned(path) => path.into(),
@@ -123,7 +122,7 @@ impl<C: SessionClient> Queue<C> {
             unknown_nodes: self.options.unknown_nodes,
             disconnect_policy: self.options.disconnect_policy,
             revocable: self.options.revocable,
-            ..AttemptConfig::new(lock_path, self.scheme, guid::next(session), session)
+            ..AttemptConfig::new(lock_path, self.scheme, guid::next())
         }
     }
 

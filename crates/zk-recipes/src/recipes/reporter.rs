@@ -98,6 +98,7 @@ impl Observer for Reporter {
             Event::Resumed => Status::Held,
             Event::Suspended => Status::Suspended,
             Event::Lost(loss) => Status::Lost(loss),
+            Event::Releasing => Status::Releasing,
             Event::Released => Status::Released,
             Event::Failed(error) if !self.is_acquired => {
                 self.status.note(Report::is_over);

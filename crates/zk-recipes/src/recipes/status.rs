@@ -34,6 +34,8 @@ pub(crate) enum Status {
     Held,
     Suspended,
     Lost(Loss),
+    /// The owner no longer holds it, and the servers may not know that yet.
+    Releasing,
     Released,
     /// The release failed.
     Failed(LockError),
@@ -43,6 +45,11 @@ impl Status {
     /// Returns whether the lock may be held.
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self, Self::Held | Self::Suspended)
+    }
+
+    /// Returns whether nothing is left to report.
+    pub(crate) const fn is_over(&self) -> bool {
+        !self.is_open() && !matches!(self, Self::Releasing)
     }
 }
 
@@ -62,10 +69,11 @@ pub(crate) struct Report {
 impl Report {
     /// Sets the state of the lock. A lock that is no longer held is never held again.
     pub(crate) fn set_status(&mut self, status: Status) {
-        if self.status.is_open() {
-            if !status.is_open() {
-                self.is_over();
-            }
+        let is_open = self.status.is_open();
+        if is_open && !status.is_open() {
+            self.is_over();
+        }
+        if is_open || status.is_over() && !self.status.is_over() {
             self.status = status;
         }
     }
@@ -84,7 +92,7 @@ impl Report {
     /// Returns why the lock was lost. `None` if it was released.
     fn loss(&mut self) -> Option<Loss> {
         match self.status {
-            Status::Released | Status::Failed(_) => None,
+            Status::Releasing | Status::Released | Status::Failed(_) => None,
             _ => super::held::loss(self),
         }
     }

@@ -167,7 +167,7 @@ impl Client {
     /// timeout. It waits for a server that stops answering for at most two thirds of the session
     /// timeout after its last reply.
     pub fn close(self) {
-        self.shared().command(|session, _| session.close());
+        self.shared().with_machines(|inner, now| inner.router.dispatcher.close(now));
         self.ended();
     }
 

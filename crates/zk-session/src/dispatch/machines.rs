@@ -490,6 +490,10 @@ impl Machines {
         self.for_each(|all, key| all.deliver(session, now, key, Input::LeaseEnded));
     }
 
+    pub(super) fn deliver_closing(&mut self, session: &mut dyn AnySession, now: Instant) {
+        self.for_each(|all, key| all.deliver(session, now, key, Input::Closing));
+    }
+
     pub(super) fn is_unsettled(&self) -> bool {
         !self.waiting.refused.is_empty() || !self.waiting.unsettled.is_empty()
     }

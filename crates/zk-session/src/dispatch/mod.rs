@@ -258,6 +258,9 @@ pub enum Input {
     /// * right before and right after it receives a command;
     /// * right before it receives [`Settled`](Self::Settled).
     LeaseEnded,
+    /// The owner [closes](Dispatcher::close) the session. What the machine holds is gone as soon as
+    /// the server executes that. Requests are refused from now on.
+    Closing,
     /// The time of the [timer](Port::set_timer) has come. No timer is set now.
     Timer,
     /// Everything that had arrived at the time of [`Port::settle`] is delivered.
@@ -354,6 +357,16 @@ impl<T> Dispatcher<T> {
     /// Returns the number of attached machines.
     pub fn attached(&self) -> usize {
         self.machines.count()
+    }
+
+    /// Closes the session, behind all requests submitted before: see [`Session::close`].
+    ///
+    /// The machines receive [`Closing`](Input::Closing) before this returns, and so before the
+    /// request leaves. So no owner relies on a lock that the servers may give to somebody else.
+    pub fn close(&mut self, now: Instant) {
+        // First, since it spares the removal of the machines' watches.
+        self.session.close();
+        self.machines.deliver_closing(&mut self.session, now);
     }
 
     /// Closes the session when no machine is attached: now, or when the last one is detached.

@@ -84,7 +84,8 @@ impl Drop for Handle {
 
 fn close(shared: &Shared) {
     let mut inner = shared.lock();
-    inner.router.session_mut().close();
+    let now = inner.clock.now();
+    inner.router.dispatcher.close(now);
     inner.wake_driver();
 }
 

@@ -25,7 +25,7 @@ use zk_recipes::machine::{
 };
 use zk_recipes::session::dispatch::{Dispatcher, Key, Port, Token};
 use zk_recipes::session::proto::frame::{Piece, Splitter};
-use zk_recipes::session::proto::{Request, SessionId, SetDataRequest, SetDataResponse, Zxid};
+use zk_recipes::session::proto::{Request, SetDataRequest, SetDataResponse, Zxid};
 use zk_recipes::session::session::{Action, Config, Event as SessionEvent, Session, State};
 use zk_recipes::session::time::Instant;
 
@@ -280,13 +280,13 @@ impl Board {
         set_status(Status::Waiting);
         self.heap_before = heap::used();
         self.attempts += 1;
-        // No other attempt may ever have had the same id.
-        let guid = Uuid::from_u64_pair(board::seed(), self.attempts);
+        // A count is enough: the machine mixes the id of the session into it.
+        let guid = Uuid::from_u128(self.attempts.into());
         let scheme = match IS_READ_WRITE {
             true => Scheme::CURATOR_READ_WRITE,
             false => Scheme::CURATOR_MUTEX,
         };
-        let mut config = AttemptConfig::new(LOCK.into(), scheme, guid, SessionId::NONE);
+        let mut config = AttemptConfig::new(LOCK.into(), scheme, guid);
         config.mode = self.mode();
         let machine = OnSession::new(Contender::new(config), Report, self.attempts);
         self.lock = Some(self.dispatcher.attach(now, Box::new(machine)));

@@ -11,7 +11,7 @@ use zk_proto::{
     Stat, Zxid,
 };
 use zk_recipes::machine::{
-    Event, FastPathHint, HintCell, Input, Machine, Observer, OpId, Operation, Output,
+    AttemptConfig, Event, FastPathHint, HintCell, Input, Machine, Observer, OpId, Operation, Output,
 };
 use zk_session::dispatch::Port;
 use zk_session::session::Reply;
@@ -150,9 +150,13 @@ impl<M> Attempt<M> {
         }
     }
 
+    fn own_guid(&self) -> Uuid {
+        AttemptConfig::node_guid(self.guid, self.session)
+    }
+
     /// Returns whether a path is that of its own node.
     fn is_own(&self, path: &str) -> bool {
-        path.contains(&*self.guid.as_hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+        path.contains(&*self.own_guid().as_hyphenated().encode_lower(&mut Uuid::encode_buffer()))
     }
 
     /// Returns whether the bug ignores this input.
@@ -177,7 +181,7 @@ impl<M> Attempt<M> {
         else {
             return reply;
         };
-        let data = self.guid.as_hyphenated().to_string();
+        let data = self.own_guid().as_hyphenated().to_string();
         let stat = Stat { ephemeral_owner: self.session, ..stat };
         let mut body = BytesMut::new();
         GetDataResponse { data: Some(data.as_bytes()), stat }.encode(&mut body);

@@ -124,7 +124,7 @@ impl Contender {
         let config = &self.config;
         let node = self.node.as_ref()?;
         let number = config.scheme.parse(node.name())?.sequence;
-        let prefix = config.scheme.prefix(LockMode::Shared, config.guid, config.session);
+        let prefix = config.scheme.prefix(LockMode::Shared, config.own_guid(), config.session);
         let is_safe = (0..=LAST_SEQUENCE_TO_DOWNGRADE).contains(&number.0);
         is_safe.then(|| self.path_of(&numbered(prefix, number)))
     }

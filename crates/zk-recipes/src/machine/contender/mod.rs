@@ -139,7 +139,7 @@ impl Contender {
     /// [`Input::Session`] and fails if that is no connection to a quorum.
     #[inline]
     pub fn new(config: AttemptConfig) -> Self {
-        match config.wait_policy.waits_for_connection() {
+        match config.begins_at_once() {
             true => Self::begun(config),
             false => Self::before(config),
         }

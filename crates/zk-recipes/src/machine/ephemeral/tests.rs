@@ -40,7 +40,12 @@ impl World {
     fn new() -> Self {
         let config = AttemptConfig {
             data: Bytes::from_static(b"at 10.0.0.7"),
-            ..AttemptConfig::new(NODE.into(), Scheme::CURATOR_MUTEX, Uuid::nil(), SessionId::NONE)
+            ..AttemptConfig::of_node(
+                NODE.into(),
+                Scheme::CURATOR_MUTEX,
+                Uuid::nil(),
+                SessionId::NONE,
+            )
         };
         Self { machine: EphemeralMachine::new(config), asked: Vec::new(), lines: Vec::new() }
     }

@@ -231,7 +231,7 @@ impl SemaphoreMachine {
         };
         match machine.request.check() {
             Err(error) => machine.fail(error),
-            Ok(()) if machine.request.config.wait_policy.waits_for_connection() => machine.begin(),
+            Ok(()) if machine.request.config.begins_at_once() => machine.begin(),
             Ok(()) => {}
         }
         machine.settle();
@@ -386,6 +386,6 @@ impl SemaphoreMachine {
     }
 
     fn permit_nodes(&self) -> PermitNodes {
-        PermitNodes { guid: self.request.config.guid }
+        PermitNodes { guid: self.request.config.own_guid() }
     }
 }

@@ -62,7 +62,7 @@ impl Harness {
     }
 
     fn with(disconnect_policy: DisconnectPolicy) -> Self {
-        let config = AttemptConfig::new(PATH.into(), Scheme::CURATOR_MUTEX, GUID, OURS);
+        let config = AttemptConfig::of_node(PATH.into(), Scheme::CURATOR_MUTEX, GUID, OURS);
         let config =
             AttemptConfig { data: Bytes::from_static(b"who"), disconnect_policy, ..config };
         let machine = SimpleContender::new(config);
@@ -512,7 +512,7 @@ fn asking() -> Harness {
 }
 
 fn asking_by(wait_policy: WaitPolicy) -> Harness {
-    let config = AttemptConfig::new(PATH.into(), Scheme::CURATOR_MUTEX, GUID, OURS);
+    let config = AttemptConfig::of_node(PATH.into(), Scheme::CURATOR_MUTEX, GUID, OURS);
     let data = Bytes::from_static(b"who");
     let machine = SimpleContender::new(AttemptConfig { data, wait_policy, ..config });
     let mut h = Harness { machine, asked: Vec::new(), lines: Vec::new() };

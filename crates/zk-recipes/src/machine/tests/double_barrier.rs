@@ -93,7 +93,7 @@ impl ParticipantHarness {
 }
 
 fn config_of(guid: u128) -> AttemptConfig {
-    AttemptConfig { guid: Uuid::from_u128(guid), ..config() }
+    AttemptConfig { guid: AttemptConfig::node_guid(Uuid::from_u128(guid), SESSION), ..config() }
 }
 
 #[test]

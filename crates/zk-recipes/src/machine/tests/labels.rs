@@ -4,10 +4,15 @@
 //! * `own-W7` and `a-R5` in a read/write lock
 //! * `own-M7` in a private scheme
 //! * `own-B7` at a double barrier
+//! * `2-7` for the second attempt of the same machine
+//! * `2'-7` for the same on the [next](NEXT) session
 //!
 //! Other names are unchanged.
 
 use super::*;
+
+/// What differs in the GUIDs of nodes of the next session, in each half.
+const RENEWED: u128 = (SESSION.0 ^ NEXT.0) as u128;
 
 pub(super) fn prefix(guid: u128) -> String {
     SCHEME.prefix(LockMode::Exclusive, Uuid::from_u128(guid), SESSION)
@@ -23,7 +28,13 @@ pub(super) fn name(label: &str) -> String {
             ("B", number) => (Participant::SCHEME, LockMode::Shared, number),
             _ => (SCHEME, LockMode::Exclusive, rest),
         };
-        let guid = if guid == "own" { OWN } else { u128::from_str_radix(guid, 16).ok()? };
+        let (guid, renewed) = guid.strip_suffix('\'').map_or((guid, 0), |guid| (guid, RENEWED));
+        let guid = match guid {
+            "own" => OWN,
+            "2" | "3" => OWN + ((guid.parse::<u128>().ok()? - 1) << 64),
+            _ => u128::from_str_radix(guid, 16).ok()?,
+        };
+        let guid = guid ^ (renewed << 64 | renewed);
         let prefix = scheme.prefix(mode, Uuid::from_u128(guid), SESSION);
         Some(format!("{prefix}{:010}", number.parse::<i32>().ok()?))
     };
@@ -41,11 +52,16 @@ pub(super) fn label(path: &str) -> String {
             (READ_WRITE, LockMode::Exclusive) => "W",
             _ => "",
         };
-        let guid = match guid?.as_u128() {
-            OWN => "own".to_string(),
-            guid => format!("{guid:x}"),
+        let guid = guid?.as_u128();
+        let is_renewed = guid >> 64 & RENEWED != 0;
+        let renewed = if is_renewed { RENEWED } else { 0 };
+        let guid = guid ^ (renewed << 64 | renewed);
+        let mark = if is_renewed { "'" } else { "" };
+        let guid = match (guid >> 64, guid & u128::from(u64::MAX)) {
+            (0, OWN) => "own".to_string(),
+            (later, guid) => format!("{:x}", later + guid),
         };
-        Some(format!("{guid}-{kind}{}", sequence.0))
+        Some(format!("{guid}{mark}-{kind}{}", sequence.0))
     };
     [SCHEME, READ_WRITE, PRIVATE, Participant::SCHEME]
         .into_iter()

@@ -189,7 +189,7 @@ fn take_turns(contenders: usize, mut stub: Stub) -> Vec<i64> {
     let mut machines: Vec<_> = (0..contenders)
         .map(|number| {
             let guid = Uuid::from_u128(number as u128);
-            Contender::new(AttemptConfig::new("/lock".into(), PRIVATE, guid, SESSION))
+            Contender::new(AttemptConfig::of_node("/lock".into(), PRIVATE, guid, SESSION))
         })
         .collect();
     let mut watches: Vec<(usize, OpId, String)> = Vec::new();
@@ -254,7 +254,7 @@ fn shared_schemes_fail_closed() {
     ] {
         let guid = Uuid::from_u128(OWN);
         let mut contender =
-            Contender::new(AttemptConfig::new("/lock".into(), scheme, guid, SESSION));
+            Contender::new(AttemptConfig::of_node("/lock".into(), scheme, guid, SESSION));
         let ops: Vec<_> = core::iter::from_fn(|| contender.poll_output())
             .filter_map(|output| match output {
                 Output::Submit { op, .. } => Some(op),

@@ -2,17 +2,17 @@
 
 use super::*;
 
-/// A session known only to the server that created it, while it had no quorum. The ensemble assigns
-/// another one later.
-const LOCAL: SessionId = SessionId(0x99);
-
-/// Begins with such a session. Then there is a quorum.
+/// Begins on a server without a quorum, which has assigned a session of its own. Then there is a
+/// quorum, and the reply to the creation is lost.
 fn begun_before_the_quorum<M: Machine + Clone>(
     config: AttemptConfig,
     make: impl FnOnce(AttemptConfig) -> M,
 ) -> Harness<M> {
-    let mut h = Harness::driving(AttemptConfig { session: LOCAL, ..config }, make);
-    h.feed(Input::Session(State::ReadOnly { server: 2, session: LOCAL }));
+    let local = State::ReadOnly { server: 2, session: SessionId(0x99) };
+    let mut h = Harness::driving(AttemptConfig { session: SessionId::NONE, ..config }, make);
+    h.feed(Input::Session(local));
+    assert!(h.wanted().is_empty(), "it begins when it knows its session");
+    h.reconnect();
     h.disconnect();
     h.reconnect();
     h

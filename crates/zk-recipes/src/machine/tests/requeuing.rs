@@ -1,10 +1,9 @@
-//! A waiter that queues again. The nodes of its second attempt are `2-9` and so on.
+//! A waiter that queues again. The nodes of its second attempt are `2-9` and so on,
+//! and `2'-9` on the next session.
 
 use super::*;
 
 type Waiter = Harness<Requeuing<Contender>>;
-
-const NEXT: SessionId = SessionId(0x52);
 
 impl Waiter {
     fn of_client(renews: bool) -> Self {
@@ -63,10 +62,10 @@ fn a_waiter_queues_again_on_the_next_session() {
         h.feed(Input::Session(READ_ONLY));
         h.expect(&[]);
         h.begin_session();
-        h.expect(&["create 2", "list"]);
-        h.created_as("create 2", "2-9", czxid(9));
-        h.answer("list", children(&["2-9"]));
-        assert_eq!(h.wanted()[..2], ["Enqueued 2-9 token 109", "Acquired 2-9 token 109"]);
+        h.expect(&["create 2'", "list"]);
+        h.created_as("create 2'", "2'-9", czxid(9));
+        h.answer("list", children(&["2'-9"]));
+        assert_eq!(h.wanted()[..2], ["Enqueued 2'-9 token 109", "Acquired 2'-9 token 109"]);
     }
 }
 
@@ -80,10 +79,10 @@ fn the_node_of_the_next_session_is_found_again() {
     h.expect(&["sync", "list"]);
     h.begin_session();
     h.answer("sync", ok());
-    h.answer("list", children(&["2-9"]));
-    h.expect(&["stat 2-9"]);
-    h.answer("stat 2-9", stat(NEXT, 9));
-    assert_eq!(h.wanted()[0], "Enqueued 2-9 token 109");
+    h.answer("list", children(&["2'-9"]));
+    h.expect(&["stat 2'-9"]);
+    h.answer("stat 2'-9", stat(NEXT, 9));
+    assert_eq!(h.wanted()[0], "Enqueued 2'-9 token 109");
 }
 
 #[test]
@@ -210,5 +209,5 @@ fn the_next_attempt_for_permits_has_another_guid_and_the_same_path() {
     };
     let (next, first) = (submitted(first.restart(None)), submitted(first));
     let path = |guid| format!("/locks/printer/locks/{}", prefix(guid));
-    assert_eq!((first, next), (path(OWN), path(OWN + 1)));
+    assert_eq!((first, next), (path(OWN), path(OWN + (1 << 64))));
 }

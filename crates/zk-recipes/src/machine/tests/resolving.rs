@@ -236,3 +236,22 @@ fn a_repeated_search_ignores_a_node_that_is_being_deleted() {
     h.answer("list", children(&["own-7", "own-9"]));
     h.expect(&["stat own-7"]);
 }
+
+#[test]
+fn a_node_of_another_session_with_the_same_guid_is_another_contender() {
+    // Two boards with one seed, say.
+    let guid = AttemptConfig::node_guid(config().guid, NEXT);
+    let theirs = format!("{}0000000005", SCHEME.prefix(LockMode::Exclusive, guid, NEXT));
+    let mut h = Harness::deciding();
+    h.answer("list", children(&[&theirs, "own-7"]));
+    let lines = h.wanted();
+    assert!(lines.iter().any(|line| line.starts_with("watch ") && line.ends_with("-5")), "{lines:?}");
+    // Nor does a search for a lost create delete it.
+    let mut h = Harness::creating();
+    h.disconnect();
+    h.reconnect();
+    h.wanted();
+    h.answer("sync", ok());
+    h.answer("list", children(&[&theirs]));
+    h.expect(&["create", "list"]);
+}

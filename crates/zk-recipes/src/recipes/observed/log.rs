@@ -107,6 +107,6 @@ fn emit(span: &Span, event: &Event, held: Option<&Held>, elapsed: Duration) {
         (Event::Revoked, _) => emit!(info, "another client asks for the release"),
         (Event::UnknownNode(node), _) => emit!(debug, %node, "unknown node"),
         (Event::NotConverted(error), _) => emit!(debug, %error, "not converted"),
-        (Event::Lost(_) | Event::Permits(_), _) => {}
+        (Event::Lost(_) | Event::Permits(_) | Event::Releasing, _) => {}
     }
 }

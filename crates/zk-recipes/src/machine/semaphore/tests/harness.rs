@@ -130,7 +130,7 @@ impl Harness {
 
     pub(super) fn of(differ: impl FnOnce(&mut PermitRequest)) -> Self {
         let guid = Uuid::from_u128(OWN);
-        let config = AttemptConfig::new("/sem".into(), Scheme::CURATOR_MUTEX, guid, SESSION);
+        let config = AttemptConfig::of_node("/sem".into(), Scheme::CURATOR_MUTEX, guid, SESSION);
         let mut request = PermitRequest::new(config, 2, Some(3));
         differ(&mut request);
         Self::with_format(

@@ -196,7 +196,7 @@ impl Workload for BarrierWorkload {
 impl BarrierWorkload {
     fn machine(&self, client: usize) -> Participant {
         let guid = guid(client, self.members[client].visits as u128);
-        let config = AttemptConfig::new(LOCK_PATH.into(), SCHEME, guid, session(client));
+        let config = AttemptConfig::of_node(LOCK_PATH.into(), SCHEME, guid, session(client));
         Participant::new(config, self.expected)
     }
 

@@ -42,8 +42,9 @@ impl Workload for Election {
     }
 
     fn machines(&self) -> Vec<ElectionMachine> {
-        let config =
-            |client| AttemptConfig::new(LOCK_PATH.into(), SCHEME, guid(client, 0), session(client));
+        let config = |client| {
+            AttemptConfig::of_node(LOCK_PATH.into(), SCHEME, guid(client, 0), session(client))
+        };
         (0..self.candidates.len()).map(|client| ElectionMachine::new(config(client))).collect()
     }
 

@@ -26,7 +26,7 @@ impl Workload for Services {
     fn machines(&self) -> Vec<EphemeralMachine> {
         let machine = |client| {
             let session = session(client);
-            let config = AttemptConfig::new(NODE.into(), SCHEME, guid(client, 0), session);
+            let config = AttemptConfig::of_node(NODE.into(), SCHEME, guid(client, 0), session);
             let mut machine = EphemeralMachine::new(config);
             machine.handle(Input::Session(State::Connected { server: 0, session }));
             machine

@@ -92,7 +92,7 @@ impl Client {
         };
         let config = |index: usize| {
             let guid = guid(client, index as u128);
-            AttemptConfig::new(paths[index].into(), SCHEME, guid, session(client))
+            AttemptConfig::of_node(paths[index].into(), SCHEME, guid, session(client))
         };
         let mut client = Self {
             multi: MultiAcquire::new(paths.len()),

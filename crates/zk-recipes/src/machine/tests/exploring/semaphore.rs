@@ -145,7 +145,7 @@ impl<M: Machine + Clone + Send + Sync + From<SemaphoreMachine>> Workload for Per
             let tries = self.semaphore.trier && machine + 1 == self.semaphore.wants.len();
             let wait_policy = if tries { WaitPolicy::OnlyIfFree } else { WaitPolicy::Queue };
             let (guid, session) = (guid(machine, 0), session(machine));
-            let config = AttemptConfig::new(LOCK_PATH.into(), SCHEME, guid, session);
+            let config = AttemptConfig::of_node(LOCK_PATH.into(), SCHEME, guid, session);
             let revocable = self.semaphore.revokes;
             let disconnect_policy = self.semaphore.policy;
             let config = AttemptConfig { wait_policy, revocable, disconnect_policy, ..config };

@@ -41,7 +41,7 @@ impl Workload for OneNode {
             let tries = self.trier && contender + 1 == self.tokens.len();
             let guid = guid(if self.has_one_guid { 0 } else { contender }, 0);
             let session = session(contender);
-            let config = AttemptConfig::new(LOCK.into(), SCHEME, guid, session);
+            let config = AttemptConfig::of_node(LOCK.into(), SCHEME, guid, session);
             let wait_policy = if tries { WaitPolicy::OnlyIfFirst } else { WaitPolicy::Queue };
             let mut machine = SimpleContender::new(AttemptConfig { wait_policy, ..config });
             if tries {

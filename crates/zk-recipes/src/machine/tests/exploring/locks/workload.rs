@@ -378,7 +378,7 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
             mode: role.mode,
             wait_policy: role.wait_policy,
             revocable: role.keeps,
-            ..AttemptConfig::new(LOCK_PATH.into(), self.scenario.scheme, guid, session)
+            ..AttemptConfig::of_node(LOCK_PATH.into(), self.scenario.scheme, guid, session)
         };
         Hint.set(self.hints[self.leader(contender)]);
         let mut machine = HintingContender::new(config, Hint);
