@@ -12,6 +12,8 @@ use zk_proto::{
     SetDataRequest, SetWatches,
 };
 
+use zk_recipes::machine::AttemptConfig;
+
 use super::played;
 use super::stage::{Client, Frame, Stage};
 use crate::sim::picture::{self, View};
@@ -272,8 +274,13 @@ fn connected(clients: usize, servers: usize, bug: Option<Bug>) -> Sim {
 
 fn contend(sim: &mut Sim, client: usize, kind: LockKind) -> u64 {
     let digit = client as u128 + 1;
-    let guid = Uuid::from_u128(digit * (u128::MAX / 15));
-    sim.with(client, |now, client| client.contend(now, "/lock", kind, guid)).unwrap_or_default()
+    let node = Uuid::from_u128(digit * (u128::MAX / 15));
+    let began = sim.with(client, |now, client| {
+        // Mixed with the session once more, it is the one of the node.
+        let guid = AttemptConfig::node_guid(node, client.id());
+        client.contend(now, "/lock", kind, guid)
+    });
+    began.unwrap_or_default()
 }
 
 fn release(sim: &mut Sim, client: usize, attempt: u64) {

@@ -64,6 +64,8 @@ pub struct Behaviour {
     /// The incarnation of the client, which makes names unique.
     incarnation: u64,
     named: u64,
+    /// How many attempts have begun.
+    begun: u128,
     next_call: Option<Duration>,
     /// The persistent watch and the time at which it is removed.
     watching: Option<(CallId, Duration)>,
@@ -93,6 +95,7 @@ impl Default for Behaviour {
             rng: fastrand::Rng::with_seed(0),
             incarnation: 0,
             named: 0,
+            begun: 0,
             next_call: None,
             watching: None,
             stale: None,
@@ -215,6 +218,12 @@ impl Behaviour {
         }
     }
 
+    /// Returns the GUID of the next attempt. All clients use the same ones, as boards with one seed.
+    fn next_guid(&mut self) -> Uuid {
+        self.begun += 1;
+        Uuid::from_u128(self.begun)
+    }
+
     /// Begins an attempt.
     fn begin(&mut self, now: Duration, client: &mut SimClient, lock: &'static str) {
         if lock == SEVERAL {
@@ -223,7 +232,7 @@ impl Behaviour {
             self.several = Some(Several::new(now, until, self.rng.bool(), self.bug));
             return;
         }
-        let guid = Uuid::from_u128(self.rng.u128(..));
+        let guid = self.next_guid();
         let demand = self.demand(lock);
         let attempt = client.contend(now, lock, demand, guid);
         let mode = match demand {
@@ -308,7 +317,7 @@ impl Behaviour {
             return;
         };
         let hold = self.up_to(200);
-        several.act(now, client, || Uuid::from_u128(self.rng.u128(..)), hold);
+        several.act(now, client, || self.next_guid(), hold);
         if !several.is_done() {
             self.several = Some(several);
         } else if self.next_call.is_some() {

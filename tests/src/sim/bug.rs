@@ -81,11 +81,15 @@ pub enum Bug {
     IgnoresBarriers,
     /// Takes the textbook lock of another for its own.
     TakesLocksOfOthers,
+    /// Names nodes by GUIDs that other sessions use as well.
+    SharesGuids,
+    /// Reports the end of a hold only when the servers have confirmed it.
+    ReportsReleasesLate,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 40] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -124,5 +128,7 @@ impl Bug {
         Self::CountsTwice,
         Self::IgnoresBarriers,
         Self::TakesLocksOfOthers,
+        Self::SharesGuids,
+        Self::ReportsReleasesLate,
     ];
 }

@@ -282,6 +282,10 @@ impl SimClient {
         guid: Uuid,
     ) -> AttemptId {
         let id = self.next_id();
+        let guid = match self.bug {
+            Some(Bug::SharesGuids) => AttemptConfig::node_guid(guid, self.id()),
+            _ => guid,
+        };
         let attempt = (id, demand, guid);
         self.log.record(ClientEvent::AttemptStarted(id, lock_path.to_owned(), demand));
         let (scheme, mode) = match demand {
@@ -399,7 +403,7 @@ impl SimClient {
 
     /// Closes the session.
     pub fn close(&mut self, now: Duration) {
-        self.session().close();
+        self.dispatcher.close(self.instant(now));
         self.drain(now);
     }
 

@@ -75,6 +75,8 @@ pub enum ClientEvent {
     Woken(AttemptId, String),
     /// The server has answered the watch of a holder on its own node, which has this path.
     Guarded(AttemptId, String),
+    /// The machine of an attempt has submitted the deletion of this node.
+    Deletes(AttemptId, String),
     /// The owner wants to convert its lock.
     Converting(AttemptId),
     /// The owner wants to leave a double barrier with the others.

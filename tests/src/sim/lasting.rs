@@ -8,14 +8,14 @@ use alloc::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
-use zk_proto::{SessionId, Zxid};
+use zk_proto::{Request, SessionId, Zxid};
 use zk_recipes::LockError;
 use zk_recipes::machine::{
     AttemptConfig, ElectionMachine, EphemeralMachine, Event, Input, Machine, Observer, OnSession,
     Output, Scheme,
 };
-use zk_session::State;
 use zk_session::dispatch::{Key, Port};
+use zk_session::{End, State};
 
 use super::*;
 
@@ -41,6 +41,8 @@ pub enum Flaw {
     EndsWithSession,
     /// Ignores the end of the lease.
     IgnoresLeases,
+    /// Reports the end of a hold only when the servers have confirmed it.
+    ReportsReleasesLate,
 }
 
 /// What a machine has reported.
@@ -56,6 +58,7 @@ struct Reported {
 #[derive(Clone, Debug)]
 struct Reporter {
     parent: &'static str,
+    flaw: Option<Flaw>,
     reported: Arc<Mutex<Reported>>,
 }
 
@@ -86,7 +89,11 @@ impl Observer for Reporter {
                 }
             }
             // A server that is silent at the release: the node must be gone in the end nevertheless.
-            Event::Lost(_) | Event::Released | Event::Failed(LockError::NotConfirmed(_)) => {
+            Event::Releasing if self.flaw == Some(Flaw::ReportsReleasesLate) => {}
+            Event::Lost(_)
+            | Event::Releasing
+            | Event::Released
+            | Event::Failed(LockError::NotConfirmed(_) | LockError::Ended(End::Closed)) => {
                 reported.held = None;
             }
             Event::Failed(error) => reported.violations.push(format!("failed: {error}")),
@@ -121,6 +128,16 @@ impl<M: Machine> Machine for Watched<M> {
     fn poll_output(&mut self) -> Option<Output> {
         let output = self.machine.poll_output();
         self.reporter.count(output.as_ref().and_then(|output| self.rare.output(output)));
+        if let Some(Output::Submit { operation, .. }) = &output
+            && operation.with_request(|request| matches!(request, Request::Delete(_)))
+        {
+            let mut reported = self.reporter.reported();
+            if let Some((_, path)) = reported.held.clone().filter(|held| held.1 == operation.path())
+            {
+                let what = format!("{path} is held, although its deletion is submitted");
+                reported.violations.push(what);
+            }
+        }
         output
     }
 
@@ -148,7 +165,7 @@ impl Attached {
         flaw: Option<Flaw>,
         make: fn(AttemptConfig) -> M,
     ) -> Option<Self> {
-        let reporter = Reporter { parent, reported: Arc::default() };
+        let reporter = Reporter { parent, flaw, reported: Arc::default() };
         let (observer, random) = (reporter.clone(), sim.rng.u128(..));
         let key = sim.with(client, |now, it| {
             let guid = Uuid::from_u128(random);
@@ -264,8 +281,14 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Report {
     if !is_complete {
         violations.push("not everything is held again".to_owned());
     }
-    for Attached { client, key, .. } in &all {
-        sim.with(*client, |now, it| it.release_lasting(now, *key));
+    // Half of them are released, the others close their session.
+    for Attached { client, key, reporter } in &all {
+        sim.with(*client, |now, it| match client % 2 {
+            0 => it.release_lasting(now, *key),
+            _ => it.close(now),
+        });
+        let held = reporter.reported().held.clone();
+        violations.extend(held.map(|(_, path)| format!("{path} is held after its end began")));
     }
     sim.advance(REST);
     for parent in [ELECTION, "/here"] {

@@ -23,6 +23,8 @@ struct Attempt {
     /// The path of its node, once known.
     node: Option<String>,
     holds: bool,
+    /// Whether the owner relies on the lock, by the events of the machine alone.
+    is_relied_on: bool,
     /// The token of the lock that it holds.
     token: Zxid,
     /// Whether it must learn of the deletion of its node before anything newer.
@@ -139,6 +141,7 @@ impl LockChecker {
                     demand,
                     session,
                     holds: false,
+                    is_relied_on: false,
                     token: Zxid::ZERO,
                     is_guarded: false,
                     is_unseen: false,
@@ -176,6 +179,13 @@ impl LockChecker {
                     found.push(format!("{path}: its deletion woke {who:?} and another attempt"));
                 }
             }
+            ClientEvent::Deletes(id, path) => {
+                let who = (client, *id);
+                let attempt = self.attempts.get(&who);
+                if attempt.is_some_and(|it| it.is_relied_on && it.node.as_ref() == Some(path)) {
+                    found.push(format!("{who:?}: relies on {path}, whose deletion is submitted"));
+                }
+            }
             ClientEvent::Converting(id) => {
                 if let Some(attempt) = self.attempts.get_mut(&(client, *id)) {
                     attempt.conversion = Some(Conversion {
@@ -210,6 +220,13 @@ impl LockChecker {
         let Some(attempt) = self.attempts.get_mut(&who) else {
             return found.push(format!("{who:?}: {event:?} after it finished"));
         };
+        match event {
+            Event::Acquired { .. } => attempt.is_relied_on = true,
+            Event::Releasing | Event::Lost(_) | Event::Released | Event::Failed(_) => {
+                attempt.is_relied_on = false;
+            }
+            _ => {}
+        }
         match event {
             Event::Enqueued { node, .. } => {
                 let path = format!("{}/{node}", attempt.lock_path);

@@ -115,7 +115,7 @@ fn an_ignored_contender_of_another_implementation_is_found() {
 
 #[test]
 fn a_list_of_contenders_without_its_end_is_found() {
-    assert_found_from(190, Targets::Locks, Bug::ReadsShortLists, "acquired the lock before _c_");
+    assert_found_from(0, Targets::Locks, Bug::ReadsShortLists, "acquired the lock before _c_");
 }
 
 #[test]
@@ -222,4 +222,14 @@ fn a_textbook_lock_of_another_that_is_taken_is_found() {
 #[test]
 fn a_late_write_of_an_earlier_holder_is_found() {
     assert_found_in_recipes(Bug::WritesUnfenced, "/fenced: its history is not linearizable");
+}
+
+#[test]
+fn guids_that_two_sessions_share_are_found() {
+    assert_found(Bug::SharesGuids, ": held by ");
+}
+
+#[test]
+fn the_end_of_a_hold_that_is_reported_late_is_found() {
+    assert_found(Bug::ReportsReleasesLate, "whose deletion is submitted");
 }

@@ -44,3 +44,8 @@ fn a_leadership_beyond_the_lease_is_found() {
 fn a_candidate_or_a_node_that_ends_with_its_session_is_found() {
     assert_found(Flaw::EndsWithSession, "not everything is held again");
 }
+
+#[test]
+fn an_end_that_is_reported_late_is_found() {
+    assert_found(Flaw::ReportsReleasesLate, "is held, although its deletion is submitted");
+}

@@ -82,11 +82,14 @@ impl HintCell for Hint {
 pub(super) struct Reporter {
     id: AttemptId,
     log: Log,
+    bug: Option<Bug>,
 }
 
 impl Observer for Reporter {
     fn observe(&mut self, event: Event, _: &mut Port<'_>) {
-        self.log.record(ClientEvent::Lock(self.id, event));
+        if event != Event::Releasing || self.bug != Some(Bug::ReportsReleasesLate) {
+            self.log.record(ClientEvent::Lock(self.id, event));
+        }
     }
 
     fn finish(&mut self, _: &mut Port<'_>) {
@@ -139,7 +142,7 @@ impl<M> Attempt<M> {
     }
 
     pub(super) fn observer(&self) -> Reporter {
-        Reporter { id: self.id, log: self.log.clone() }
+        Reporter { id: self.id, log: self.log.clone(), bug: self.bug }
     }
 
     fn reached(&self, what: Option<&'static str>) {
@@ -306,6 +309,10 @@ impl<M: Machine> Machine for Attempt<M> {
                 self.machine.handle(Input::Reply { op: *op, result: Ok(reply) });
                 return self.poll_output();
             }
+            Some(Output::Submit { operation, .. }) if is_deletion(operation) => {
+                let path = operation.path().to_owned();
+                self.log.record(ClientEvent::Deletes(self.id, path));
+            }
             Some(Output::Submit { op, operation }) if operation.watches() => {
                 self.watches.push((*op, operation.path().to_owned()));
             }
@@ -331,6 +338,10 @@ impl<M: Machine> Machine for Attempt<M> {
     fn outlives_session(&self) -> bool {
         self.machine.outlives_session() || self.bug == Some(Bug::KeepsLocksAcrossSessions)
     }
+}
+
+fn is_deletion(operation: &Operation) -> bool {
+    operation.with_request(|request| matches!(request, Request::Delete(_)))
 }
 
 /// Changes the names in a list of children.

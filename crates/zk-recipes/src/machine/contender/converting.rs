@@ -153,7 +153,7 @@ impl Contender {
             let czxid = writer.czxid;
             // Mostly the watch has fired by now, which spares the server a request.
             self.unwatch_self();
-            self.converted(Node::new(path, czxid), LockMode::Shared);
+            self.converted(Node::new(path, czxid), LockMode::Shared, None);
         }
     }
 
@@ -239,10 +239,8 @@ impl Contender {
             Ok((Some(error), ..)) => error,
             Ok((None, _, QueuePosition::First)) if self.is_held() => {
                 self.unwatch_self();
-                if let Some(reader) = self.node.take() {
-                    self.delete(reader.path);
-                }
-                return self.converted(writer, LockMode::Exclusive);
+                let reader = self.node.take();
+                return self.converted(writer, LockMode::Exclusive, reader);
             }
             Ok((None, _, QueuePosition::First | QueuePosition::Behind { .. })) => {
                 LockError::NotAlone
@@ -281,10 +279,14 @@ impl Contender {
 
     // ---- The result ----------------------------------------------------------------------------
 
-    fn converted(&mut self, node: Node, mode: LockMode) {
+    fn converted(&mut self, node: Node, mode: LockMode, discarded: Option<Node>) {
         self.config.mode = mode;
         self.reads_own_data = self.config.revocable;
         self.report_converted(&node);
+        // Afterwards: no owner relies on a node whose deletion is on its way.
+        if let Some(discarded) = discarded {
+            self.delete(discarded.path);
+        }
         self.node = Some(node);
         self.end_conversion();
     }

@@ -245,7 +245,10 @@ fn a_node_of_another_session_with_the_same_guid_is_another_contender() {
     let mut h = Harness::deciding();
     h.answer("list", children(&[&theirs, "own-7"]));
     let lines = h.wanted();
-    assert!(lines.iter().any(|line| line.starts_with("watch ") && line.ends_with("-5")), "{lines:?}");
+    assert!(
+        lines.iter().any(|line| line.starts_with("watch ") && line.ends_with("-5")),
+        "{lines:?}"
+    );
     // Nor does a search for a lost create delete it.
     let mut h = Harness::creating();
     h.disconnect();
