@@ -1,8 +1,12 @@
 //! Loss of the lock: its holder and its waiters must notice.
 
+use core::future::poll_fn;
+use core::pin::pin;
+use core::task::Poll;
 use std::time::Duration;
 
-use zk_recipes::{Barrier, Holding, LockError, Loss, Mutex, RwLock};
+use zk_recipes::session::blocking;
+use zk_recipes::{Barrier, Holding, LeaderElection, Leadership, LockError, Loss, Mutex, RwLock};
 use zk_session::{Client, End, State};
 use zk_testkit::paced::PacedConnect;
 use zk_testkit::serve::Embedded;
@@ -259,4 +263,66 @@ async fn a_waiter_deleted_with_its_predecessor_fails_even_if_the_events_arrive_a
         let failed = waiting.await.expect("no panic").map(drop).map_err(LockError::from);
         assert_eq!(failed, Err(LockError::NodeVanished), "own node first: {own_first}");
     }
+}
+
+/// The loss that observers know already, without a word from the server.
+async fn known(lost: impl Future<Output = Loss>) -> Option<Loss> {
+    let mut lost = pin!(lost);
+    poll_fn(|cx| match lost.as_mut().poll(cx) {
+        Poll::Ready(loss) => Poll::Ready(Some(loss)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn observers_learn_of_an_end_before_the_server_does() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    let mutex = Mutex::new(&client, LOCK).expect("valid");
+    let guard = mutex.acquire().await.expect("acquired");
+    let lost = guard.lost();
+    let releasing = guard.release();
+    // The runtime has one thread, so nothing has been received since.
+    assert_eq!(known(lost).await, Some(Loss::Released));
+    releasing.await.expect("confirmed");
+
+    let election = LeaderElection::new(&client, "/leader").expect("valid");
+    let candidate = election.stand();
+    candidate.elected().await.expect("elected");
+    let states = candidate.states();
+    let resigning = candidate.close();
+    assert_eq!(*states.borrow(), Leadership::Resigning);
+    resigning.await.expect("confirmed");
+
+    let guard = mutex.acquire().await.expect("acquired");
+    let (lost, closed) = (guard.lost(), Loss::Ended(End::Closed));
+    let mut closing = pin!(client.close());
+    poll_fn(|cx| Poll::Ready(closing.as_mut().poll(cx).is_pending())).await;
+    assert_eq!(guard.state(), Holding::Lost(closed));
+    assert_eq!(known(lost).await, Some(closed));
+    closing.await;
+}
+
+#[tokio::test]
+async fn a_blocking_observer_learns_of_the_end_of_its_client_before_the_server_does() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let at = embedded.connect_string();
+    let held = tokio::task::spawn_blocking(move || {
+        let client = blocking::Client::connect(&at).expect("connected");
+        let mutex = zk_recipes::blocking::Mutex::new(&client, LOCK).expect("valid");
+        (client, mutex.acquire().expect("acquired"))
+    });
+    let (client, guard) = held.await.expect("no panic");
+    // The server, whose lock this holds, cannot answer.
+    let closing = embedded.with(|_| {
+        let closing = std::thread::spawn(move || client.close());
+        while !guard.is_lost() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!closing.is_finished());
+        closing
+    });
+    let closed = tokio::task::spawn_blocking(move || closing.join().is_ok());
+    assert!(closed.await.expect("no panic"));
 }

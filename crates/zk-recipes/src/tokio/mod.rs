@@ -281,7 +281,7 @@ pub type SimpleGuard = recipes::SimpleGuard<Client>;
 /// # Waiting in tasks
 impl HeldLock<Client> {
     /// Waits until the lock is lost, and returns why. If the lock is released, it returns
-    /// [`Loss::Released`].
+    /// [`Loss::Released`], before the servers know of the release.
     ///
     /// The lock is lost when its session ends, when its node is deleted, or when the
     /// [policy](crate::Options::disconnect_policy) says so. With

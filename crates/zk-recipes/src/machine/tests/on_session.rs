@@ -58,7 +58,11 @@ impl Machine for Script {
 }
 
 impl Observer for Script {
-    fn observe(&mut self, _: Event, _: &mut Port<'_>) {}
+    fn observe(&mut self, event: Event, _: &mut Port<'_>) {
+        if event == Event::Releasing {
+            self.course().seen.push("releasing".to_string());
+        }
+    }
 
     fn finish(&mut self, _: &mut Port<'_>) {
         self.course().seen.push("finish".to_string());
@@ -280,4 +284,40 @@ fn a_cache_reads_behind_its_watch_and_drops_it_in_the_end() {
     let seen = script.take();
     assert!(seen.len() == 1 && seen[0].starts_with("Ended"), "{seen:?}");
     assert_eq!(connected.answer(), [OpCode::REMOVE_WATCHES]);
+}
+
+fn acquired() -> Output {
+    Output::Event(Event::Acquired { node: "own".into(), token: Zxid(7) })
+}
+
+#[test]
+fn an_owner_learns_of_its_release_before_the_machine_does() {
+    for (command, seen) in [(Command::Release, "Release"), (Command::Leave, "Leave")] {
+        let mut attachment = Attachment::watching(&[]);
+        attachment.send(&mut { command });
+        attachment.expect(&[seen]);
+        attachment.perform(acquired());
+        attachment.send(&mut { command });
+        attachment.expect(&["releasing", seen]);
+        attachment.send(&mut { command });
+        attachment.expect(&[seen]);
+    }
+}
+
+#[test]
+fn a_hold_ends_as_soon_as_its_session_is_being_closed() {
+    let mut waiting = Attachment::watching(&[]);
+    waiting.feed(dispatch::Input::Closing);
+    waiting.expect(&[]);
+    for end in [Event::Lost(Loss::LeaseEnded), Event::Released] {
+        let mut over = Attachment::watching(&[]);
+        over.perform(acquired());
+        over.perform(Output::Event(end));
+        over.feed(dispatch::Input::Closing);
+        over.expect(&[]);
+    }
+    let mut held = Attachment::watching(&[]);
+    held.perform(acquired());
+    held.feed(dispatch::Input::Closing);
+    held.expect(&["Session(Ended(Closed))"]);
 }
