@@ -187,7 +187,7 @@ impl EventLoop {
 
     /// Closes the session, and waits until it has ended.
     pub(crate) fn close(&mut self) {
-        self.dispatcher.session_mut().close();
+        self.dispatcher.close(self.now());
         self.drain();
         // Without a connection the session ends at once. A server that stays silent costs the
         // connection within the session timeout.

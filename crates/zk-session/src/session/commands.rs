@@ -254,6 +254,9 @@ impl<T> Session<T> {
     ///
     /// The server then deletes the session's ephemeral nodes. Without a connection the session ends
     /// here at once, and on the servers when it expires.
+    ///
+    /// With attached machines, use [`Dispatcher::close`](crate::dispatch::Dispatcher::close), which
+    /// tells them.
     pub fn close(&mut self) {
         if self.is_expired() {
             return self.finish(End::Closed);
