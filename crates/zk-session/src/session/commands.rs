@@ -256,7 +256,7 @@ impl<T> Session<T> {
     /// here at once, and on the servers when it expires.
     ///
     /// With attached machines, use [`Dispatcher::close`](crate::dispatch::Dispatcher::close), which
-    /// tells them.
+    /// notifies them.
     pub fn close(&mut self) {
         if self.is_expired() {
             return self.finish(End::Closed);
