@@ -21,9 +21,8 @@ pub(super) struct Connection<T> {
     /// How many bytes of the first unsent request the transport has taken.
     pub(super) taken: usize,
     pub(super) in_flight: InFlight<T>,
-    /// The reply that arrives in pieces, to the oldest request in flight: its header, and how many
-    /// bytes of its body are still to come.
-    pub(super) receiving: Option<(ReplyHeader, usize)>,
+    /// The frame that is longer than [`Config::max_reply`] and has not arrived completely.
+    pub(super) receiving: Option<Receiving>,
     /// The authentication request that waits for its reply.
     pub(super) exchange: Option<Exchange>,
     /// How many credentials the server has accepted.
@@ -36,6 +35,16 @@ pub(super) struct Connection<T> {
     pub(super) is_read_only: bool,
     /// The delay after the latest probe.
     pub(super) probe_delay: Duration,
+}
+
+/// A reply whose header has arrived, and the rest has not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receiving {
+    pub(super) header: ReplyHeader,
+    /// The length of the frame, in bytes.
+    pub(super) length: usize,
+    /// How many bytes of it are still to come.
+    pub(super) left: usize,
 }
 
 /// The stage of a connection.

@@ -77,7 +77,7 @@ use zk_proto::{
 
 use self::config::Secret;
 pub use self::config::{Config, SessionTicket};
-use self::connection::{Connection, Stage};
+use self::connection::{Connection, Receiving, Stage};
 use self::credentials::Credentials;
 use self::deadlines::Timeouts;
 pub use self::deadlines::ping_interval;
