@@ -1,6 +1,7 @@
 //! The begin and the end of connections, and the end of the session.
 
 use super::authenticating::Exchange;
+use super::history::Purpose;
 use super::in_flight::InFlight;
 use super::outbox::SendBuffer;
 use super::*;
@@ -13,6 +14,7 @@ use super::*;
 pub(super) struct Connection<T> {
     pub(super) server: usize,
     pub(super) stage: Stage,
+    pub(super) purpose: Purpose,
     pub(super) timers: Timers<ConnectionTimer>,
     pub(super) began_at: Instant,
     pub(super) handshake_sent_at: Instant,
@@ -65,6 +67,7 @@ impl<T> Connection<T> {
         Self {
             server,
             stage: Stage::Connecting,
+            purpose: Purpose::Service,
             timers: Timers::new(),
             began_at: now,
             handshake_sent_at: now,
@@ -131,6 +134,7 @@ impl<T> Session<T> {
         if let Some(server) = self.servers.take_next() {
             let mut connection = Connection::new(server, now, self.config.max_kept);
             connection.timers.set(ConnectionTimer::Connect, now + self.reach_timeout(now));
+            connection.purpose = core::mem::take(&mut self.history.next);
             self.connection = Some(connection);
             self.actions.push_back(Action::Connect(server));
         }
@@ -145,11 +149,18 @@ impl<T> Session<T> {
     }
 
     /// Drops the connection, whose transport is gone.
-    fn disconnected(&mut self, now: Instant, cause: Cause) {
+    fn disconnected(&mut self, now: Instant, mut cause: Cause) {
         let Some(server) = self.server() else { return };
+        let is_older = self.note_history(cause);
+        if is_older {
+            cause = Cause::OlderHistory;
+        }
         self.events.push_back(Event::Disconnected { server, cause });
         if self.closing {
             return self.finish(End::Closed);
+        }
+        if is_older {
+            return self.finish(End::Expired);
         }
         let Some(lost) = self.connection.take() else { return };
         let limit = self.retry_limit(now);
@@ -167,9 +178,15 @@ impl<T> Session<T> {
             self.begin_disconnect_timeout(now);
             delay = self.servers.delay_after_loss(limit);
         }
-        if !lost.has_served {
+        if lost.purpose == Purpose::Question {
+            delay = self.history.back_off;
+        } else if !lost.has_served {
             let timed_out = cause == Cause::ConnectTimeout;
+            let rounds = self.servers.failed_rounds();
             delay = delay.max(self.servers.delay_after_failure(timed_out, limit));
+            if self.servers.failed_rounds() > rounds && self.asks_next(now) {
+                self.history.back_off = core::mem::take(&mut delay);
+            }
         }
         self.timers.set(SessionTimer::Retry, now + delay);
     }

@@ -101,6 +101,9 @@ zk_proto::named! {
         ReadWriteFound,
         /// The list of servers has changed, and the session moves to another server.
         Rebalanced,
+        /// The servers have lost transactions that the session has seen, for example because they
+        /// were restored from a backup. The session ends as [expired](End::Expired).
+        OlderHistory,
     }
 }
 
@@ -127,6 +130,7 @@ impl fmt::Display for Cause {
             }
             Self::ReadWriteFound => f.write_str("a read-write server was found"),
             Self::Rebalanced => f.write_str("the list of servers has changed"),
+            Self::OlderHistory => f.write_str("the servers' history is older than this session's"),
         }
     }
 }

@@ -52,6 +52,7 @@ mod deadlines;
 mod event;
 pub(crate) mod exchanges;
 mod handshake;
+mod history;
 mod in_flight;
 mod outbox;
 mod read_only;
@@ -83,6 +84,7 @@ use self::deadlines::Timeouts;
 pub use self::deadlines::ping_interval;
 pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
+use self::history::{History, Purpose};
 pub(crate) use self::outbox::Again;
 use self::outbox::{Late, Outbox, Owner, Pending};
 use self::servers::Servers;
@@ -154,6 +156,7 @@ pub struct Session<T> {
     /// Whether a server has served the session, here or before it was resumed.
     has_begun: bool,
     servers: Servers,
+    history: History,
     /// How long the last server took to connect or to answer the handshake, whichever was longer.
     reach_time: Option<Duration>,
     timers: Timers<SessionTimer>,
@@ -350,6 +353,7 @@ impl<T> Session<T> {
             seen_read_write,
             has_begun: id != SessionId::NONE,
             servers: Servers::new(config.servers, config.seed),
+            history: History::default(),
             reach_time: None,
             timers: Timers::new(),
             outbox: Outbox::new(config.max_kept),

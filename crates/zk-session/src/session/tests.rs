@@ -7,6 +7,7 @@ mod ending;
 #[cfg(any(feature = "tracing", feature = "metrics"))]
 mod exchanges;
 mod handshake;
+mod history;
 mod oversized;
 mod persistent;
 mod pieces;
