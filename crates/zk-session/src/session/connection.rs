@@ -156,6 +156,9 @@ impl<T> Session<T> {
             cause = Cause::OlderHistory;
         }
         self.events.push_back(Event::Disconnected { server, cause });
+        if !matches!(cause, Cause::AuthRefused(_)) {
+            self.refusals = 0;
+        }
         if self.closing {
             return self.finish(End::Closed);
         }

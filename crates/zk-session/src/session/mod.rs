@@ -167,6 +167,8 @@ pub struct Session<T> {
     /// Whether the session refused a request for lack of room, and has not reported room since.
     refused: bool,
     credentials: Credentials<T>,
+    /// How many servers have refused the identity of the session, one after the other.
+    refusals: usize,
     watches: Watches,
     /// Cleared when a server is too old to remove watches: a second attempt would cost a
     /// connection.
@@ -360,6 +362,7 @@ impl<T> Session<T> {
             disconnect_timed_out: false,
             refused: false,
             credentials: Credentials::new(),
+            refusals: 0,
             watches: Watches::new(config.seed),
             can_remove_watches: true,
             last_request: 0,

@@ -11,7 +11,9 @@ impl<T> Session<T> {
         let Some(connection) = &self.connection else { return };
         let result = match connection.stage {
             Stage::Handshaking => self.finish_handshake(now, &payload),
-            Stage::Authenticating if self.config.authenticates() => self.handle_exchange(payload),
+            Stage::Authenticating if self.config.authenticates() => {
+                self.handle_exchange(now, payload)
+            }
             Stage::Connecting | Stage::Authenticating => Ok(()),
             Stage::Connected => self.handle_message(now, payload),
         };
@@ -85,7 +87,7 @@ impl<T> Session<T> {
         connection.receiving = None;
         let in_pieces = !body.is_empty() && oldest.is_some_and(|oldest| oldest.again.is_some());
         if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
-            return self.demand_authentication(header);
+            return self.demand_authentication(now, header);
         }
         let body = if in_pieces { Ok(body) } else { Err(length) };
         if let Err(cause) = self.handle_reply(now, header, body) {
@@ -113,7 +115,7 @@ impl<T> Session<T> {
         let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
         self.extend_read_timeout(now, header);
         if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
-            self.demand_authentication(header);
+            self.demand_authentication(now, header);
             return Ok(());
         }
         match header.xid {
@@ -128,7 +130,7 @@ impl<T> Session<T> {
             }
             Xid::SET_WATCHES => self.handle_set_watches(header.err),
             Xid::AUTH => {
-                self.handle_auth(header);
+                self.handle_auth(now, header);
                 Ok(())
             }
             _ => {
@@ -171,19 +173,27 @@ impl<T> Session<T> {
 
     /// Handles a reply that demands authentication. The server has not executed the request and is
     /// about to close the connection, and would close each later one (`docs/protocol.md`, *Order*).
-    fn demand_authentication(&mut self, header: ReplyHeader) {
+    fn demand_authentication(&mut self, now: Instant, header: ReplyHeader) {
         if let Some(connection) = &mut self.connection
             && let Ok(sent) = connection.in_flight.take_answered(header.xid, may_overtake(&header))
         {
             self.fail(sent.pending, Error::Server(header.err));
         }
-        self.end_unauthenticated();
+        self.refused(now, header.err);
     }
 
-    fn handle_auth(&mut self, header: ReplyHeader) {
+    fn handle_auth(&mut self, now: Instant, header: ReplyHeader) {
         if header.err != ErrorCode::OK {
             // The server is about to close the connection, and would close each later one.
-            return self.end_unauthenticated();
+            let accepted = self.connection.as_ref().map_or(0, |open| open.accepted_credentials);
+            let Some(callers) = self.credentials.refuse(accepted).filter(|_| AUTHENTICATION) else {
+                return self.refused(now, header.err);
+            };
+            for token in callers {
+                let result = Err(Error::Server(header.err));
+                self.events.push_back(Event::Reply { token, result });
+            }
+            return self.disconnect(now, Cause::AuthRefused(header.err));
         }
         if !AUTHENTICATION {
             return;
