@@ -64,7 +64,8 @@ impl<T> Session<T> {
     /// other server would repeat. Does nothing if no exchange is asked for.
     pub fn authentication_failed(&mut self) {
         if let Some(Connection { stage: Stage::Authenticating, .. }) = &self.connection {
-            self.end_unauthenticated();
+            self.actions.push_back(Action::Disconnect);
+            self.finish(End::AuthFailed);
         }
     }
 
@@ -98,19 +99,10 @@ impl<T> Session<T> {
     /// while a password is changed at one server after the other. Once every server has refused it
     /// in a row, the session ends.
     pub(super) fn refused(&mut self, now: Instant, code: ErrorCode) {
-        let Some(connection) = &mut self.connection else { return };
-        connection.has_served = false;
-        let (server, cause) = (connection.server, Cause::AuthRefused(code));
-        self.refusals += 1;
-        if self.refusals < self.servers.count() {
-            return self.disconnect(now, cause);
+        if let Some(connection) = &mut self.connection {
+            connection.has_served = false;
         }
-        self.events.push_back(Event::Disconnected { server, cause });
-        self.end_unauthenticated();
-    }
-
-    fn end_unauthenticated(&mut self) {
-        self.actions.push_back(Action::Disconnect);
-        self.finish(End::AuthFailed);
+        self.refusals += 1;
+        self.disconnect(now, Cause::AuthRefused(code));
     }
 }

@@ -151,19 +151,21 @@ impl<T> Session<T> {
     /// Drops the connection, whose transport is gone.
     fn disconnected(&mut self, now: Instant, mut cause: Cause) {
         let Some(server) = self.server() else { return };
-        let is_older = self.note_history(cause);
-        if is_older {
-            cause = Cause::OlderHistory;
-        }
-        self.events.push_back(Event::Disconnected { server, cause });
-        if !matches!(cause, Cause::AuthRefused(_)) {
+        let mut end = self.closing.then_some(End::Closed);
+        if let Cause::AuthRefused(_) = cause {
+            if self.refusals >= self.servers.count() {
+                end = end.or(Some(End::AuthFailed));
+            }
+        } else {
             self.refusals = 0;
         }
-        if self.closing {
-            return self.finish(End::Closed);
+        if self.note_history(cause) {
+            cause = Cause::OlderHistory;
+            end = end.or(Some(End::Expired));
         }
-        if is_older {
-            return self.finish(End::Expired);
+        self.events.push_back(Event::Disconnected { server, cause });
+        if let Some(end) = end {
+            return self.finish(end);
         }
         let Some(lost) = self.connection.take() else { return };
         let limit = self.retry_limit(now);

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use zk_proto::Xid;
 
-use super::event::Cause;
 use super::outbox::{Late, Pending, shrink};
 use crate::time::Instant;
 
@@ -82,28 +81,18 @@ impl<T> InFlight<T> {
         if self.sent.front().is_some_and(|sent| sent.pending.xid == xid) {
             return self.sent.pop_front().ok_or(None);
         }
-        let place = self.place(xid, may_overtake)?;
-        self.remove(place).ok_or(None)
-    }
-
-    /// Checks that [`take_answered`](Self::take_answered) would find a request.
-    pub(super) fn check_answered(&self, xid: Xid, may_overtake: bool) -> Result<(), Cause> {
-        let unexpected = |expected| Cause::UnexpectedReply { expected, received: xid };
-        self.place(xid, may_overtake).map(drop).map_err(unexpected)
-    }
-
-    fn place(&self, xid: Xid, may_overtake: bool) -> Result<usize, Option<Xid>> {
         let is_request = |sent: &Sent<T>| sent.pending.xid != Xid::PING;
         let oldest = self.sent.iter().position(is_request).ok_or(None)?;
         let expected = self.sent.get(oldest).map(|sent| sent.pending.xid);
-        if expected == Some(xid) {
-            Ok(oldest)
+        let place = if expected == Some(xid) {
+            oldest
         } else if may_overtake {
             let answered = |sent: &Sent<T>| is_request(sent) && sent.pending.xid == xid;
-            self.sent.iter().position(answered).ok_or(expected)
+            self.sent.iter().position(answered).ok_or(expected)?
         } else {
-            Err(expected)
-        }
+            return Err(expected);
+        };
+        self.remove(place).ok_or(expected)
     }
 
     /// Removes a request, which is among the first ones. Moving those before it is less code than

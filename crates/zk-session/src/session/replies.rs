@@ -51,7 +51,10 @@ impl<T> Session<T> {
             return Err(self.too_long(length));
         }
         if let Some(connection) = &mut self.connection {
-            connection.in_flight.check_answered(header.xid, may_overtake(&header))?;
+            let expected = connection.in_flight.oldest().map(|oldest| oldest.xid);
+            if expected != Some(header.xid) && !may_overtake(&header) {
+                return Err(Cause::UnexpectedReply { expected, received: header.xid });
+            }
             // A frame whose length is wrong never ends, so until the end its header changes nothing.
             let left = length.saturating_sub(start.len());
             connection.receiving = Some(Receiving { header, length, left });
@@ -183,25 +186,22 @@ impl<T> Session<T> {
     }
 
     fn handle_auth(&mut self, now: Instant, header: ReplyHeader) {
-        if header.err != ErrorCode::OK {
-            // The server is about to close the connection, and would close each later one.
-            let accepted = self.connection.as_ref().map_or(0, |open| open.accepted_credentials);
-            let Some(callers) = self.credentials.refuse(accepted).filter(|_| AUTHENTICATION) else {
-                return self.refused(now, header.err);
-            };
-            for token in callers {
-                let result = Err(Error::Server(header.err));
-                self.events.push_back(Event::Reply { token, result });
+        let Some(connection) = self.connection.as_mut().filter(|_| AUTHENTICATION) else { return };
+        if header.err == ErrorCode::OK {
+            for token in self.credentials.accept(&mut connection.accepted_credentials) {
+                self.events.push_back(accepted(token));
             }
-            return self.disconnect(now, Cause::AuthRefused(header.err));
-        }
-        if !AUTHENTICATION {
             return;
         }
-        let Some(connection) = &mut self.connection else { return };
-        for token in self.credentials.accept(&mut connection.accepted_credentials) {
-            self.events.push_back(accepted(token));
+        // The server is about to close the connection, and would close each later one.
+        let Some(callers) = self.credentials.refuse(connection.accepted_credentials) else {
+            return self.refused(now, header.err);
+        };
+        for token in callers {
+            let result = Err(Error::Server(header.err));
+            self.events.push_back(Event::Reply { token, result });
         }
+        self.disconnect(now, Cause::AuthRefused(header.err));
     }
 
     /// Handles the reply to a request. For a reply that is too long, `body` is its length in bytes.
