@@ -14,12 +14,12 @@ zk_proto::named! {
     #[non_exhaustive]
     pub enum End {
         /// The ensemble received nothing from the session for the session timeout, and has deleted
-        /// its ephemeral nodes.
+        /// its ephemeral nodes. Or it has [lost its data](crate::session::Cause::OlderHistory).
         Expired,
         /// The client closed the session.
         Closed,
-        /// A server refused a credential, or requires one that the session lacks. Every other
-        /// server would do the same.
+        /// All servers, one after the other, refused a credential or require one that the session
+        /// lacks.
         AuthFailed,
     }
 }
@@ -30,7 +30,7 @@ impl fmt::Display for End {
             Self::Expired => "the session has expired",
             Self::Closed => "the session is closed",
             Self::AuthFailed => {
-                "authentication failed: the server refused a credential or requires one"
+                "authentication failed: all servers refused a credential or require one"
             }
         })
     }

@@ -162,6 +162,9 @@ zk_proto::named! {
             /// The limit, in bytes: [`max_request`](crate::session::Config::max_request).
             limit: usize,
         },
+        /// No server has this scheme for credentials: it is empty, `world`, `auth` or `sasl`. The
+        /// mechanisms of SASL have [methods of their own](crate::sasl).
+        Scheme,
     }
 }
 
@@ -442,6 +445,7 @@ impl fmt::Display for Invalid {
             Self::TooLarge { length, limit } => {
                 write!(f, "a request of {length} bytes exceeds the server's limit of {limit}")
             }
+            Self::Scheme => f.write_str("no server has this scheme for credentials"),
         }
     }
 }

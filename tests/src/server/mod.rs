@@ -7,8 +7,8 @@
 //! - inputs, `handle_*`: a connection, its bytes and its end, and the passing of time;
 //! - commands: [`kill`](Ensemble::kill), [`restart`](Ensemble::restart),
 //!   [`cut_off`](Ensemble::cut_off), [`reunite`](Ensemble::reunite), [`hold`](Ensemble::hold),
-//!   [`release`](Ensemble::release), [`expire_session`](Ensemble::expire_session),
-//!   [`set_counter`](Ensemble::set_counter);
+//!   [`release`](Ensemble::release), [`wipe`](Ensemble::wipe), [`restore`](Ensemble::restore),
+//!   [`expire_session`](Ensemble::expire_session), [`set_counter`](Ensemble::set_counter);
 //! - outputs, `poll_*`: what to send or close, and when to call
 //!   [`handle_timeout`](Ensemble::handle_timeout) next. Fetch all of them after every input or
 //!   command;

@@ -58,6 +58,33 @@ impl Ensemble {
         }
     }
 
+    /// Loses all data of all servers, as if they were stopped, wiped and started again.
+    pub fn wipe(&mut self, now: Duration) {
+        self.replace(now, Self::new(self.config.clone()));
+    }
+
+    /// Replaces the data of all servers by that of a clone from earlier, as if they were stopped,
+    /// restored from a backup and started again. Sessions are part of the data.
+    ///
+    /// Several servers begin a new epoch then, so clients may take the history for a newer one. A
+    /// standalone server has no epochs.
+    pub fn restore(&mut self, now: Duration, backup: &Self) {
+        let mut data = backup.clone();
+        data.close_where(|_| true);
+        data.leader = None;
+        data.elect(now);
+        self.replace(now, data);
+    }
+
+    fn replace(&mut self, now: Duration, data: Self) {
+        self.close_where(|_| true);
+        let Self { servers, leader, log, zxid, local_sessions, container_check, .. } = data;
+        (self.servers, self.leader, self.log, self.zxid) = (servers, leader, log, zxid);
+        (self.local_sessions, self.container_check) = (local_sessions, container_check);
+        self.sessions = data.sessions.after(&self.sessions);
+        self.sessions.touch_all(now);
+    }
+
     /// Makes a follower lag: it applies nothing new until [`release`](Self::release) or
     /// [`step`](Self::step). It serves stale reads, and the answers to writes through it wait. Has
     /// no effect while the server leads.

@@ -49,6 +49,13 @@ impl Sessions {
         Self { created: 1 << 48, ..Self::new(tick, seed) }
     }
 
+    /// Returns this table, which follows another one. Ids are not used again: on a real server they
+    /// begin with the time.
+    pub(super) fn after(mut self, before: &Self) -> Self {
+        self.created = self.created.max(before.created);
+        self
+    }
+
     /// Forgets the sessions of a server.
     pub(super) fn forget_of(&mut self, server: usize) {
         let is_of = |id: &SessionId| id.0 >> 56 == id_prefix(server);

@@ -392,6 +392,13 @@ impl Sim {
         self.drain_ensemble();
     }
 
+    /// Loses all data of all servers.
+    pub fn wipe(&mut self) {
+        self.checker.locks.history_is_lost();
+        self.ensemble.wipe(self.now);
+        self.drain_ensemble();
+    }
+
     /// Ends all faults, and closes connections without a client as TCP keep-alive does.
     pub fn heal(&mut self) {
         self.trace.moment(self.now, || What::Healed);

@@ -375,6 +375,13 @@ impl LockChecker {
         self.misses.insert(client);
     }
 
+    /// Records that the ensemble loses all data. No transaction of its new history tells clients what
+    /// has become of their nodes, and tokens may be smaller.
+    pub(super) fn history_is_lost(&mut self) {
+        self.attempts.values_mut().for_each(|attempt| attempt.is_unseen = true);
+        self.tokens.clear();
+    }
+
     /// Checks that a client which has seen this transaction knows whether it holds its locks.
     pub(super) fn check_client(&mut self, client: u64, seen: Zxid) -> Option<String> {
         let is_wrong = |attempt: &&mut Attempt| {

@@ -1,7 +1,7 @@
 //! Several servers: agreement, failures and lag.
 
 use zk_proto::{CreateMode, Request, SyncRequest, Zxid};
-use zk_testkit::raw::RawClient;
+use zk_testkit::raw::{Credentials, RawClient};
 
 use crate::world::{World, create, create_as, exists, get_children, set_data};
 
@@ -14,6 +14,43 @@ fn a_write_through_one_server_is_visible_through_all() {
     assert_eq!(world.ask(writer, &create("/a")), "CREATE /a");
     assert_eq!(world.received(reader), ["NODE_CREATED /a"]);
     assert_eq!(world.ask(reader, &exists("/a", false)), "EXISTS OK");
+}
+
+/// Returns the answer of a server to a client that has seen a transaction.
+fn resumed(world: &mut World, zxid: Zxid, session: &Credentials) -> Vec<String> {
+    let conn = world.open(0);
+    world.send_bytes(conn, &RawClient::resume(zxid, session));
+    world.received(conn)
+}
+
+#[test]
+fn servers_that_have_lost_their_data_refuse_clients_that_have_seen_it() {
+    for servers in [1, 3] {
+        let mut world = World::new(servers);
+        let (conn, session) = world.connect(0);
+        assert_eq!(world.ask(conn, &create("/a")), "CREATE /a");
+        let seen = world.ensemble.zxid();
+        world.ensemble.wipe(world.now);
+        world.deliver();
+        assert_eq!(world.received(conn), ["closed"]);
+        assert_eq!(resumed(&mut world, seen, &session), ["closed"]);
+        assert_eq!(resumed(&mut world, Zxid::ZERO, &session), ["expired", "closed"]);
+        let (conn, next) = world.connect(0);
+        assert_ne!(next.id, session.id);
+        assert_eq!(world.ask(conn, &exists("/a", false)), "EXISTS NO_NODE");
+    }
+}
+
+#[test]
+fn servers_restored_from_a_backup_know_its_sessions() {
+    let mut world = World::new(1);
+    let (conn, session) = world.connect(0);
+    let backup = world.ensemble.clone();
+    assert_eq!(world.ask(conn, &create("/a")), "CREATE /a");
+    let seen = world.ensemble.zxid();
+    world.ensemble.restore(world.now, &backup);
+    assert_eq!(resumed(&mut world, seen, &session), ["closed"]);
+    assert_eq!(resumed(&mut world, Zxid::ZERO, &session), ["connected"]);
 }
 
 #[test]

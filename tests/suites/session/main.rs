@@ -1,5 +1,6 @@
 //! The clients of zk-session under load and idle.
 
+mod credentials;
 mod detach;
 #[path = "../frozen.rs"]
 mod frozen;

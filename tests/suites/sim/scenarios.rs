@@ -135,6 +135,25 @@ fn a_lock_held_across_sessions_is_found() {
     assert!(found.iter().any(|violation| violation.contains("outlives its session")), "{found:?}");
 }
 
+/// Both renew their sessions: a holder, and a contender that waits for it.
+#[test]
+fn locks_go_on_after_the_servers_have_lost_their_data() {
+    for (seed, servers) in [(1, 1), (2, 3), (3, 3)] {
+        let mut sim =
+            connected(Options { seed, servers, clients: 2, renew: true, ..Options::default() });
+        for client in 0..2 {
+            let guid = Uuid::from_u128(client as u128);
+            sim.with(client, |now, client| client.contend(now, LOCK, LockKind::Mutex, guid));
+            sim.advance(second());
+        }
+        assert_eq!(sim.report().acquisitions, 1);
+        sim.wipe();
+        let is_next = |sim: &Sim| sim.report().acquisitions == 2;
+        assert!(sim.run_until(second() * 30, is_next), "the contender queues again");
+        assert_eq!(sim.report().violations, Vec::<String>::new());
+    }
+}
+
 #[test]
 fn the_lock_of_a_paused_client_goes_to_the_next() {
     let mut sim = connected(Options { clients: 2, ..Options::default() });

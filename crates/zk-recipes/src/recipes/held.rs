@@ -74,6 +74,9 @@ impl<C: SessionClient> HeldLock<C> {
     /// resource that remembers the greatest token it has seen, and refuses smaller ones, is safe
     /// from holders that have lost the lock and do not know it yet.
     ///
+    /// After the ensemble was wiped or restored from a backup, tokens may be smaller: reset what the
+    /// resource remembers before the servers start again.
+    ///
     /// It is the transaction that created the lock node (its `czxid`). It compares with tokens of
     /// the same ensemble only. It does not order those that hold a lock together, as readers do. It
     /// prints in hexadecimal, as zxids do; the number itself is in `.0`.

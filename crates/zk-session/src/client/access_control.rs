@@ -48,10 +48,16 @@ methods! {
         ///
         /// # Errors
         ///
-        /// [`Error::Ended`](crate::Error::Ended) with
-        /// [`End::AuthFailed`](crate::End::AuthFailed): a server refuses the credential, as every
-        /// other server would, so the session has ended. After
-        /// [`Error::DeadlinePassed`](crate::Error::DeadlinePassed) the credential is still presented.
+        /// - [`Error::Server`](crate::Error::Server) with `AUTH_FAILED`: the server refuses the
+        ///   credential, for example because it does not know the scheme. The client forgets the
+        ///   credential and connects again; `last_failure` names the server.
+        /// - [`Invalid::Scheme`](crate::Invalid::Scheme): no server has such a scheme.
+        /// - After [`Error::DeadlinePassed`](crate::Error::DeadlinePassed) the credential is still
+        ///   presented.
+        ///
+        /// A server may refuse on a later connection what another one has accepted, for example while
+        /// passwords are changed. The client then tries the next one. Once all servers have refused
+        /// in a row, the session ends with [`End::AuthFailed`](crate::End::AuthFailed).
         ///
         /// # Cancellation
         ///

@@ -189,8 +189,9 @@ impl<C> ClientBuilder<C> {
     /// Authenticates by SASL on each connection, before anything else is sent. See
     /// [`sasl`](crate::sasl).
     ///
-    /// `connect` fails with [`ConnectError::AuthenticationFailed`] if that fails. On a later
-    /// connection, a failure ends the session with [`End::AuthFailed`].
+    /// `connect` fails with [`ConnectError::AuthenticationFailed`] if all servers refuse. Later, that
+    /// ends the session with [`End::AuthFailed`]. One server that refuses is a failed attempt, and
+    /// `last_failure` names it.
     ///
     /// ```
     /// # #[cfg(all(feature = "sasl", feature = "blocking"))] {

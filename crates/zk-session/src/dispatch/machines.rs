@@ -248,6 +248,8 @@ impl Machines {
                 *port.deadline = port.deadline.map(|at| at.max(next));
             }
         }
+        // Sums saturate there, so such a timer would be due for ever once the clock stands there.
+        *deadline = deadline.filter(|at| *at < Instant::END);
         let after = *deadline;
         let is_done = machine.is_done();
         if before != after {

@@ -171,7 +171,7 @@ impl Port<'_> {
     ///
     /// [`Input::Timer`](super::Input::Timer) comes in the first drain after the next
     /// [`handle_timeout`](super::Dispatcher::handle_timeout) at or after that time, never in the
-    /// current drain.
+    /// current drain. A timer at [`Instant::END`] never comes.
     pub fn set_timer(&mut self, at: Option<Instant>) {
         *self.deadline = at;
     }

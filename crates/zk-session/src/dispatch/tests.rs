@@ -379,6 +379,19 @@ fn a_timer_that_is_always_due_does_not_block_the_drain() {
 }
 
 #[test]
+fn a_timer_at_the_end_of_time_never_comes() {
+    let mut world = World::connected();
+    let machine = Recorder::reacting(&world.log, |_, port| port.set_timer(Some(Instant::END)));
+    world.dispatcher.attach(world.now, machine);
+    world.sleep(Duration::MAX);
+    assert_eq!(world.now, Instant::END);
+    // It returns.
+    world.drain();
+    let log = world.log.take();
+    assert!(!log.contains(&"timer".to_owned()), "{log:?}");
+}
+
+#[test]
 fn a_machine_that_is_done_leaves_nothing_and_is_dropped_as_an_effect() {
     let mut world = World::connected();
     let key = world.attach();

@@ -28,10 +28,11 @@
 //! failed attempt to connect. `connect` gives up at once if that happens at every server. A session
 //! that has begun tries its servers until it expires.
 //!
-//! A failed exchange ends the session with [`End::AuthFailed`](crate::End::AuthFailed), because
-//! every other server would repeat it.
+//! If a server refuses the exchange, the client tries the next one: passwords may be changed at one
+//! server after the other. Once all servers have refused in a row, the session ends with
+//! [`End::AuthFailed`](crate::End::AuthFailed). It ends at once if the mechanism refuses the server.
 //!
-//! In both cases `connect` fails with `ConnectError::AuthenticationFailed`, which names the mechanism
+//! In these cases `connect` fails with `ConnectError::AuthenticationFailed`, which names the mechanism
 //! and the reason.
 //!
 //! A connection that is lost during the exchange is no failure: the exchange begins anew on the next

@@ -64,11 +64,12 @@ impl<T> Session<T> {
     /// other server would repeat. Does nothing if no exchange is asked for.
     pub fn authentication_failed(&mut self) {
         if let Some(Connection { stage: Stage::Authenticating, .. }) = &self.connection {
-            self.end_unauthenticated();
+            self.actions.push_back(Action::Disconnect);
+            self.finish(End::AuthFailed);
         }
     }
 
-    pub(super) fn handle_exchange(&mut self, payload: Bytes) -> Result<(), Cause> {
+    pub(super) fn handle_exchange(&mut self, now: Instant, payload: Bytes) -> Result<(), Cause> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         if !connection.prelude.is_empty() {
             return Err(Cause::Unasked);
@@ -88,18 +89,20 @@ impl<T> Session<T> {
             code => Err(Error::Server(code)),
         };
         self.events.push_back(Event::AuthenticationReply { server, result });
-        if matches!(
-            header.err,
-            ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH
-        ) {
-            self.end_unauthenticated();
+        if let ErrorCode::AUTH_FAILED | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH = header.err {
+            self.refused(now, header.err);
         }
         Ok(())
     }
 
-    /// Ends the session because the server refused its identity. No other server would accept it.
-    pub(super) fn end_unauthenticated(&mut self) {
-        self.actions.push_back(Action::Disconnect);
-        self.finish(End::AuthFailed);
+    /// Leaves a server that refused the identity of the session. Others may accept it, for example
+    /// while a password is changed at one server after the other. Once every server has refused it
+    /// in a row, the session ends.
+    pub(super) fn refused(&mut self, now: Instant, code: ErrorCode) {
+        if let Some(connection) = &mut self.connection {
+            connection.has_served = false;
+        }
+        self.refusals += 1;
+        self.disconnect(now, Cause::AuthRefused(code));
     }
 }

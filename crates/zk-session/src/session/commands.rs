@@ -156,10 +156,16 @@ impl<T> Session<T> {
     /// [`Event::Reply`] with `token` and an empty body reports it. A credential that was already
     /// accepted on this connection is reported at once.
     ///
-    /// A server that refuses a credential ends the session, with [`End::AuthFailed`]. The scheme
+    /// If no server has ever accepted a credential, and one refuses it, the reply is
+    /// [`Error::Server`] with [`ErrorCode::AUTH_FAILED`], and the credential is forgotten. The
+    /// server closes the connection, so requests in flight are lost. If another server has accepted
+    /// it, the session moves on, and ends with [`End::AuthFailed`] once all have refused. The scheme
     /// `digest` refuses nothing: another password is another identity.
     ///
     /// # Errors
+    ///
+    /// [`Invalid::Scheme`] if no server has such a scheme for credentials: it is empty, `world`,
+    /// `auth` or `sasl`. Others may be plug-ins of the server.
     ///
     /// Drops `token` and fails like [`submit`](Self::submit) if the session has ended, there is no
     /// room, or the request is too long. Without the feature `authentication` it always fails, with
@@ -177,6 +183,9 @@ impl<T> Session<T> {
     pub fn add_auth(&mut self, scheme: &str, auth: &[u8], token: T) -> Result<(), Error> {
         if !AUTHENTICATION {
             return Err(Invalid::Reserved(OpCode::AUTH).into());
+        }
+        if let "" | "world" | "auth" | "sasl" = scheme {
+            return Err(Invalid::Scheme.into());
         }
         let request = credentials::request(scheme, auth);
         self.admit(outbox::request_length(&request))?;

@@ -1,6 +1,7 @@
 //! The begin and the end of connections, and the end of the session.
 
 use super::authenticating::Exchange;
+use super::history::Purpose;
 use super::in_flight::InFlight;
 use super::outbox::SendBuffer;
 use super::*;
@@ -13,6 +14,7 @@ use super::*;
 pub(super) struct Connection<T> {
     pub(super) server: usize,
     pub(super) stage: Stage,
+    pub(super) purpose: Purpose,
     pub(super) timers: Timers<ConnectionTimer>,
     pub(super) began_at: Instant,
     pub(super) handshake_sent_at: Instant,
@@ -21,9 +23,8 @@ pub(super) struct Connection<T> {
     /// How many bytes of the first unsent request the transport has taken.
     pub(super) taken: usize,
     pub(super) in_flight: InFlight<T>,
-    /// The reply that arrives in pieces, to the oldest request in flight: its header, and how many
-    /// bytes of its body are still to come.
-    pub(super) receiving: Option<(ReplyHeader, usize)>,
+    /// The frame that is longer than [`Config::max_reply`] and has not arrived completely.
+    pub(super) receiving: Option<Receiving>,
     /// The authentication request that waits for its reply.
     pub(super) exchange: Option<Exchange>,
     /// How many credentials the server has accepted.
@@ -36,6 +37,16 @@ pub(super) struct Connection<T> {
     pub(super) is_read_only: bool,
     /// The delay after the latest probe.
     pub(super) probe_delay: Duration,
+}
+
+/// A reply whose header has arrived, and the rest has not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receiving {
+    pub(super) header: ReplyHeader,
+    /// The length of the frame, in bytes.
+    pub(super) length: usize,
+    /// How many bytes of it are still to come.
+    pub(super) left: usize,
 }
 
 /// The stage of a connection.
@@ -56,6 +67,7 @@ impl<T> Connection<T> {
         Self {
             server,
             stage: Stage::Connecting,
+            purpose: Purpose::Service,
             timers: Timers::new(),
             began_at: now,
             handshake_sent_at: now,
@@ -122,6 +134,7 @@ impl<T> Session<T> {
         if let Some(server) = self.servers.take_next() {
             let mut connection = Connection::new(server, now, self.config.max_kept);
             connection.timers.set(ConnectionTimer::Connect, now + self.reach_timeout(now));
+            connection.purpose = core::mem::take(&mut self.history.next);
             self.connection = Some(connection);
             self.actions.push_back(Action::Connect(server));
         }
@@ -136,11 +149,23 @@ impl<T> Session<T> {
     }
 
     /// Drops the connection, whose transport is gone.
-    fn disconnected(&mut self, now: Instant, cause: Cause) {
+    fn disconnected(&mut self, now: Instant, mut cause: Cause) {
         let Some(server) = self.server() else { return };
+        let mut end = self.closing.then_some(End::Closed);
+        if let Cause::AuthRefused(_) = cause {
+            if self.refusals >= self.servers.count() {
+                end = end.or(Some(End::AuthFailed));
+            }
+        } else {
+            self.refusals = 0;
+        }
+        if self.note_history(cause) {
+            cause = Cause::OlderHistory;
+            end = end.or(Some(End::Expired));
+        }
         self.events.push_back(Event::Disconnected { server, cause });
-        if self.closing {
-            return self.finish(End::Closed);
+        if let Some(end) = end {
+            return self.finish(end);
         }
         let Some(lost) = self.connection.take() else { return };
         let limit = self.retry_limit(now);
@@ -158,9 +183,15 @@ impl<T> Session<T> {
             self.begin_disconnect_timeout(now);
             delay = self.servers.delay_after_loss(limit);
         }
-        if !lost.has_served {
+        if lost.purpose == Purpose::Question {
+            delay = self.history.back_off;
+        } else if !lost.has_served {
             let timed_out = cause == Cause::ConnectTimeout;
+            let rounds = self.servers.failed_rounds();
             delay = delay.max(self.servers.delay_after_failure(timed_out, limit));
+            if self.servers.failed_rounds() > rounds && self.asks_next(now) {
+                self.history.back_off = core::mem::take(&mut delay);
+            }
         }
         self.timers.set(SessionTimer::Retry, now + delay);
     }

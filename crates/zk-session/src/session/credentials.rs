@@ -17,6 +17,8 @@ use super::config::Secret;
 struct Credential<T> {
     scheme: String,
     auth: Secret,
+    /// Whether a server has accepted the credential, on any connection.
+    is_accepted: bool,
     /// Tokens of the callers that wait until the credential is accepted.
     waiting: Vec<T>,
 }
@@ -66,6 +68,7 @@ impl<T> Credentials<T> {
         self.list.push(Credential {
             scheme: scheme.into(),
             auth: Secret(Bytes::copy_from_slice(auth)),
+            is_accepted: false,
             waiting: Vec::from([token]),
         });
         Added::Send
@@ -83,8 +86,18 @@ impl<T> Credentials<T> {
             return Vec::new();
         };
         *accepted += 1;
+        credential.is_accepted = true;
         self.waiting -= credential.waiting.len();
         core::mem::take(&mut credential.waiting)
+    }
+
+    /// Records that the server refused the next credential. If no server has accepted it so far, it
+    /// is removed: returns the callers that wait for it.
+    pub(super) fn refuse(&mut self, accepted: usize) -> Option<Vec<T>> {
+        self.list.get(accepted).filter(|credential| !credential.is_accepted)?;
+        let credential = self.list.remove(accepted);
+        self.waiting -= credential.waiting.len();
+        Some(credential.waiting)
     }
 
     /// Removes all credentials when the session has ended. Returns the callers that wait.

@@ -95,12 +95,17 @@ zk_proto::named! {
             /// The xid of the reply.
             received: Xid,
         },
+        /// The server refused a credential, or requires one that the session lacks.
+        AuthRefused(ErrorCode),
         /// The server refused to set the watches again.
         WatchesRefused(ErrorCode),
         /// The server is read-only, and a read-write server was found.
         ReadWriteFound,
         /// The list of servers has changed, and the session moves to another server.
         Rebalanced,
+        /// The servers have lost transactions that the session has seen, for example because they
+        /// were restored from a backup. The session ends as [expired](End::Expired).
+        OlderHistory,
     }
 }
 
@@ -122,11 +127,13 @@ impl fmt::Display for Cause {
             Self::UnexpectedReply { expected: None, received } => {
                 write!(f, "reply to request {received}, but no request was pending")
             }
+            Self::AuthRefused(code) => write!(f, "the server refused the credentials: {code}"),
             Self::WatchesRefused(code) => {
                 write!(f, "the server refused to set watches again: {code}")
             }
             Self::ReadWriteFound => f.write_str("a read-write server was found"),
             Self::Rebalanced => f.write_str("the list of servers has changed"),
+            Self::OlderHistory => f.write_str("the servers' history is older than this session's"),
         }
     }
 }
@@ -175,7 +182,8 @@ pub enum Event<T> {
     },
     /// The server has replied to a request of [`authenticate`](super::Session::authenticate).
     ///
-    /// An error code of [refusal](zk_proto::ErrorCode::AUTH_FAILED) has ended the session already.
+    /// An error code of [refusal](zk_proto::ErrorCode::AUTH_FAILED) has ended the connection already,
+    /// and the session if all servers have refused.
     AuthenticationReply {
         /// The server.
         server: usize,

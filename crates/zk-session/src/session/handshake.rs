@@ -20,13 +20,14 @@ impl<T> Session<T> {
             SessionId::NONE => &NO_PASSWORD,
             _ => &self.password.0[..],
         };
+        let asks = connection.purpose == Purpose::Question;
         let request = ConnectRequest {
             protocol_version: 0,
-            last_zxid_seen: self.last_zxid,
+            last_zxid_seen: if asks { Zxid::ZERO } else { self.last_zxid },
             timeout: self.config.timeout.as_millis() as i32,
             session_id,
             password: Some(password),
-            read_only: Some(self.config.accepts_read_only()),
+            read_only: Some(self.config.accepts_read_only() && !asks),
         };
         put_frame(&request, &mut connection.prelude);
     }
@@ -48,6 +49,11 @@ impl<T> Session<T> {
         // Other frames could look like an answer that reports expiry.
         if response.protocol_version != 0 {
             return Err(Cause::UnknownProtocol(response.protocol_version));
+        }
+        if connection.purpose == Purpose::Question {
+            let server = connection.server;
+            self.prove(now, server);
+            return Ok(());
         }
         let resumed = asked_for != SessionId::NONE;
         // A server that returns another session than the requested one has lost that one.

@@ -52,6 +52,7 @@ mod deadlines;
 mod event;
 pub(crate) mod exchanges;
 mod handshake;
+mod history;
 mod in_flight;
 mod outbox;
 mod read_only;
@@ -77,12 +78,13 @@ use zk_proto::{
 
 use self::config::Secret;
 pub use self::config::{Config, SessionTicket};
-use self::connection::{Connection, Stage};
+use self::connection::{Connection, Receiving, Stage};
 use self::credentials::Credentials;
 use self::deadlines::Timeouts;
 pub use self::deadlines::ping_interval;
 pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
+use self::history::{History, Purpose};
 pub(crate) use self::outbox::Again;
 use self::outbox::{Late, Outbox, Owner, Pending};
 use self::servers::Servers;
@@ -154,6 +156,7 @@ pub struct Session<T> {
     /// Whether a server has served the session, here or before it was resumed.
     has_begun: bool,
     servers: Servers,
+    history: History,
     /// How long the last server took to connect or to answer the handshake, whichever was longer.
     reach_time: Option<Duration>,
     timers: Timers<SessionTimer>,
@@ -164,6 +167,8 @@ pub struct Session<T> {
     /// Whether the session refused a request for lack of room, and has not reported room since.
     refused: bool,
     credentials: Credentials<T>,
+    /// How many servers have refused the identity of the session, one after the other.
+    refusals: usize,
     watches: Watches,
     /// Cleared when a server is too old to remove watches: a second attempt would cost a
     /// connection.
@@ -350,12 +355,14 @@ impl<T> Session<T> {
             seen_read_write,
             has_begun: id != SessionId::NONE,
             servers: Servers::new(config.servers, config.seed),
+            history: History::default(),
             reach_time: None,
             timers: Timers::new(),
             outbox: Outbox::new(config.max_kept),
             disconnect_timed_out: false,
             refused: false,
             credentials: Credentials::new(),
+            refusals: 0,
             watches: Watches::new(config.seed),
             can_remove_watches: true,
             last_request: 0,

@@ -11,7 +11,9 @@ impl<T> Session<T> {
         let Some(connection) = &self.connection else { return };
         let result = match connection.stage {
             Stage::Handshaking => self.finish_handshake(now, &payload),
-            Stage::Authenticating if self.config.authenticates() => self.handle_exchange(payload),
+            Stage::Authenticating if self.config.authenticates() => {
+                self.handle_exchange(now, payload)
+            }
             Stage::Connecting | Stage::Authenticating => Ok(()),
             Stage::Connected => self.handle_message(now, payload),
         };
@@ -28,9 +30,9 @@ impl<T> Session<T> {
     /// whole rest has to arrive within the read timeout, like that of any frame.
     ///
     /// Unless the request was submitted for a [reply in pieces](Self::submit_in_pieces), it fails
-    /// with [`Error::ReplyTooLarge`], or with the server's error code if the header has one. The
-    /// session removes a watch that the request has set. Watch events, and replies to the session's
-    /// own requests, are never this long: they cost the connection.
+    /// at the end of the frame, with [`Error::ReplyTooLarge`], or with the server's error code if
+    /// the header has one. The session removes a watch that the request has set. Watch events, and
+    /// replies to the session's own requests, are never this long: they cost the connection.
     pub fn handle_oversized(&mut self, now: Instant, start: &[u8], length: usize) {
         let Some(connection) = &self.connection else { return };
         let result = match connection.stage {
@@ -48,43 +50,51 @@ impl<T> Session<T> {
         if let Xid::NOTIFICATION | Xid::PING | Xid::SET_WATCHES | Xid::AUTH = header.xid {
             return Err(self.too_long(length));
         }
+        if let Some(connection) = &mut self.connection {
+            let expected = connection.in_flight.oldest().map(|oldest| oldest.xid);
+            if expected != Some(header.xid) && !may_overtake(&header) {
+                return Err(Cause::UnexpectedReply { expected, received: header.xid });
+            }
+            // A frame whose length is wrong never ends, so until the end its header changes nothing.
+            let left = length.saturating_sub(start.len());
+            connection.receiving = Some(Receiving { header, length, left });
+        }
         self.extend_read_timeout(now, header);
-        if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
-            self.demand_authentication(header);
-            return Ok(());
+        if length <= start.len() {
+            self.handle_rest(now, Bytes::new());
         }
-        if header.err == ErrorCode::OK
-            && length > start.len()
-            && let Some(connection) = &mut self.connection
-            && let Some(oldest) = connection.in_flight.oldest()
-            && (oldest.xid, oldest.again.is_some()) == (header.xid, true)
-        {
-            connection.receiving = Some((header, length - start.len()));
-            return Ok(());
-        }
-        self.handle_reply(now, header, Err(length))
+        Ok(())
     }
 
     /// Handles the next bytes of a frame that is longer than [`Config::max_reply`], behind its
     /// [start](Self::handle_oversized).
     ///
-    /// The request stays in flight until the last of them, so it fails like any other if the
-    /// connection is lost before.
+    /// Until the last of them, the frame changes nothing. The request stays in flight, so it fails
+    /// like any other if the connection is lost before.
     pub fn handle_rest(&mut self, now: Instant, body: Bytes) {
         let Some(connection) = &mut self.connection else { return };
-        let Some((header, left)) = &mut connection.receiving else { return };
-        *left = left.saturating_sub(body.len());
-        let (header, left) = (*header, *left);
-        if left == 0 {
-            connection.receiving = None;
-            if let Err(cause) = self.handle_reply(now, header, Ok(body)) {
-                self.disconnect(now, cause);
+        let Some(receiving) = &mut connection.receiving else { return };
+        receiving.left = receiving.left.saturating_sub(body.len());
+        let Receiving { header, length, left } = *receiving;
+        let oldest = connection.in_flight.oldest().filter(|_| header.err == ErrorCode::OK);
+        if left > 0 {
+            if let Some(oldest) = oldest
+                && let Some(token) = oldest.token_again()
+            {
+                let reply =
+                    Reply { opcode: oldest.opcode, zxid: header.zxid, body, has_more: true };
+                self.events.push_back(Event::Reply { token, result: Ok(reply) });
             }
-        } else if let Some(oldest) = connection.in_flight.oldest()
-            && let Some(token) = oldest.token_again()
-        {
-            let reply = Reply { opcode: oldest.opcode, zxid: header.zxid, body, has_more: true };
-            self.events.push_back(Event::Reply { token, result: Ok(reply) });
+            return;
+        }
+        connection.receiving = None;
+        let in_pieces = !body.is_empty() && oldest.is_some_and(|oldest| oldest.again.is_some());
+        if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
+            return self.demand_authentication(now, header);
+        }
+        let body = if in_pieces { Ok(body) } else { Err(length) };
+        if let Err(cause) = self.handle_reply(now, header, body) {
+            self.disconnect(now, cause);
         }
     }
 
@@ -108,7 +118,7 @@ impl<T> Session<T> {
         let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
         self.extend_read_timeout(now, header);
         if header.err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
-            self.demand_authentication(header);
+            self.demand_authentication(now, header);
             return Ok(());
         }
         match header.xid {
@@ -123,7 +133,7 @@ impl<T> Session<T> {
             }
             Xid::SET_WATCHES => self.handle_set_watches(header.err),
             Xid::AUTH => {
-                self.handle_auth(header);
+                self.handle_auth(now, header);
                 Ok(())
             }
             _ => {
@@ -166,27 +176,32 @@ impl<T> Session<T> {
 
     /// Handles a reply that demands authentication. The server has not executed the request and is
     /// about to close the connection, and would close each later one (`docs/protocol.md`, *Order*).
-    fn demand_authentication(&mut self, header: ReplyHeader) {
+    fn demand_authentication(&mut self, now: Instant, header: ReplyHeader) {
         if let Some(connection) = &mut self.connection
-            && let Ok(sent) = connection.in_flight.take_answered(header.xid, true)
+            && let Ok(sent) = connection.in_flight.take_answered(header.xid, may_overtake(&header))
         {
             self.fail(sent.pending, Error::Server(header.err));
         }
-        self.end_unauthenticated();
+        self.refused(now, header.err);
     }
 
-    fn handle_auth(&mut self, header: ReplyHeader) {
-        if header.err != ErrorCode::OK {
-            // The server is about to close the connection, and would close each later one.
-            return self.end_unauthenticated();
-        }
-        if !AUTHENTICATION {
+    fn handle_auth(&mut self, now: Instant, header: ReplyHeader) {
+        let Some(connection) = self.connection.as_mut().filter(|_| AUTHENTICATION) else { return };
+        if header.err == ErrorCode::OK {
+            for token in self.credentials.accept(&mut connection.accepted_credentials) {
+                self.events.push_back(accepted(token));
+            }
             return;
         }
-        let Some(connection) = &mut self.connection else { return };
-        for token in self.credentials.accept(&mut connection.accepted_credentials) {
-            self.events.push_back(accepted(token));
+        // The server is about to close the connection, and would close each later one.
+        let Some(callers) = self.credentials.refuse(connection.accepted_credentials) else {
+            return self.refused(now, header.err);
+        };
+        for token in callers {
+            let result = Err(Error::Server(header.err));
+            self.events.push_back(Event::Reply { token, result });
         }
+        self.disconnect(now, Cause::AuthRefused(header.err));
     }
 
     /// Handles the reply to a request. For a reply that is too long, `body` is its length in bytes.
@@ -285,7 +300,9 @@ pub(super) fn accepted<T>(token: T) -> Event<T> {
 /// write, not when it executes the request (`docs/protocol.md`, *Order*).
 fn may_overtake(header: &ReplyHeader) -> bool {
     match header.err {
-        ErrorCode::UNIMPLEMENTED | ErrorCode::NOT_READ_ONLY => true,
+        ErrorCode::UNIMPLEMENTED
+        | ErrorCode::NOT_READ_ONLY
+        | ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => true,
         ErrorCode::NO_AUTH | ErrorCode::INVALID_ACL => header.zxid == Zxid::ZERO,
         _ => false,
     }

@@ -7,6 +7,7 @@ mod ending;
 #[cfg(any(feature = "tracing", feature = "metrics"))]
 mod exchanges;
 mod handshake;
+mod history;
 mod oversized;
 mod persistent;
 mod pieces;
@@ -25,6 +26,7 @@ mod traps;
 mod watches;
 
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::BytesMut;
@@ -200,8 +202,14 @@ impl Harness {
         }
     }
 
-    /// Delivers the start of a reply that is too long.
+    /// Delivers a reply that is too long.
     fn reply_too_long(&mut self, xid: i32, zxid: i64, err: ErrorCode) {
+        self.begin_too_long(xid, zxid, err);
+        self.session.handle_rest(self.now, vec![0; TOO_LONG - 16].into());
+    }
+
+    /// Delivers the start of a reply that is too long.
+    fn begin_too_long(&mut self, xid: i32, zxid: i64, err: ErrorCode) {
         let header = ReplyHeader { xid: Xid(xid), zxid: Zxid(zxid), err };
         let mut start = BytesMut::new();
         header.encode(&mut start);

@@ -139,6 +139,46 @@ fn a_refusal_ends_the_session() {
     }
 }
 
+/// Passwords may be changed at one server after the other.
+#[test]
+fn one_server_that_refuses_the_exchange_or_demands_one_is_a_failed_attempt() {
+    const DEMAND: ErrorCode = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
+    let mut h = Harness::with(Config { authenticate: true, ..Config::new(2, 0) });
+    for _ in 0..5 {
+        h.reach();
+        h.handshake();
+        h.welcome();
+        let xid = exchange(&mut h, &FIRST);
+        let server = h.session.server().expect("connected");
+        h.reply(xid, 0, ErrorCode::AUTH_FAILED);
+        let cause = Cause::AuthRefused(ErrorCode::AUTH_FAILED);
+        assert!(h.events().contains(&Event::Disconnected { server, cause }));
+        assert_ne!(h.reach(), server);
+        h.handshake();
+        h.welcome();
+        let xid = exchange(&mut h, &FIRST);
+        h.reply(xid, 0, ErrorCode::OK);
+        h.session.authenticated(h.now);
+        h.sync(1);
+        h.answer_all();
+        h.disconnect();
+    }
+    let mut h = Harness::new(2);
+    for _ in 0..5 {
+        h.connect();
+        h.sync(1);
+        let xid = h.sent_xids()[0];
+        h.reply(xid, 0, DEMAND);
+        assert_eq!(h.answers(), [(1, Some(Error::Server(DEMAND)))]);
+        assert!(matches!(h.session.state(), State::Suspended));
+        h.connect();
+        h.sync(2);
+        h.answer_all();
+        h.disconnect();
+        h.events();
+    }
+}
+
 #[test]
 fn an_exchange_that_fails_on_this_side_ends_the_session() {
     let mut h = Harness::connected();
@@ -160,7 +200,7 @@ fn a_frame_that_is_no_reply_to_the_exchange_costs_the_connection() {
     assert_eq!(h.cause(), Some(Cause::UnexpectedReply { expected: None, received }));
 }
 
-/// The server answers so to every request, even a ping. Another attempt would have the same result.
+/// The server answers so to every request, even a ping. There is no other server to try.
 #[test]
 fn a_server_that_demands_authentication_ends_the_session() {
     const DEMAND: ErrorCode = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;

@@ -119,30 +119,123 @@ fn a_known_credential_is_not_sent_twice() {
     assert_eq!(h.answers(), [(4, None)]);
 }
 
+/// The wrong name of a scheme must not end the locks of a client.
 #[test]
-fn a_refused_credential_ends_the_session_and_fails_all_requests() {
-    let mut h = Harness::connected();
-    h.sync(1);
-    add(&mut h, "one", 2);
-    h.sent();
-    h.sync(3);
-    let lease = h.session.lease();
-    assert!(lease.is_some());
+fn a_credential_that_no_server_has_accepted_fails_alone() {
+    for servers in [1, 3] {
+        let mut h = Harness::new(servers);
+        h.connect();
+        h.events();
+        add(&mut h, "good", 1);
+        h.sent();
+        accept(&mut h);
+        h.events();
+        for _ in 0..10 {
+            h.sync(2);
+            add(&mut h, "bad", 3);
+            add(&mut h, "bad", 4);
+            h.sent();
+            h.sync(5);
+            let server = h.session.server();
+            h.reply(Xid::AUTH.0, 0, ErrorCode::AUTH_FAILED);
+            let refused = |event: &Event<u32>| {
+                let cause = Cause::AuthRefused(ErrorCode::AUTH_FAILED);
+                matches!(event, Event::Disconnected { server: s, cause: c }
+                    if (Some(*s), *c) == (server, cause))
+            };
+            let events = h.events();
+            assert!(events.iter().any(refused), "{events:?}");
+            let answers: Vec<_> = events
+                .into_iter()
+                .filter_map(|event| match event {
+                    Event::Reply { token, result } => Some((token, result.err())),
+                    _ => None,
+                })
+                .collect();
+            let refusal = || Some(Error::Server(ErrorCode::AUTH_FAILED));
+            assert_eq!(answers, [(3, refusal()), (4, refusal()), unknown(2)]);
+            h.connect();
+            let sent = h.sent();
+            assert_eq!(sent[0].request(), auth("good"));
+            assert_eq!((sent.len(), sent[1].request()), (2, SYNC), "the other one is forgotten");
+            accept(&mut h);
+            h.reply(sent[1].xid.0, 1, OK);
+            assert_eq!(h.answers(), [(5, None)]);
+            assert_eq!(h.session.pending(), 0);
+        }
+    }
+}
+
+/// Connects. The server refuses the credential.
+fn refuse(h: &mut Harness) -> usize {
+    let server = h.connect();
+    assert_eq!(h.sent()[0].request(), auth("one"));
     h.reply(Xid::AUTH.0, 0, ErrorCode::AUTH_FAILED);
-    assert_eq!(
-        h.answers(),
-        [
-            ended(1, End::AuthFailed, Outcome::Unknown),
-            ended(3, End::AuthFailed, Outcome::NotApplied),
-            ended(2, End::AuthFailed, Outcome::NotApplied),
-        ]
-    );
+    server
+}
+
+#[test]
+fn a_credential_that_was_accepted_once_must_be_refused_by_all_servers_in_a_row() {
+    let mut h = Harness::new(3);
+    h.connect();
+    add(&mut h, "one", 1);
+    h.sent();
+    accept(&mut h);
+    h.disconnect();
+    for _ in 0..5 {
+        let refused = [refuse(&mut h), refuse(&mut h)];
+        assert_ne!(refused[0], refused[1]);
+        assert_eq!(h.session.state(), State::Suspended);
+        let cause = Cause::AuthRefused(ErrorCode::AUTH_FAILED);
+        let failed = |server| Event::Disconnected { server, cause };
+        let events = h.events();
+        assert!(refused.iter().all(|server| events.contains(&failed(*server))), "{events:?}");
+        // The third one accepts it, or nobody knows.
+        h.connect();
+        h.disconnect();
+    }
+    for _ in 0..2 {
+        refuse(&mut h);
+    }
+    h.events();
+    add(&mut h, "one", 2);
+    let server = refuse(&mut h);
+    let cause = Cause::AuthRefused(ErrorCode::AUTH_FAILED);
+    let events = h.events();
+    assert!(events.contains(&Event::Disconnected { server, cause }), "{events:?}");
+    let ended = Err(Error::Ended { end: End::AuthFailed, outcome: Outcome::NotApplied });
+    assert!(events.contains(&Event::Reply { token: 2, result: ended.clone() }), "{events:?}");
     assert_eq!(h.session.state(), State::Ended(End::AuthFailed));
-    assert_eq!(h.actions(), [Action::Disconnect]);
     assert_eq!(h.session.poll_timeout(), None, "it does not try again");
-    let refusal = Err(Error::Ended { end: End::AuthFailed, outcome: Outcome::NotApplied });
-    assert_eq!(h.session.submit(&SYNC, 4).map(drop), refusal);
-    assert_eq!(h.session.add_auth("digest", b"two", 5), refusal);
+    assert_eq!(h.session.submit(&SYNC, 4), ended.map(|_| unreachable!()));
+}
+
+#[test]
+fn a_server_that_refuses_a_credential_is_not_asked_without_a_pause() {
+    let mut h = Harness::new(2);
+    h.connect();
+    add(&mut h, "one", 1);
+    h.sent();
+    accept(&mut h);
+    h.disconnect();
+    let before = h.now;
+    for _ in 0..20 {
+        refuse(&mut h);
+        h.reach();
+        h.disconnect();
+    }
+    // The session can be saved, so each round waits for a fortieth of its timeout at least.
+    assert!(h.now - before > 19 * ms(GRANTED as u64 / 40), "{:?}", h.now - before);
+}
+
+#[test]
+fn a_scheme_that_no_server_has_is_refused_at_once() {
+    let mut h = Harness::connected();
+    for scheme in ["", "world", "auth", "sasl"] {
+        let refused = h.session.add_auth(scheme, b"one", 1);
+        assert_eq!(refused, Err(Invalid::Scheme.into()));
+    }
+    assert_eq!((h.sent(), h.session.pending()), (Vec::new(), 0));
 }
 
 #[test]
@@ -156,6 +249,8 @@ fn a_credential_refused_when_it_is_sent_again_ends_the_session() {
     h.sent();
     h.reply(Xid::AUTH.0, 0, ErrorCode::AUTH_FAILED);
     assert_eq!(h.session.state(), State::Ended(End::AuthFailed));
+    let refusal = Err(Error::Ended { end: End::AuthFailed, outcome: Outcome::NotApplied });
+    assert_eq!(h.session.add_auth("digest", b"two", 5), refusal);
 }
 
 #[test]

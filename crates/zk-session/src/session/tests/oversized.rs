@@ -1,4 +1,4 @@
-//! Replies longer than the limit: only their headers arrive.
+//! Replies longer than the limit: only their headers are kept.
 
 use super::*;
 use zk_proto::{AddWatchMode, AddWatchRequest, DeleteRequest, Multi, WatcherType};
@@ -173,8 +173,8 @@ fn a_long_reply_must_arrive_within_the_read_deadline() {
     let mut h = Harness::connected();
     h.submit(&get_children("/many"), 1);
     h.sent();
-    h.reply_too_long(1, 1, OK);
-    h.events();
+    h.begin_too_long(1, 1, OK);
+    assert_eq!(h.events(), []);
     let before = h.now;
     let cause = loop {
         h.sleep();
@@ -185,4 +185,28 @@ fn a_long_reply_must_arrive_within_the_read_deadline() {
     };
     assert_eq!(cause, Cause::ReadTimeout);
     assert_eq!(h.now - before, ms(GRANTED as u64 / 3 * 2));
+}
+
+/// A wrong length makes the next replies the body of a frame that never ends.
+#[test]
+fn a_long_frame_that_is_not_received_whole_changes_nothing() {
+    for err in [OK, ErrorCode::NO_NODE, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH] {
+        let mut h = Harness::connected();
+        let id = h.submit(&get_data("/a"), 1);
+        h.sync(2);
+        h.sent();
+        let lease = h.session.lease();
+        h.advance(ms(10));
+        h.begin_too_long(1, i64::MAX, err);
+        h.session.handle_rest(h.now, vec![0; TOO_LONG - 17].into());
+        assert_eq!((h.events(), h.actions(), h.session.pending()), (vec![], vec![], 2));
+        assert_eq!((h.session.last_zxid(), h.session.lease()), (Zxid::ZERO, lease));
+        h.disconnect();
+        assert_eq!(h.answers(), [unknown(1), unknown(2)]);
+        h.session.unwatch(id);
+        h.reach();
+        let handshake = h.handshake();
+        let handshake = ConnectRequest::decode(&mut Reader::new(&handshake)).expect("it is one");
+        assert_eq!(handshake.last_zxid_seen, Zxid::ZERO);
+    }
 }

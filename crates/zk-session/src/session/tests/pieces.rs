@@ -11,7 +11,7 @@ fn begun() -> Harness {
     h.session.submit_in_pieces(&get_children("/many"), 1).expect("room");
     h.sync(2);
     h.sent();
-    h.reply_too_long(1, 9, ErrorCode::OK);
+    h.begin_too_long(1, 9, ErrorCode::OK);
     assert_eq!((h.events(), h.session.pending()), (Vec::new(), 2));
     h
 }

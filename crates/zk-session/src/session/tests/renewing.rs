@@ -212,7 +212,11 @@ fn a_session_to_resume_that_has_expired_is_replaced() {
 #[test]
 fn a_refused_credential_ends_the_session_for_good() {
     let mut h = Harness::renewing(config());
-    h.session.add_auth("sasl-like", b"wrong", 1).expect("there is room");
+    h.session.add_auth("sasl-like", b"changed", 1).expect("there is room");
+    h.sent();
+    h.reply(Xid::AUTH.0, 0, ErrorCode::OK);
+    h.disconnect();
+    h.connect();
     h.sent();
     h.reply(Xid::AUTH.0, 0, ErrorCode::AUTH_FAILED);
     assert_eq!(h.session.state(), State::Ended(End::AuthFailed));

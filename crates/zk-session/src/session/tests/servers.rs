@@ -100,16 +100,18 @@ fn lost(timeout: Duration) -> Harness {
     h
 }
 
-/// Fails all attempts at once for so long. Returns when each round began.
+/// Fails all attempts to reach a server at once for so long. Returns when each round began.
 fn rounds(h: &mut Harness, time: Duration) -> Vec<Instant> {
     let end = h.now + time;
     let mut begun = Vec::new();
     while h.now < end {
-        h.reach();
+        attempt(h);
         begun.push(h.now);
         h.disconnect();
-        fail(h);
-        fail(h);
+        for _ in 0..2 {
+            attempt(h);
+            h.disconnect();
+        }
     }
     begun
 }
