@@ -23,6 +23,9 @@ const SLOWER: u32 = 3;
 /// While the session can be saved, the delay between rounds is at most this fraction of its timeout
 /// (1/20).
 const SAVING_BACK_OFF: u32 = 20;
+/// The delay after the loss of a connection is at most this fraction (1/4) of what is left of the
+/// lease.
+const LOSS_SHARE: u32 = 4;
 /// More rounds than fit in one timeout. If no server has served the session in so many, stop
 /// hurrying.
 const MAX_SAVING_ROUNDS: u32 = 64;
@@ -156,6 +159,13 @@ impl<T> Session<T> {
         } else {
             MAX_FIRST_SESSION_BACK_OFF
         }
+    }
+
+    /// Returns the longest delay after the loss of a connection. Enough of the lease is left to try
+    /// every server.
+    pub(super) fn loss_limit(&self, now: Instant) -> Duration {
+        let left = self.lease_end().map_or(Duration::ZERO, |end| end - now);
+        scaled(left, 1, LOSS_SHARE).min(MAX_BACK_OFF).max(self.retry_limit(now))
     }
 
     /// Returns the time limit to connect to a server. Unreachable servers must not use up the time

@@ -56,6 +56,7 @@ mod in_flight;
 mod outbox;
 mod read_only;
 mod rebalancing;
+mod refusals;
 mod renewing;
 mod replies;
 mod servers;
@@ -85,6 +86,7 @@ pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
 pub(crate) use self::outbox::Again;
 use self::outbox::{Late, Outbox, Owner, Pending};
+use self::refusals::Suspect;
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, WatchRequest, Watches};
@@ -154,6 +156,8 @@ pub struct Session<T> {
     /// Whether a server has served the session, here or before it was resumed.
     has_begun: bool,
     servers: Servers,
+    /// A request that was unanswered when the last connection ended.
+    suspect: Option<Suspect>,
     /// How long the last server took to connect or to answer the handshake, whichever was longer.
     reach_time: Option<Duration>,
     timers: Timers<SessionTimer>,
@@ -350,6 +354,7 @@ impl<T> Session<T> {
             seen_read_write,
             has_begun: id != SessionId::NONE,
             servers: Servers::new(config.servers, config.seed),
+            suspect: None,
             reach_time: None,
             timers: Timers::new(),
             outbox: Outbox::new(config.max_kept),
