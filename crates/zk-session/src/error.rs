@@ -72,12 +72,19 @@ zk_proto::named! {
         },
         /// The connection was lost after the request was sent and before its reply arrived.
         ConnectionLost,
-        /// The session gave the request up: connection after connection was lost while it was being
-        /// sent.
+        /// The servers close the connection at requests of this operation and length: three
+        /// connections in a row ended soon after one was sent, or while it was being sent.
         ///
-        /// Most likely the request is longer than the servers' `jute.maxbuffer`. A server closes
-        /// the connection then, without giving a reason.
-        Undeliverable,
+        /// Most likely the request is longer than the servers' `jute.maxbuffer`, or they lack the
+        /// operation. A server closes the connection then, without giving a reason. Nothing more was
+        /// sent. The earlier requests have failed with [`ConnectionLost`](Self::ConnectionLost), so
+        /// only a repetition fails with this error.
+        Undeliverable {
+            /// The operation.
+            opcode: OpCode,
+            /// The length of the request, in bytes.
+            length: usize,
+        },
         /// The caller's deadline passed before the reply arrived.
         DeadlinePassed {
             /// Whether the request may have been applied, or may still be applied later.
@@ -272,7 +279,7 @@ impl Error {
             | Self::QueueFull { .. }
             | Self::BufferFull { .. }
             | Self::NoConnection
-            | Self::Undeliverable
+            | Self::Undeliverable { .. }
             | Self::Unsupported { .. } => Outcome::NotApplied,
             Self::Server(code) | Self::Transaction { code, .. } => outcome_of(*code),
             Self::ConnectionLost | Self::Reply(_) | Self::Results { .. } => Outcome::Unknown,
@@ -395,8 +402,9 @@ impl fmt::Display for Error {
             Self::ConnectionLost => {
                 f.write_str("the connection was lost; the request may have been applied")
             }
-            Self::Undeliverable => f.write_str(
-                "several connections were lost while the request was being sent; it is probably too long",
+            Self::Undeliverable { opcode, length } => write!(
+                f,
+                "servers close the connection at {opcode} of {length} bytes: it is probably too long, or they lack it"
             ),
             Self::DeadlinePassed { outcome: Outcome::NotApplied } => {
                 f.write_str("the deadline passed before the request was sent")
@@ -404,7 +412,9 @@ impl fmt::Display for Error {
             Self::DeadlinePassed { outcome: Outcome::Unknown | Outcome::Applied } => f.write_str(
                 "the deadline passed before the reply arrived; the request may have been applied",
             ),
-            Self::NoConnection => f.write_str("the session was without a connection for longer than the disconnect timeout"),
+            Self::NoConnection => f.write_str(
+                "the session was without a connection for longer than the disconnect timeout",
+            ),
             Self::Ended { end, outcome: Outcome::NotApplied } => write!(f, "{end}"),
             Self::Ended { end, outcome: Outcome::Unknown | Outcome::Applied } => {
                 write!(f, "{end}; the request may have been applied")
@@ -425,7 +435,10 @@ impl fmt::Display for Error {
                 write!(f, "{limit} requests wait for a reply, which is the limit (max_pending)")
             }
             Self::BufferFull { limit } => {
-                write!(f, "{limit} bytes or more of requests wait to be sent, which is the limit (max_unsent)")
+                write!(
+                    f,
+                    "{limit} bytes or more of requests wait to be sent, which is the limit (max_unsent)"
+                )
             }
             Self::Invalid(invalid) => write!(f, "{invalid}"),
         }
@@ -582,7 +595,11 @@ mod tests {
                 Outcome::NotApplied,
                 "outside a transaction crashes some servers",
             ),
-            (Error::Undeliverable, Outcome::NotApplied, "it is probably too long"),
+            (
+                Error::Undeliverable { opcode: OpCode::CREATE2, length: 100_087 },
+                Outcome::NotApplied,
+                "at CREATE2 of 100087 bytes: it is probably too long, or they lack it",
+            ),
             (
                 Error::Results { asked: 2, answered: 1 },
                 Outcome::Unknown,

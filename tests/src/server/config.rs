@@ -4,7 +4,7 @@
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-use zk_proto::frame;
+use zk_proto::{OpCode, frame};
 
 use super::version::Version;
 
@@ -28,6 +28,9 @@ pub struct Config {
     pub max_never_used: Option<Duration>,
     /// The longest accepted frame (`jute.maxbuffer`).
     pub frame_limit: usize,
+    /// Operations at which servers close the connection without a reply, as ClickHouse Keeper does
+    /// at those that it lacks. By default there are none.
+    pub closes_at: Vec<OpCode>,
     /// The seed of session passwords.
     pub seed: u64,
     /// The release whose behaviour is shown.
@@ -83,6 +86,7 @@ impl Default for Config {
             container_check: Duration::from_secs(60),
             max_never_used: None,
             frame_limit: frame::DEFAULT_LIMIT,
+            closes_at: Vec::new(),
             seed: 0,
             version: Version::default(),
             extended_types: true,

@@ -78,6 +78,11 @@ impl Ensemble {
         self.connections.get(&owner).map(|connection| connection.server)
     }
 
+    /// Returns how many connections servers have accepted so far.
+    pub fn accepted(&self) -> u64 {
+        self.next_conn
+    }
+
     /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
         self.connections.len()

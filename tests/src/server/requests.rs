@@ -67,6 +67,9 @@ impl Ensemble {
             Touched::Gone => return,
         }
         self.outbox.count_request(session, opcode);
+        if self.config.closes_at.contains(&opcode) {
+            return self.close(conn);
+        }
         let version = self.config.version;
         if !version.serves(opcode) || (opcode == OpCode::CHECK && !version.checks_outside_multi()) {
             let header = ReplyHeader { xid, zxid: Zxid(-1), err: ErrorCode::UNIMPLEMENTED };

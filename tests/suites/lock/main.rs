@@ -11,6 +11,7 @@ mod long_list;
 mod lose;
 mod options;
 mod others;
+mod refused;
 mod release;
 mod rw;
 mod semaphore;

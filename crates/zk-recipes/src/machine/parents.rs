@@ -72,7 +72,11 @@ impl ParentCreation {
                 return ParentOutcome::Made;
             }
             Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => return ParentOutcome::Wait,
-            Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) && self.containers => {
+            Err(error)
+                if self.containers
+                    && (error.code() == Some(ErrorCode::UNIMPLEMENTED)
+                        || matches!(error, Error::Undeliverable { .. })) =>
+            {
                 self.containers = false;
                 return ParentOutcome::Again;
             }

@@ -33,6 +33,8 @@ impl<T> Session<T> {
     /// * [`Error::Ended`] if the session has ended or was closed.
     /// * [`Error::NoConnection`] after the [disconnect timeout](field@Config::disconnect_timeout).
     /// * [`Error::QueueFull`] and [`Error::BufferFull`] if there is no room.
+    /// * [`Error::Undeliverable`] if the last connections ended with requests of this operation and
+    ///   length.
     /// * [`Error::Invalid`] if the request is too long, [reserved](Invalid::Reserved) for the
     ///   session, or [harms servers](Invalid::HarmsServer). Without the feature
     ///   `persistent-watches`, `addWatch` is reserved.
@@ -117,7 +119,11 @@ impl<T> Session<T> {
         let watch = WatchRequest::of(request);
         // A watch that cannot be set again would cost each later connection.
         let replay = watch.as_ref().map_or(0, WatchRequest::replay_length);
-        self.admit(outbox::request_length(request).max(replay))?;
+        let length = outbox::request_length(request);
+        self.admit(length.max(replay))?;
+        if let Some(error) = self.refusal(opcode, length) {
+            return Err(error);
+        }
         self.last_request += 1;
         self.statistics.requests += 1;
         let number = self.last_request;

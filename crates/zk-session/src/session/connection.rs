@@ -171,17 +171,22 @@ impl<T> Session<T> {
         let limit = self.retry_limit(now);
         let mut delay = Duration::ZERO;
         if lost.stage == Stage::Connected {
-            let dropped = self.outbox.lose_connection(lost.taken > 0);
+            self.find_suspect(now, cause, &lost);
+            let dropped = self.outbox.lose_connection();
             for pending in lost.in_flight.into_lost().chain(dropped) {
                 self.fail(pending, Error::ConnectionLost);
             }
-            if let Some(pending) = self.outbox.take_undeliverable() {
-                self.fail(pending, Error::Undeliverable);
+            if lost.taken > 0
+                && let Some(first) = self.outbox.first()
+                && let Some(error) = self.refusal(first.opcode, first.length)
+                && let Some(pending) = self.outbox.take_first()
+            {
+                self.fail(pending, error);
             }
             self.watches.disconnected();
             self.events.push_back(Event::State(self.state()));
             self.begin_disconnect_timeout(now);
-            delay = self.servers.delay_after_loss(limit);
+            delay = self.servers.delay_after_loss(self.loss_limit(now));
         }
         if lost.purpose == Purpose::Question {
             delay = self.history.back_off;
@@ -198,13 +203,21 @@ impl<T> Session<T> {
 
     /// Records that the server serves the session. A server that answers only the handshake, or
     /// does not set the watches again, does not.
-    pub(super) fn note_service(&mut self) {
+    ///
+    /// If it does so for longer than the time between pings, the connection is of use. The delay
+    /// after the loss of a connection grows until then: something ends one after another.
+    pub(super) fn note_service(&mut self, now: Instant) {
         if let Some(connection) = &mut self.connection
-            && !connection.has_served
             && connection.unanswered_batches == 0
         {
-            connection.has_served = true;
-            self.servers.succeeded();
+            if !connection.has_served {
+                connection.has_served = true;
+                self.servers.succeeded();
+            }
+            if now - connection.handshake_sent_at >= self.timeouts.ping {
+                self.servers.was_of_use();
+                self.suspect = None;
+            }
         }
     }
 

@@ -23,6 +23,11 @@ const SLOWER: u32 = 3;
 /// While the session can be saved, the delay between rounds is at most this fraction of its timeout
 /// (1/20).
 const SAVING_BACK_OFF: u32 = 20;
+/// The delay after the loss of a connection is at most this fraction (1/4) of what is left of the
+/// lease.
+const LOSS_SHARE: u32 = 4;
+/// The longest time limit for the answer to the handshake, without a session to save.
+const MAX_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// More rounds than fit in one timeout. If no server has served the session in so many, stop
 /// hurrying.
 const MAX_SAVING_ROUNDS: u32 = 64;
@@ -158,6 +163,16 @@ impl<T> Session<T> {
         }
     }
 
+    /// Returns the longest delay after the loss of a connection. Enough of the lease is left to try
+    /// every server.
+    pub(super) fn loss_limit(&self, now: Instant) -> Duration {
+        scaled(self.lease_left(now), 1, LOSS_SHARE).min(MAX_BACK_OFF).max(self.retry_limit(now))
+    }
+
+    fn lease_left(&self, now: Instant) -> Duration {
+        self.lease_end().map_or(Duration::ZERO, |end| end - now)
+    }
+
     /// Returns the time limit to connect to a server. Unreachable servers must not use up the time
     /// that the session has left.
     pub(super) fn reach_timeout(&self, now: Instant) -> Duration {
@@ -166,14 +181,22 @@ impl<T> Session<T> {
 
     /// Returns the time limit for the answer to the handshake.
     ///
-    /// The server is alive, but all its clients may come back at the same time. So the limit is
-    /// twice that to connect. It grows with each round in which all attempts timed out, also while
-    /// the session can be saved.
+    /// The server is alive, and other clients may be before this one. So the limit is twice that to
+    /// connect. After an outage of all servers, all their clients come back at the same time. One
+    /// that leaves loses its place, and the server answers it in vain. So the limit doubles with each
+    /// failed round.
     pub(super) fn handshake_timeout(&self, now: Instant) -> Duration {
-        let saving = self
-            .saving_share(now)
-            .map(|share| self.lengthened(scaled(share, 2, 1)).min(self.share()));
-        saving.unwrap_or_else(|| self.growing_share())
+        let rounds = self.servers.failed_rounds().min(15);
+        let Some(share) = self.saving_share(now) else {
+            let patient = scaled(self.share(), 1 << rounds, 1).min(self.timeouts.session);
+            return self.lengthened(patient.max(self.share())).min(MAX_HANDSHAKE_TIMEOUT);
+        };
+        let most = match rounds {
+            0 => self.share(),
+            // What is left suffices for another server, or the lease is beyond saving.
+            _ => scaled(self.lease_left(now), 3, 4).max(scaled(self.timeouts.session, 1, 2)),
+        };
+        scaled(share, 2 << rounds, 1).min(most)
     }
 
     /// Returns the time limit of one server while the session can be saved.

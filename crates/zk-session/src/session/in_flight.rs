@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use zk_proto::Xid;
 
@@ -52,6 +53,17 @@ impl<T> InFlight<T> {
     /// Returns the oldest request that is no ping.
     pub(super) fn oldest(&self) -> Option<&Pending<T>> {
         self.sent.iter().map(|sent| &sent.pending).find(|pending| pending.xid != Xid::PING)
+    }
+
+    /// Returns the requests that were sent in the last `time`, and are no pings, oldest first.
+    pub(super) fn sent_within(
+        &self,
+        now: Instant,
+        time: Duration,
+    ) -> impl Iterator<Item = &Pending<T>> + Clone {
+        let is_recent =
+            move |sent: &&Sent<T>| sent.pending.xid != Xid::PING && now - sent.sent_at <= time;
+        self.sent.iter().filter(is_recent).map(|sent| &sent.pending)
     }
 
     /// Returns how many pings are not answered yet.

@@ -57,6 +57,7 @@ mod in_flight;
 mod outbox;
 mod read_only;
 mod rebalancing;
+mod refusals;
 mod renewing;
 mod replies;
 mod servers;
@@ -87,6 +88,7 @@ use self::exchanges::Exchanges;
 use self::history::{History, Purpose};
 pub(crate) use self::outbox::Again;
 use self::outbox::{Late, Outbox, Owner, Pending};
+use self::refusals::Suspect;
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, WatchRequest, Watches};
@@ -157,6 +159,8 @@ pub struct Session<T> {
     has_begun: bool,
     servers: Servers,
     history: History,
+    /// A request that was unanswered when the last connection ended.
+    suspect: Option<Suspect>,
     /// How long the last server took to connect or to answer the handshake, whichever was longer.
     reach_time: Option<Duration>,
     timers: Timers<SessionTimer>,
@@ -356,6 +360,7 @@ impl<T> Session<T> {
             has_begun: id != SessionId::NONE,
             servers: Servers::new(config.servers, config.seed),
             history: History::default(),
+            suspect: None,
             reach_time: None,
             timers: Timers::new(),
             outbox: Outbox::new(config.max_kept),

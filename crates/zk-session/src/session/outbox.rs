@@ -25,6 +25,8 @@ use crate::time::Instant;
 pub(super) struct Pending<T> {
     pub(super) xid: Xid,
     pub(super) opcode: OpCode,
+    /// The length of the request, in bytes: its frame without the prefix.
+    pub(super) length: usize,
     pub(super) owner: Owner<T>,
     pub(super) registration: Option<Registration>,
     /// The time at which the caller stops waiting.
@@ -73,15 +75,10 @@ pub(super) enum Owner<T> {
     Nobody,
 }
 
-/// The session gives up a request after this many connections were lost while sending it.
-const MAX_CUTS: u8 = 3;
-
 #[derive(Clone, Debug)]
 struct Unsent<T> {
     /// The length of the frame with its prefix, in bytes.
     length: usize,
-    /// How many connections were lost while the request was partly sent.
-    cuts: u8,
     pending: Pending<T>,
 }
 
@@ -182,12 +179,20 @@ impl<T> Outbox<T> {
         put_frame(&message, &mut self.bytes);
         self.room = self.room.max(self.bytes.capacity());
         let length = self.bytes.len() - before;
-        let pending = Pending { xid, opcode, owner, registration, deadline, again };
+        let pending = Pending {
+            xid,
+            opcode,
+            length: length.saturating_sub(frame::PREFIX_LEN),
+            owner,
+            registration,
+            deadline,
+            again,
+        };
         if pending.is_callers() {
             self.callers += 1;
             self.callers_bytes += length;
         }
-        self.unsent.push_back(Unsent { length, cuts: 0, pending });
+        self.unsent.push_back(Unsent { length, pending });
     }
 
     /// Returns the next xid, for a request without a fixed one.
@@ -308,18 +313,17 @@ impl<T> Outbox<T> {
 
     /// Keeps requests that callers wait for, to send them on the next connection. Returns the
     /// others.
-    ///
-    /// `was_begun` says whether the first request is partly sent.
-    pub(super) fn lose_connection(&mut self, was_begun: bool) -> Vec<Pending<T>> {
-        if was_begun && let Some(first) = self.unsent.front_mut() {
-            first.cuts += 1;
-        }
+    pub(super) fn lose_connection(&mut self) -> Vec<Pending<T>> {
         self.remove_unsent(&|pending| !matches!(pending.owner, Owner::Caller(_)))
     }
 
-    /// Takes the first request, if several connections in a row were lost while it was being sent.
-    pub(super) fn take_undeliverable(&mut self) -> Option<Pending<T>> {
-        self.unsent.front().filter(|first| first.cuts >= MAX_CUTS)?;
+    /// Returns the first request, if a connection is being lost while it is partly sent.
+    pub(super) fn first(&self) -> Option<&Pending<T>> {
+        self.unsent.front().map(|first| &first.pending)
+    }
+
+    /// Takes the first request. It must not be partly sent.
+    pub(super) fn take_first(&mut self) -> Option<Pending<T>> {
         let first = self.unsent.pop_front()?;
         self.bytes.advance(first.length);
         Some(self.forget(first))

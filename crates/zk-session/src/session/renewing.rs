@@ -39,11 +39,7 @@ impl<T> Session<T> {
         if !self.is_expired() {
             return;
         }
-        // A server that expires sessions before they have begun must not be asked without a pause.
-        let delay = match self.has_begun {
-            true => Duration::ZERO,
-            false => self.servers.delay_after_failure(false, self.retry_limit(now)),
-        };
+        let had_begun = self.has_begun;
         self.ended = None;
         self.is_successor = true;
         self.statistics.renewals += 1;
@@ -53,6 +49,12 @@ impl<T> Session<T> {
         self.last_zxid = Zxid::ZERO;
         (self.lease_start, self.touched_at) = (None, None);
         (self.seen_read_write, self.has_begun) = (false, false);
+        // Servers may expire each session as soon as it has begun, or before, so the delay grows.
+        let limit = self.retry_limit(now);
+        let delay = match had_begun {
+            true => self.servers.delay_after_loss(limit),
+            false => self.servers.delay_after_failure(false, limit),
+        };
         self.timers.set(SessionTimer::Retry, now + delay);
     }
 }

@@ -131,7 +131,7 @@ impl<T> Session<T> {
                 self.handle_ping(now, header.err);
                 Ok(())
             }
-            Xid::SET_WATCHES => self.handle_set_watches(header.err),
+            Xid::SET_WATCHES => self.handle_set_watches(now, header.err),
             Xid::AUTH => {
                 self.handle_auth(now, header);
                 Ok(())
@@ -152,16 +152,16 @@ impl<T> Session<T> {
                 connection.timers.set(ConnectionTimer::Ping, now);
             }
             self.renew_lease(ping.sent_at, answer);
-            self.note_service();
+            self.note_service(now);
         }
     }
 
-    fn handle_set_watches(&mut self, answer: ErrorCode) -> Result<(), Cause> {
+    fn handle_set_watches(&mut self, now: Instant, answer: ErrorCode) -> Result<(), Cause> {
         if answer == ErrorCode::OK {
             if let Some(connection) = &mut self.connection {
                 connection.unanswered_batches = connection.unanswered_batches.saturating_sub(1);
             }
-            self.note_service();
+            self.note_service(now);
             return Ok(());
         }
         // A server older than persistent watches would refuse them on each connection.
@@ -218,7 +218,8 @@ impl<T> Session<T> {
             .map_err(|expected| Cause::UnexpectedReply { expected, received: header.xid })?;
         let pending = sent.pending;
         self.renew_lease(sent.sent_at, header.err);
-        self.note_service();
+        self.note_service(now);
+        self.suspect.take_if(|suspect| suspect.is(pending.opcode, pending.length));
         self.last_zxid = self.last_zxid.max(header.zxid);
         if let Some(registration) = &pending.registration {
             let removal = self.watches.finish(registration, header.err);

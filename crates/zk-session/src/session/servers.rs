@@ -7,7 +7,8 @@ use crate::time::scaled;
 
 /// The delay before the first attempt after a lost connection is random, below this.
 ///
-/// So the clients of a server that died do not all connect to the next one at the same time.
+/// So the clients of a server that died do not all connect to the next one at the same time. It
+/// doubles with each connection in a row that was of no use.
 const SPREAD: Duration = Duration::from_millis(50);
 /// The delay after the first round in which every server failed. It doubles with each such round.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
@@ -25,6 +26,8 @@ pub(super) struct Servers {
     timed_out_rounds: u32,
     /// The longest delay that the last failed round could cause.
     back_off: Duration,
+    /// Connections that were lost since one was last of use.
+    losses: u32,
     rng: fastrand::Rng,
 }
 
@@ -41,6 +44,7 @@ impl Servers {
             failed_rounds: 0,
             timed_out_rounds: 0,
             back_off: Duration::ZERO,
+            losses: 0,
             rng,
         }
     }
@@ -95,6 +99,7 @@ impl Servers {
         }
         self.next = 0;
         self.succeeded();
+        self.was_of_use();
         leaves
     }
 
@@ -116,6 +121,10 @@ impl Servers {
         (self.failed_rounds, self.timed_out_rounds, self.back_off) = (0, 0, Duration::ZERO);
     }
 
+    pub(super) fn was_of_use(&mut self) {
+        self.losses = 0;
+    }
+
     /// Returns how many rounds have failed since a server last served the session.
     pub(super) fn failed_rounds(&self) -> u32 {
         self.failed_rounds
@@ -126,9 +135,12 @@ impl Servers {
         self.timed_out_rounds
     }
 
-    /// Returns the delay after the loss of an established connection, at most `limit`.
+    /// Returns the delay after the loss of an established connection, or of a session: a random
+    /// time, at most `limit`. It grows until a connection is of use.
     pub(super) fn delay_after_loss(&mut self, limit: Duration) -> Duration {
-        self.random_below(SPREAD.min(limit))
+        let spread = scaled(SPREAD, 1 << self.losses.min(16), 1).min(limit);
+        self.losses = self.losses.saturating_add(1);
+        self.random_below(spread)
     }
 
     /// Returns the delay after a failed attempt: zero within a round of all servers; a random,

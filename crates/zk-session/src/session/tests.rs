@@ -14,6 +14,7 @@ mod pieces;
 mod properties;
 mod read_only;
 mod rebalancing;
+mod refusals;
 mod renewing;
 mod requests;
 mod resuming;
@@ -199,6 +200,14 @@ impl Harness {
     fn answer_all(&mut self) {
         for sent in self.sent() {
             self.reply(sent.xid.0, 1, ErrorCode::OK);
+        }
+    }
+
+    /// Serves the connection for longer than the time between pings.
+    fn be_of_use(&mut self) {
+        for _ in 0..2 {
+            self.advance(ms(2_000));
+            self.answer_all();
         }
     }
 

@@ -136,7 +136,7 @@ fn outcome(exchange: &Exchange) -> String {
         Some(Error::Server(code) | Error::Transaction { code, .. }) => return of_code(*code),
         Some(Error::Unsupported { .. }) => "unsupported",
         Some(Error::ConnectionLost) => "connection_lost",
-        Some(Error::Undeliverable) => "undeliverable",
+        Some(Error::Undeliverable { .. }) => "undeliverable",
         Some(Error::DeadlinePassed { .. }) => "deadline_passed",
         Some(Error::NoConnection) => "no_connection",
         Some(Error::Ended { .. }) => "session_ended",

@@ -239,3 +239,24 @@ fn the_list_of_servers_may_change_before_the_renewal() {
         assert_eq!(h.reach(), 0);
     }
 }
+
+/// The server answers a request of each new session, and then expires it.
+#[test]
+fn servers_that_expire_each_session_at_once_are_asked_with_growing_delays() {
+    let mut h = Harness::renewing(config());
+    let start = h.now;
+    for _ in 0..20 {
+        h.sync(1);
+        h.answer_all();
+        h.expire();
+        h.renew();
+        h.events();
+    }
+    assert!(h.now - start > Duration::from_secs(9), "{:?}", h.now - start);
+    // A session that is of use ends that, so the next renewal is as quick as the first one.
+    h.be_of_use();
+    let lost = h.now;
+    h.expire();
+    h.renew();
+    assert!(h.now - lost <= ms(150), "{:?}", h.now - lost);
+}

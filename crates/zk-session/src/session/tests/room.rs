@@ -147,7 +147,7 @@ fn room_is_freed_however_a_request_ends() {
     assert_eq!(h.session.pending(), 1);
     h.disconnect();
     assert_eq!(h.session.pending(), 0);
-    h.sync(4);
+    h.submit(&exists("/another/kind"), 4);
     h.connect();
     for _ in 0..3 {
         h.take(1);

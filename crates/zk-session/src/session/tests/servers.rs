@@ -40,7 +40,7 @@ fn a_failed_round_is_followed_by_a_delay() {
 }
 
 #[test]
-fn only_a_reply_after_the_handshake_resets_the_back_off() {
+fn only_replies_after_the_handshake_reset_the_back_off() {
     let mut h = Harness::new(1);
     for round in 0..20 {
         h.reach();
@@ -54,6 +54,7 @@ fn only_a_reply_after_the_handshake_resets_the_back_off() {
     h.connect();
     h.sync(1);
     h.answer_all();
+    h.be_of_use();
     h.disconnect();
     assert!(h.sleep() <= ms(50));
     fail(&mut h);

@@ -418,8 +418,10 @@ fn trap_35_a_request_that_costs_every_connection_fails_alone_and_was_not_applied
         h.take(10);
         h.disconnect();
     }
-    assert_eq!(h.answers(), [(1, Some(Error::Undeliverable))]);
-    assert_eq!(Error::Undeliverable.outcome(), Outcome::NotApplied);
+    let length = outbox::request_length(&create("/too/long/for/them"));
+    let error = Error::Undeliverable { opcode: OpCode::CREATE2, length };
+    assert_eq!(error.outcome(), Outcome::NotApplied);
+    assert_eq!(h.answers(), [(1, Some(error))]);
     h.connect();
     assert!(h.now - start >= ms(50), "and the servers are not hammered");
     assert_eq!(opcodes(&mut h), [OpCode::SYNC]);
