@@ -288,6 +288,23 @@ impl<C> ClientBuilder<C> {
         self
     }
 
+    /// Sets how many bytes the paths of the session's ephemeral nodes may take, with 4 bytes for each; by
+    /// default [`max_request`](Self::max_request), which is below 1 MiB.
+    ///
+    /// When a session ends, the leader writes all these paths into one transaction. Above about twice
+    /// the servers' `jute.maxbuffer`, no server can read it, and the ensemble never serves again
+    /// (ZOOKEEPER-4306). A creation that would pass the limit fails with
+    /// [`Error::EphemeralsFull`](crate::Error::EphemeralsFull), and so does a lock.
+    ///
+    /// The client counts the nodes that it has created in this session. At half of the limit it asks
+    /// the server for their list (since 3.6), which also has the nodes that a
+    /// [resumed](Self::resume) session had before.
+    #[must_use]
+    pub fn max_ephemerals(mut self, bytes: usize) -> Self {
+        self.config.max_ephemerals = Some(bytes);
+        self
+    }
+
     /// Sets the seed of the order of servers and of all random delays, for tests.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {

@@ -210,7 +210,8 @@ impl<T> Session<T> {
         self.events.push_back(Event::State(self.state()));
     }
 
-    pub(super) fn fail(&mut self, pending: Pending<T>, error: Error) {
+    pub(super) fn fail(&mut self, mut pending: Pending<T>, error: Error) {
+        self.ephemerals.failed(&mut pending, &error);
         if let Some(registration) = &pending.registration {
             let removal = self.watches.abandon(registration);
             self.remove_watch(removal);
