@@ -284,7 +284,9 @@ impl Inner {
             return MIN_WAIT;
         }
         let due = self.router.dispatcher.poll_timeout().unwrap_or(Instant::END);
-        (due - shared.now()).clamp(MIN_WAIT, MAX_WAIT)
+        let has_lease = self.router.session().lease().is_some();
+        let max_wait = shared.clock.max_sleep(has_lease).min(MAX_WAIT);
+        (due - shared.now()).clamp(MIN_WAIT, max_wait)
     }
 }
 

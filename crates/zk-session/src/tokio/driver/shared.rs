@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     corked: Option<bool>,
     /// When the driver wakes by itself.
     pub(super) alarm: Option<Instant>,
+    /// Whether it then wakes so early that it notices a suspension in time.
+    pub(super) has_short_alarm: bool,
 }
 
 impl HasEffects for Inner {
@@ -69,6 +71,7 @@ impl Shared {
                 cork: None,
                 corked: None,
                 alarm: None,
+                has_short_alarm: false,
             }),
         }
     }
@@ -256,6 +259,12 @@ impl Inner {
     /// its timer is not reset for each frame.
     pub(super) fn due_before_alarm(&self) -> Option<Instant> {
         let due = self.router.dispatcher.next_deadline()?;
-        self.alarm.is_none_or(|alarm| due < alarm).then_some(due)
+        let is_due = self.alarm.is_none_or(|alarm| due < alarm);
+        (is_due || self.has_lease() && !self.has_short_alarm).then_some(due)
+    }
+
+    /// Returns whether there is a lease to guard.
+    pub(super) fn has_lease(&self) -> bool {
+        self.router.session().lease().is_some()
     }
 }
