@@ -401,7 +401,7 @@ async fn no_client_takes_so_many_locks_that_its_end_would_stop_the_ensemble() {
         let holder = builder.connect().await.expect("connected");
         let mut guards = Vec::new();
         let refused = loop {
-            let mutex = Mutex::new(&holder, path(guards.len())).expect("a valid path");
+            let mutex = Mutex::new(&holder, &path(guards.len())).expect("a valid path");
             match mutex.acquire().await {
                 Ok(guard) if guards.len() < 40 => guards.push(guard),
                 Ok(_) => break None,
@@ -413,7 +413,7 @@ async fn no_client_takes_so_many_locks_that_its_end_would_stop_the_ensemble() {
         if is_limited {
             // A released lock makes room.
             guards.pop().expect("held").release().await.expect("released");
-            let mutex = Mutex::new(&holder, path(100)).expect("a valid path");
+            let mutex = Mutex::new(&holder, &path(100)).expect("a valid path");
             guards.push(mutex.acquire().await.expect("there is room"));
         }
         let session = holder.session_id();

@@ -63,15 +63,23 @@ struct Suspensions {
     start: (Duration, StdInstant),
     /// The longest time so far, in milliseconds.
     total: Arc<AtomicUsize>,
+    /// When it was last measured, in milliseconds by the clock that stops. Two more looks at clocks for
+    /// each frame would be felt.
+    measured_at: Arc<AtomicUsize>,
 }
 
 impl Suspensions {
     fn new(read: fn() -> Duration) -> Self {
-        Self { read, start: (read(), StdInstant::now()), total: Arc::default() }
+        let start = (read(), StdInstant::now());
+        Self { read, start, total: Arc::default(), measured_at: Arc::default() }
     }
 
-    /// Returns the time since the start. It never decreases.
-    fn total(&self) -> Duration {
+    /// Returns the total at a time by the clock that stops. It never decreases.
+    fn total(&self, passed: Duration) -> Duration {
+        let millis = usize::try_from(passed.as_millis()).unwrap_or(usize::MAX);
+        if self.measured_at.swap(millis, Ordering::Relaxed) == millis {
+            return Duration::from_millis(self.total.load(Ordering::Relaxed) as u64);
+        }
         // In this order, a pause between the two never looks like a suspension.
         let passed = (self.read)().saturating_sub(self.start.0);
         let ahead =
@@ -121,7 +129,7 @@ impl Clock {
     pub(crate) fn now(&self) -> Instant {
         let Some((GivenClock(now), latest)) = &self.given else {
             let passed = (self.local)().saturating_duration_since(self.start);
-            return Instant::after_start(self.suspended() + passed);
+            return Instant::after_start(passed + self.suspended(passed));
         };
         let now = now();
         let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,8 +137,9 @@ impl Clock {
         *latest
     }
 
-    fn suspended(&self) -> Duration {
-        self.suspensions.as_ref().map_or(Duration::ZERO, Suspensions::total)
+    /// Returns for how long the machine was suspended, `passed` after the start by the local clock.
+    fn suspended(&self, passed: Duration) -> Duration {
+        self.suspensions.as_ref().map_or(Duration::ZERO, |all| all.total(passed))
     }
 
     /// Returns the longest sleep of a client, which may sleep by a clock that stops.
@@ -145,7 +154,10 @@ impl Clock {
     pub(crate) fn local_instant(&self, instant: Instant) -> StdInstant {
         let (base, now) = match &self.given {
             Some(_) => ((self.local)(), self.now()),
-            None => (self.start, Instant::START + self.suspended()),
+            None => {
+                let passed = (self.local)().saturating_duration_since(self.start);
+                (self.start, Instant::START + self.suspended(passed))
+            }
         };
         let past = base.checked_sub(now - instant).unwrap_or(base);
         past.checked_add(instant - now).unwrap_or(past + FAR)
@@ -197,10 +209,12 @@ mod tests {
     #[test]
     fn a_suspension_counts_for_all_times_and_only_once() {
         static SUSPENDED: AtomicU64 = AtomicU64::new(50);
+        static MILLIS: AtomicU64 = AtomicU64::new(0);
         fn local() -> StdInstant {
             // As a paused clock of tokio.
             static START: std::sync::OnceLock<StdInstant> = std::sync::OnceLock::new();
-            *START.get_or_init(StdInstant::now)
+            let millis = Duration::from_millis(MILLIS.load(Ordering::Relaxed));
+            *START.get_or_init(StdInstant::now) + millis
         }
         fn unstoppable() -> Duration {
             static START: std::sync::OnceLock<StdInstant> = std::sync::OnceLock::new();
@@ -211,6 +225,8 @@ mod tests {
         let start = clock.now();
         assert_eq!(start, Instant::START);
         SUSPENDED.store(80, Ordering::Relaxed);
+        assert_eq!(clock.now(), start, "measured in this millisecond");
+        MILLIS.store(1, Ordering::Relaxed);
         for _ in 0..2 {
             let now = clock.now();
             // The thread may have stopped between looks at two clocks.
@@ -221,6 +237,7 @@ mod tests {
         }
         // A clock that goes back is not believed.
         SUSPENDED.store(50, Ordering::Relaxed);
+        MILLIS.store(2, Ordering::Relaxed);
         assert!(clock.now() > start + SECOND * 29);
     }
 

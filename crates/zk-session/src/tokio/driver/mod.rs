@@ -246,6 +246,9 @@ impl<C: Connect> Drop for Driver<C> {
     /// Ends all waiting calls after the session or the runtime has ended.
     fn drop(&mut self) {
         let shared = self.shared.clone();
+        if shared.keep_if_forked() {
+            return;
+        }
         let mut inner = shared.lock();
         inner.router.session_mut().close();
         let now = inner.clock.now();
