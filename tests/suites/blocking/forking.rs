@@ -28,6 +28,10 @@ fn in_child(child: impl FnOnce()) {
             assert_eq!(status, 0, "the child has failed");
         }
         Fork::Child => {
+            thread::spawn(|| {
+                thread::sleep(HANG_TIMEOUT);
+                std::process::abort();
+            });
             let has_passed = catch_unwind(AssertUnwindSafe(child)).is_ok();
             // Runs nothing that other threads of the parent may have been in.
             let error = Command::new(if has_passed { "true" } else { "false" }).exec();

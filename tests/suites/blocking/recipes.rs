@@ -530,7 +530,7 @@ fn a_lease_that_ended_in_a_suspension_is_noticed_soon_after_it() {
     let client = builder.session_timeout(Duration::from_secs(30)).connect().expect("connected");
     let guard = Mutex::new(&client, "/lock").expect("valid").acquire().expect("free");
     let (sender, noticed) = mpsc::channel();
-    guard.on_lost(move |loss| drop(sender.send(loss)));
+    guard.on_lost(move |loss| sender.send(loss).expect("the test waits"));
     ahead.store(30, Ordering::SeqCst);
     // Long before the next ping, which was due in ten seconds.
     assert_eq!(noticed.recv_timeout(Duration::from_secs(5)), Ok(Loss::LeaseEnded));

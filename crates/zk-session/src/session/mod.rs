@@ -35,8 +35,7 @@
 //! * its own requests, beyond these limits, until they are answered: pings, a close, credentials, and
 //!   at most one removal for each watch set or requested on this connection;
 //! * each watch that is set, and each different credential;
-//! * with one of the clients, the path of each of its ephemeral nodes:
-//!   [`Config::max_ephemerals`](field@Config::max_ephemerals);
+//! * with one of the clients, the path of each of its ephemeral nodes, up to `max_ephemerals` bytes;
 //! * the actions and events that were not drained.
 //!
 //! A reply shares the buffer of its frame. The session allocates nothing for bytes that have not

@@ -1,7 +1,7 @@
 //! Counts no ephemeral nodes, without the clients: boards have few, and code takes room.
 
 use bytes::Bytes;
-use zk_proto::{ErrorCode, OpCode, Request};
+use zk_proto::{ErrorCode, Request};
 
 use super::outbox::Pending;
 use crate::error::Error;
