@@ -21,6 +21,9 @@ zk_proto::named! {
         /// All servers, one after the other, refused a credential or require one that the session
         /// lacks.
         AuthFailed,
+        /// This process is a fork of the one that has the session, where the session goes on. Connect
+        /// a client of its own in this process.
+        Forked,
     }
 }
 
@@ -32,6 +35,11 @@ impl fmt::Display for End {
             Self::AuthFailed => {
                 "authentication failed: all servers refused a credential or require one"
             }
+            // Boards have no processes, and little room for text.
+            Self::Forked if cfg!(any(feature = "tokio", feature = "blocking")) => {
+                "the session belongs to the process that this one was forked from"
+            }
+            Self::Forked => "",
         })
     }
 }

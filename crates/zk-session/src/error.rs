@@ -138,6 +138,14 @@ zk_proto::named! {
             /// The limit, in bytes: [`max_unsent`](crate::session::Config::max_unsent).
             limit: usize,
         },
+        /// The paths of the session's ephemeral nodes would take too many bytes. Nothing was sent.
+        ///
+        /// The end of such a session stops the ensemble for good (ZOOKEEPER-4306). Delete nodes, use
+        /// shorter paths, or spread the nodes over several clients.
+        EphemeralsFull {
+            /// The limit, in bytes: `max_ephemerals`.
+            limit: usize,
+        },
         /// The request is invalid. Nothing was sent.
         Invalid(Invalid),
     }
@@ -278,6 +286,7 @@ impl Error {
             Self::Invalid(_)
             | Self::QueueFull { .. }
             | Self::BufferFull { .. }
+            | Self::EphemeralsFull { .. }
             | Self::NoConnection
             | Self::Undeliverable { .. }
             | Self::Unsupported { .. } => Outcome::NotApplied,
@@ -440,6 +449,17 @@ impl fmt::Display for Error {
                     "{limit} bytes or more of requests wait to be sent, which is the limit (max_unsent)"
                 )
             }
+            Self::EphemeralsFull { limit }
+                if cfg!(any(feature = "tokio", feature = "blocking")) =>
+            {
+                write!(
+                    f,
+                    "the paths of the session's ephemeral nodes would take more than {limit} bytes \
+                    (max_ephemerals); the end of such a session stops the ensemble (ZOOKEEPER-4306)"
+                )
+            }
+            // Without the clients, no session counts them.
+            Self::EphemeralsFull { .. } => Ok(()),
             Self::Invalid(invalid) => write!(f, "{invalid}"),
         }
     }
@@ -599,6 +619,11 @@ mod tests {
                 Error::Undeliverable { opcode: OpCode::CREATE2, length: 100_087 },
                 Outcome::NotApplied,
                 "at CREATE2 of 100087 bytes: it is probably too long, or they lack it",
+            ),
+            (
+                Error::EphemeralsFull { limit: 8 },
+                Outcome::NotApplied,
+                "more than 8 bytes (max_ephemerals); the end of such a session stops the ensemble (ZOOKEEPER-4306)",
             ),
             (
                 Error::Results { asked: 2, answered: 1 },

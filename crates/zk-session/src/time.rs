@@ -8,9 +8,10 @@ use core::time::Duration;
 ///
 /// The clock must be monotonic; do not use the wall clock. It must also advance while the machine
 /// is suspended, because the session timeout does so at the server. On Linux that is
-/// `CLOCK_BOOTTIME`. `CLOCK_MONOTONIC`, which `std::time::Instant` reads, stops. With such a clock,
-/// a [`lease`](crate::session::Session::lease) seems to last longer than it does, by the time that
-/// the machine was suspended.
+/// `CLOCK_BOOTTIME`, as the clients of this crate use. `CLOCK_MONOTONIC`, which
+/// `std::time::Instant` reads, stops. With such a clock, a
+/// [`lease`](crate::session::Session::lease) seems to last longer than it does, by the time that the
+/// machine was suspended.
 ///
 /// ```
 /// use core::time::Duration;

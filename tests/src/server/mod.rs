@@ -22,6 +22,8 @@
 //! - Each server applies the log in order, and sends watch events as it does.
 //! - The server of the client's connection answers after it has applied the write, so after those
 //!   events.
+//! - Since 3.6, the end of a session whose ephemeral paths take more than two frames stops all servers
+//!   for good (ZOOKEEPER-4306).
 //! - Not implemented: quotas, and changes of the members by `reconfig`.
 //!
 //! It differs from a real server in these points:
@@ -93,6 +95,8 @@ pub struct Ensemble {
     connections: FxHashMap<ConnId, Connection>,
     next_conn: u64,
     outbox: Outbox,
+    /// Whether the log has a transaction that no server can read. Then none serves again.
+    is_log_unreadable: bool,
     /// When to look for expired containers and nodes with a time to live, if there are any.
     container_check: Option<Duration>,
 }
@@ -114,6 +118,7 @@ impl Ensemble {
             connections: FxHashMap::default(),
             next_conn: 0,
             outbox: Outbox::default(),
+            is_log_unreadable: false,
             container_check: None,
         };
         ensemble.elect(Duration::ZERO);
@@ -179,7 +184,7 @@ impl Ensemble {
     pub fn expire_session(&mut self, now: Duration, session: SessionId) -> bool {
         let expires = self.leader.is_some() && self.sessions.remove(session);
         if expires {
-            self.propose(now, None, Txn::CloseSession(session));
+            self.end_session(now, None, session);
         }
         expires
     }
@@ -218,6 +223,21 @@ impl Ensemble {
     }
 
     // ---- Replication ---------------------------------------------------------------------------
+
+    /// Ends a session, by a transaction with the paths of its ephemeral nodes.
+    fn end_session(&mut self, now: Duration, origin: Option<Origin>, session: SessionId) {
+        let paths = self.tree().ephemerals(session);
+        let length = paths.map(|path| path.len() + size_of::<i32>()).sum::<usize>();
+        // `BinaryInputArchive` adds as much again as `jute.maxbuffer.extrasize`, by default.
+        if self.config.version.logs_closed_paths() && length > 2 * self.config.frame_limit {
+            self.is_log_unreadable = true;
+            for server in 0..self.servers.len() {
+                self.kill(now, server);
+            }
+            return;
+        }
+        self.propose(now, origin, Txn::CloseSession(session));
+    }
 
     /// Appends a transaction to the log. Every server that is neither down nor held applies it.
     fn propose(&mut self, now: Duration, origin: Option<Origin>, txn: Txn) {

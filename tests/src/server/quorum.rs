@@ -23,8 +23,12 @@ impl Ensemble {
         }
     }
 
-    /// Starts a server again. It catches up with the log before it serves.
+    /// Starts a server again. It catches up with the log before it serves. If no server can read the
+    /// log, it stays down.
     pub fn restart(&mut self, now: Duration, server: usize) {
+        if self.is_log_unreadable {
+            return;
+        }
         if let Some(restarted) = self.servers.get_mut(server) {
             restarted.is_alive = true;
             self.catch_up(server);

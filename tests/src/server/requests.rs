@@ -118,7 +118,7 @@ impl Ensemble {
         match *request {
             Request::CloseSession(()) => {
                 self.sessions.remove(session);
-                self.propose(now, Some(origin), Txn::CloseSession(session));
+                self.end_session(now, Some(origin), session);
             }
             Request::Ping(()) => {
                 self.reply(Origin { conn, xid: Xid::PING }, session, ErrorCode::OK);

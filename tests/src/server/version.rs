@@ -56,6 +56,11 @@ impl Version {
         since(opcode).is_some_and(|since| since <= self)
     }
 
+    /// Returns whether the end of a session is logged with the paths of its ephemeral nodes.
+    pub(super) fn logs_closed_paths(self) -> bool {
+        self >= Self::V3_6
+    }
+
     /// Returns whether events report their transaction.
     pub(super) fn reports_event_zxids(self) -> bool {
         self >= Self::V3_9

@@ -3,6 +3,8 @@
 #[path = "../../../crates/zk-recipes/examples/service_blocking.rs"]
 #[expect(dead_code, reason = "`main`")]
 mod example;
+#[cfg(unix)]
+mod forking;
 mod recipes;
 mod service;
 mod transport;

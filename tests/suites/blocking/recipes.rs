@@ -1,7 +1,7 @@
 //! The blocking recipes on the embedded ensemble.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -514,4 +514,25 @@ fn a_dropped_client_lives_until_its_locks_are_released() {
     drop(guard);
     eventually("gone", || nodes(&ensemble, "/lock").is_empty());
     eventually("closed", || ensemble.embedded.with(|ensemble| ensemble.sessions().count()) == 0);
+}
+
+/// As after a suspension of the machine: the timers of the system stood still.
+#[test]
+fn a_lease_that_ended_in_a_suspension_is_noticed_soon_after_it() {
+    let ensemble = Ensemble::start(1);
+    let (start, ahead) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+    let seconds = ahead.clone();
+    let now = move || {
+        let ahead = Duration::from_secs(seconds.load(Ordering::SeqCst));
+        zk_session::time::Instant::after_start(start.elapsed() + ahead)
+    };
+    let builder = Client::builder(&ensemble.embedded.connect_string()).clock(now);
+    let client = builder.session_timeout(Duration::from_secs(30)).connect().expect("connected");
+    let guard = Mutex::new(&client, "/lock").expect("valid").acquire().expect("free");
+    let (sender, noticed) = mpsc::channel();
+    guard.on_lost(move |loss| sender.send(loss).expect("the test waits"));
+    ahead.store(30, Ordering::SeqCst);
+    // Long before the next ping, which was due in ten seconds.
+    assert_eq!(noticed.recv_timeout(Duration::from_secs(5)), Ok(Loss::LeaseEnded));
+    assert_eq!(guard.state(), Holding::Lost(Loss::LeaseEnded));
 }

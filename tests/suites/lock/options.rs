@@ -387,3 +387,45 @@ async fn every_error_names_the_operation_and_the_lock() {
     ];
     assert_eq!(printed, expected);
 }
+
+/// ZOOKEEPER-4306: see `docs/servers.md`.
+#[tokio::test]
+async fn no_client_takes_so_many_locks_that_its_end_would_stop_the_ensemble() {
+    const FRAME: usize = 4_096;
+    let path = |count: usize| format!("/{}/{count}", "n".repeat(200));
+    for is_limited in [true, false] {
+        let config = Config { frame_limit: FRAME, ..Config::servers(3) };
+        let embedded = Embedded::with_config(config).await.expect("loopback");
+        let builder = Client::builder(&embedded.connect_string()).max_request(FRAME);
+        let builder = if is_limited { builder } else { builder.max_ephemerals(usize::MAX) };
+        let holder = builder.connect().await.expect("connected");
+        let mut guards = Vec::new();
+        let refused = loop {
+            let mutex = Mutex::new(&holder, &path(guards.len())).expect("a valid path");
+            match mutex.acquire().await {
+                Ok(guard) if guards.len() < 40 => guards.push(guard),
+                Ok(_) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        let full = Error::EphemeralsFull { limit: FRAME };
+        assert_eq!(refused.map(LockError::from), is_limited.then_some(LockError::Request(full)));
+        if is_limited {
+            // A released lock makes room.
+            guards.pop().expect("held").release().await.expect("released");
+            let mutex = Mutex::new(&holder, &path(100)).expect("a valid path");
+            guards.push(mutex.acquire().await.expect("there is room"));
+        }
+        let session = holder.session_id();
+        assert!(embedded.expire_session(session));
+        for server in 0..3 {
+            if !embedded.with(|ensemble| ensemble.is_alive(server)) {
+                embedded.kill(server);
+            }
+            embedded.restart(server).await.expect("loopback");
+        }
+        let other = Client::builder(&embedded.connect_string());
+        let other = other.connect_timeout(Duration::from_millis(500)).connect().await;
+        assert_eq!(other.is_ok(), is_limited, "{other:?}");
+    }
+}

@@ -24,16 +24,45 @@ const CLOSED: LockError = LockError::NotConfirmed(Unconfirmed::Ended(End::Closed
 /// Returns a client whose clock can jump, as after a stop of the process, and the function that
 /// makes it jump.
 async fn client_with_clock(embedded: &Embedded) -> (Client, impl Fn(Duration)) {
+    client_with_clock_and_timeout(embedded, SESSION_TIMEOUT).await
+}
+
+async fn client_with_clock_and_timeout(
+    embedded: &Embedded,
+    timeout: Duration,
+) -> (Client, impl Fn(Duration)) {
     let (start, ahead) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let millis = ahead.clone();
     let now = move || start.elapsed() + Duration::from_millis(millis.load(Ordering::SeqCst));
-    let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
+    let builder = Client::builder(&embedded.connect_string()).session_timeout(timeout);
     let now = move || zk_session::time::Instant::after_start(now());
     let client = builder.clock(now).connect().await.expect("connected");
     let jump = move |time: Duration| {
         ahead.fetch_add(u64::try_from(time.as_millis()).expect("short"), Ordering::SeqCst);
     };
     (client, jump)
+}
+
+/// As after a suspension of the machine: the timers of the runtime stood still.
+#[tokio::test]
+async fn a_lease_that_ended_in_a_suspension_is_noticed_soon_after_it() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let session_timeout = Duration::from_secs(30);
+    let (client, jump) = client_with_clock_and_timeout(&embedded, session_timeout).await;
+    let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("free");
+    let mut lost = pin!(guard.lost());
+    assert!(timeout(Duration::from_millis(1), &mut lost).await.is_err());
+    jump(session_timeout);
+    assert_eq!(guard.state(), Holding::Lost(Loss::LeaseEnded));
+    assert_eq!(lost.await, Loss::LeaseEnded);
+
+    let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("free");
+    let (sender, noticed) = tokio::sync::oneshot::channel();
+    guard.on_lost(|loss| drop(sender.send(loss)));
+    jump(session_timeout);
+    // Long before the next ping, which was due in ten seconds.
+    let loss = timeout(Duration::from_secs(5), noticed).await.expect("soon");
+    assert_eq!(loss, Ok(Loss::LeaseEnded));
 }
 
 async fn suspended(client: &Client) {

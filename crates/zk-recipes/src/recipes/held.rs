@@ -176,6 +176,7 @@ impl<C: SessionClient> HeldLock<C> {
         end: Option<Instant>,
     ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
         let Self { path, handle, .. } = self;
+        handle.check_process();
         let status = handle.status.clone();
         drop(handle);
         async move {
@@ -252,7 +253,9 @@ impl Future for Losing {
     type Output = Loss;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Loss> {
-        self.attachment.command(&mut Command::CheckLease);
+        if !self.attachment.command(&mut Command::CheckLease) && self.attachment.is_forked() {
+            return Poll::Ready(Loss::Ended(End::Forked));
+        }
         Pin::new(&mut self.lost).poll(cx).map(|loss| loss.unwrap_or(CLOSED))
     }
 }

@@ -12,9 +12,9 @@ use core::task::{Context, Poll, Waker};
 use std::panic::catch_unwind;
 use std::sync::PoisonError;
 
-use zk_session::Attachment;
 use zk_session::proto::Zxid;
 use zk_session::threads::{Mutex, MutexGuard};
+use zk_session::{Attachment, End};
 
 use crate::error::{LockError, Loss};
 use crate::machine::Command;
@@ -131,7 +131,11 @@ impl Cleanup {
 ///
 /// The machine writes it while the session is locked. So code that holds the report's lock must not
 /// lock the session, and must neither run nor drop a waker.
-pub(crate) struct SharedStatus(Mutex<Content>);
+pub(crate) struct SharedStatus {
+    content: Mutex<Content>,
+    /// The process of the machine. In a forked one nothing is reported any more.
+    process: u32,
+}
 
 struct Content {
     report: Report,
@@ -214,18 +218,14 @@ impl SharedStatus {
             has_owner: true,
             cleanup: Cleanup { pending: false, all: cleanups },
         };
-        Self(Mutex::new(Content {
-            report,
-            waiters: Waiters::default(),
-            last: 0,
-            on_loss: Vec::new(),
-        }))
+        let content = Content { report, waiters: Waiters::default(), last: 0, on_loss: Vec::new() };
+        Self { content: Mutex::new(content), process: std::process::id() }
     }
 
     #[inline(never)]
     fn content(&self) -> MutexGuard<'_, Content> {
         // Every single assignment leaves the report consistent, so a poisoned lock is usable.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a value read from the report.
@@ -301,7 +301,8 @@ impl<T, F: FnMut(&mut Report) -> Option<T> + Unpin> Future for WaitFor<F> {
         let waker = cx.waker().clone();
         let mut content = this.status.content();
         let found = (this.find)(&mut content.report);
-        if found.is_some() || content.report.is_final {
+        let is_over = found.is_some() || content.report.is_final;
+        if is_over || this.status.process != std::process::id() {
             drop(content);
             return Poll::Ready(found);
         }
@@ -328,12 +329,27 @@ pub(crate) struct Handle {
 
 impl Handle {
     pub(crate) fn command(&self, mut command: Command) {
-        self.attachment.command(&mut command);
+        if !self.attachment.command(&mut command) {
+            self.check_process();
+        }
+    }
+
+    /// In a forked process, the lock stays with the parent, and nothing is reported any more.
+    pub(crate) fn check_process(&self) {
+        if self.attachment.is_forked() {
+            self.status.note(|report| {
+                report.set_status(Status::Lost(Loss::Ended(End::Forked)));
+                report.finish();
+            });
+        }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.attachment.is_forked() {
+            return;
+        }
         self.status.note(|report| {
             report.has_owner = false;
             // A machine that has ended has nothing left to delete.

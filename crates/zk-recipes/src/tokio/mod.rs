@@ -308,9 +308,7 @@ impl HeldLock<Client> {
     /// Returns the end of the session's lease: until then the ensemble must keep the session, and
     /// with it the lock. See [`Client::lease`]. `None` if the lock is lost.
     ///
-    /// On a machine that can be suspended, the client needs a
-    /// [clock](zk_session::ClientBuilder::clock) that does not stop. Otherwise the lease seems to
-    /// last longer than it does.
+    /// Call this again each time: after a suspension of the machine, earlier results are too late.
     pub fn lease(&self) -> Option<Instant> {
         self.client().lease().filter(|_| !self.is_lost())
     }

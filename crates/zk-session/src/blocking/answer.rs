@@ -124,6 +124,9 @@ impl<T> Waiting<T> {
             Some(answer) => Some(answer),
             None => self.shared.wait(Wait::Reading, end(), |_, waker| receiver.poll(waker)),
         };
+        if answer.is_none() && self.shared.is_forked() {
+            return Some(Err(Error::Ended { end: End::Forked, outcome: Outcome::Unknown }));
+        }
         answer.map(|answer| answer.unwrap_or(Err(GONE)))
     }
 }

@@ -1,4 +1,4 @@
-//! The blocking client, on the standard library only.
+//! The blocking client, on sockets and threads of the standard library.
 //!
 //! It has the operations of the async client, under the same names.
 //!
@@ -75,6 +75,12 @@ use crate::session::{End, RequestId, Session, SessionTicket, State};
 /// once, in the order of the calls. Answers and watch events become ready in the order in which the
 /// server sent them.
 ///
+/// # Processes
+///
+/// After a `fork`, the session stays with the parent. In the child, every call on this client fails
+/// with [`End::Forked`], writes nothing, and a drop does nothing. Connect a client of its own there.
+/// A command that is executed at once, as by `std::process::Command`, is no matter.
+///
 /// # Waiting
 ///
 /// A call waits for its answer without a limit, across connections, unless there is a
@@ -99,6 +105,9 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.shared.keep_if_forked() {
+            return;
+        }
         let mut inner = self.shared.lock();
         inner.router.dispatcher.close_when_done();
         inner.settle(&self.shared);
@@ -138,10 +147,9 @@ impl Client {
     /// Returns the time until which the ensemble must keep the session, as far as the client can
     /// know; see [`Session::lease`]. The lease has ended when [`Instant::now`] is later.
     ///
-    /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not.
-    /// After a suspension the lease therefore seems to last longer than it does. To avoid that,
-    /// give the client a [clock](ClientBuilder::clock) that does not stop. The result is converted
-    /// from that clock at the time of the call, so call this again each time.
+    /// On Linux and macOS [`Instant`] stops while the machine is suspended, but the clocks of the
+    /// session and of the servers do not. The result is converted at the time of the call, so call
+    /// this again each time: after a suspension, an earlier result is too late.
     pub fn lease(&self) -> Option<Instant> {
         let lease = self.shared().lock().router.session().lease()?;
         Some(self.shared().clock.local_instant(lease))

@@ -289,6 +289,23 @@ impl<C> ClientBuilder<C> {
         self
     }
 
+    /// Sets how many bytes the paths of the session's ephemeral nodes may take, with 4 bytes for each; by
+    /// default [`max_request`](Self::max_request), which is below 1 MiB.
+    ///
+    /// When a session ends, the leader writes all these paths into one transaction. Above about twice
+    /// the servers' `jute.maxbuffer`, no server can read it, and the ensemble never serves again
+    /// (ZOOKEEPER-4306). A creation that would pass the limit fails with
+    /// [`Error::EphemeralsFull`](crate::Error::EphemeralsFull), and so does a lock.
+    ///
+    /// The client counts the nodes that it has created in this session. At half of the limit it asks
+    /// the server for their list (since 3.6), which also has the nodes that a
+    /// [resumed](Self::resume) session had before.
+    #[must_use]
+    pub fn max_ephemerals(mut self, bytes: usize) -> Self {
+        self.config.max_ephemerals = Some(bytes);
+        self
+    }
+
     /// Sets the seed of the order of servers and of all random delays, for tests.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -296,34 +313,33 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// Sets the clock of the session, in place of [`std::time::Instant`] (or tokio's, which reads
-    /// the same). The client reads it for each frame that it sends or receives. It must never go
-    /// back.
+    /// Sets the clock of the session. The client reads it for each frame that it sends or receives. If
+    /// it steps back, it counts as standing still.
     ///
-    /// On Linux `std::time::Instant` stops while the machine is suspended, but the servers'
-    /// timeouts do not. So after a suspension, a [lease](crate::session::Session::lease) by that
-    /// clock seems to last longer than it does. `CLOCK_BOOTTIME` does not stop:
+    /// The default clock is right for most programs. It continues while the machine is suspended, as
+    /// the servers' timeouts do: on Linux it is `CLOCK_BOOTTIME`. A clock of your own must do so, too.
+    /// Otherwise a [lease](crate::session::Session::lease) seems to last longer than it does.
     ///
-    /// ```no_run
-    /// # #[cfg(all(target_os = "linux", feature = "tokio"))]
-    /// # async fn connect() -> Result<(), zk_session::ConnectError> {
+    /// ```
+    /// # #[cfg(feature = "blocking")] {
     /// use core::time::Duration;
-    /// use rustix::time::{ClockId, clock_gettime};
-    /// use zk_session::Client;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use zk_session::blocking::Client;
     /// use zk_session::time::Instant;
     ///
-    /// let boot_time = || {
-    ///     let now = clock_gettime(ClockId::Boottime);
-    ///     Instant::after_start(Duration::new(now.tv_sec as u64, now.tv_nsec as u32))
-    /// };
-    /// let client = Client::builder("zk1,zk2,zk3").clock(boot_time).connect().await?;
-    /// # Ok(())
+    /// // A test moves this clock.
+    /// let seconds = Arc::new(AtomicU64::new(0));
+    /// let read = seconds.clone();
+    /// let now = move || Instant::after_start(Duration::from_secs(read.load(Ordering::Relaxed)));
+    /// let builder = Client::builder("zk1,zk2,zk3").clock(now);
+    /// # drop(builder);
     /// # }
     /// ```
     ///
-    /// `Client::lease` is right as soon as the machine wakes. The client itself still sleeps by the
-    /// clock of the runtime or the system. It notices a suspension when something arrives, or with
-    /// its next ping: at most a third of the session timeout later.
+    /// `Client::lease` is right as soon as the machine wakes. The client itself sleeps by the clock of
+    /// the runtime or the system, which may stand still meanwhile. While it has a lease, it looks at
+    /// its own clock every half second.
     #[must_use]
     pub fn clock(mut self, now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         self.clock = Some(GivenClock::new(now));

@@ -1,14 +1,44 @@
 //! The clock of a client's session.
+//!
+//! The servers' timeouts continue while the machine is suspended. So must the clock of a lease.
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant as StdInstant;
 
 use crate::time::Instant;
 
 /// The time from now that stands for moments that the system's clock cannot represent.
 const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// The shortest suspension that counts. Shorter ones may be the time between two looks at clocks.
+const MIN_SUSPENSION: Duration = Duration::from_millis(10);
+
+/// How long a client with a lease sleeps at most: its timers stop in a suspension, and the end of the
+/// lease may be due right after it.
+pub(crate) const MAX_SLEEP: Duration = Duration::from_millis(500);
+
+/// Reads the clock of the system that continues in a suspension. `std::time::Instant` reads one that
+/// stops, except on Windows.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn read_unstoppable() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    #[cfg(target_vendor = "apple")]
+    const UNSTOPPABLE: ClockId = ClockId::Monotonic;
+    #[cfg(not(target_vendor = "apple"))]
+    const UNSTOPPABLE: ClockId = ClockId::Boottime;
+    let now = clock_gettime(UNSTOPPABLE);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+const UNSTOPPABLE: Option<fn() -> Duration> = Some(read_unstoppable);
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+const UNSTOPPABLE: Option<fn() -> Duration> = None;
 
 /// A clock given by the caller.
 #[derive(Clone)]
@@ -26,33 +56,108 @@ impl fmt::Debug for GivenClock {
     }
 }
 
-/// The clock of a session: the given one, or that by which its client sleeps.
+/// Measures the time for which the machine was suspended.
+#[derive(Clone)]
+struct Suspensions {
+    read: fn() -> Duration,
+    start: (Duration, StdInstant),
+    /// The longest time so far, in milliseconds.
+    total: Arc<AtomicUsize>,
+    /// When it was last measured, in milliseconds by the clock that stops. Two more looks at clocks for
+    /// each frame would be felt.
+    measured_at: Arc<AtomicUsize>,
+}
+
+impl Suspensions {
+    fn new(read: fn() -> Duration) -> Self {
+        let start = (read(), StdInstant::now());
+        Self { read, start, total: Arc::default(), measured_at: Arc::default() }
+    }
+
+    /// Returns the total at a time by the clock that stops. It never decreases.
+    fn total(&self, passed: Duration) -> Duration {
+        let millis = usize::try_from(passed.as_millis()).unwrap_or(usize::MAX);
+        if self.measured_at.swap(millis, Ordering::Relaxed) == millis {
+            return Duration::from_millis(self.total.load(Ordering::Relaxed) as u64);
+        }
+        // In this order, a pause between the two never looks like a suspension.
+        let passed = (self.read)().saturating_sub(self.start.0);
+        let ahead =
+            passed.saturating_sub(StdInstant::now().saturating_duration_since(self.start.1));
+        let known = self.total.load(Ordering::Relaxed);
+        let total = if ahead < MIN_SUSPENSION {
+            known
+        } else {
+            let ahead = usize::try_from(ahead.as_millis()).unwrap_or(usize::MAX);
+            self.total.fetch_max(ahead, Ordering::Relaxed).max(ahead)
+        };
+        Duration::from_millis(total as u64)
+    }
+}
+
+/// The clock of a session: the given one, or that by which its client sleeps, with the time of
+/// suspensions.
 #[derive(Clone)]
 pub(crate) struct Clock {
     start: StdInstant,
     /// Reads the clock that the client sleeps by.
     local: fn() -> StdInstant,
-    given: Option<GivenClock>,
+    suspensions: Option<Suspensions>,
+    /// The clock of the caller, and the latest time that it has shown.
+    given: Option<(GivenClock, Arc<Mutex<Instant>>)>,
 }
 
 impl Clock {
     pub(crate) fn new(local: fn() -> StdInstant, given: Option<GivenClock>) -> Self {
-        Self { start: local(), local, given }
+        Self::with(UNSTOPPABLE, local, given)
     }
 
-    pub(crate) fn now(&self) -> Instant {
-        match &self.given {
-            Some(GivenClock(now)) => now(),
-            None => Instant::after_start((self.local)().saturating_duration_since(self.start)),
+    fn with(
+        unstoppable: Option<fn() -> Duration>,
+        local: fn() -> StdInstant,
+        given: Option<GivenClock>,
+    ) -> Self {
+        Self {
+            start: local(),
+            local,
+            suspensions: unstoppable.map(Suspensions::new),
+            given: given.map(|clock| (clock, Arc::new(Mutex::new(Instant::START)))),
         }
     }
 
-    /// Returns the same moment by the clock by which the client sleeps. A given clock may run ahead
-    /// of that one, so the result holds at the time of the call.
+    /// Returns the time. It never decreases, even if the given clock does: a lease would seem longer.
+    pub(crate) fn now(&self) -> Instant {
+        let Some((GivenClock(now), latest)) = &self.given else {
+            let passed = (self.local)().saturating_duration_since(self.start);
+            return Instant::after_start(passed + self.suspended(passed));
+        };
+        let now = now();
+        let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = now.max(*latest);
+        *latest
+    }
+
+    /// Returns for how long the machine was suspended, `passed` after the start by the local clock.
+    fn suspended(&self, passed: Duration) -> Duration {
+        self.suspensions.as_ref().map_or(Duration::ZERO, |all| all.total(passed))
+    }
+
+    /// Returns the longest sleep of a client, which may sleep by a clock that stops.
+    pub(crate) fn max_sleep(&self, has_lease: bool) -> Duration {
+        // `shuttle` has no time: a sleep that is short would be an endless loop.
+        let may_stop = !cfg!(shuttle) && (self.given.is_some() || self.suspensions.is_some());
+        if has_lease && may_stop { MAX_SLEEP } else { FAR }
+    }
+
+    /// Returns the same moment by the clock by which the client sleeps. The clock of the session may
+    /// run ahead of that one, so the result holds at the time of the call.
     pub(crate) fn local_instant(&self, instant: Instant) -> StdInstant {
         let (base, now) = match &self.given {
-            Some(GivenClock(now)) => ((self.local)(), now()),
-            None => (self.start, Instant::START),
+            Some(_) => ((self.local)(), self.now()),
+            None => {
+                let passed = (self.local)().saturating_duration_since(self.start);
+                (self.start, Instant::START + self.suspended(passed))
+            }
         };
         let past = base.checked_sub(now - instant).unwrap_or(base);
         past.checked_add(instant - now).unwrap_or(past + FAR)
@@ -61,13 +166,14 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::{AtomicU64, Ordering};
+    use core::sync::atomic::AtomicU64;
 
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[test]
     fn a_moment_is_equally_far_away_by_both_clocks() {
-        const SECOND: Duration = Duration::from_secs(1);
         let seconds = Arc::new(AtomicU64::new(1_000));
         let read = seconds.clone();
         let given = GivenClock::new(move || {
@@ -82,5 +188,65 @@ mod tests {
         assert!(clock.local_instant(moment) < local());
         assert!(clock.local_instant(Instant::END) > local() + SECOND * 3_600);
         assert!(Clock::new(local, None).local_instant(Instant::END) > local() + SECOND * 3_600);
+    }
+
+    #[test]
+    fn a_given_clock_that_steps_back_stands_still() {
+        let seconds = Arc::new(AtomicU64::new(1_000));
+        let read = seconds.clone();
+        let given = GivenClock::new(move || {
+            Instant::after_start(Duration::from_secs(read.load(Ordering::Relaxed)))
+        });
+        let clock = Clock::new(StdInstant::now, Some(given));
+        let lease = clock.now() + SECOND * 10;
+        seconds.store(1_011, Ordering::Relaxed);
+        assert!(lease < clock.now());
+        seconds.store(5, Ordering::Relaxed);
+        assert!(lease < clock.now());
+        assert!(clock.local_instant(lease) < StdInstant::now());
+    }
+
+    #[test]
+    fn a_suspension_counts_for_all_times_and_only_once() {
+        static SUSPENDED: AtomicU64 = AtomicU64::new(50);
+        static MILLIS: AtomicU64 = AtomicU64::new(0);
+        fn local() -> StdInstant {
+            // As a paused clock of tokio.
+            static START: std::sync::OnceLock<StdInstant> = std::sync::OnceLock::new();
+            let millis = Duration::from_millis(MILLIS.load(Ordering::Relaxed));
+            *START.get_or_init(StdInstant::now) + millis
+        }
+        fn unstoppable() -> Duration {
+            static START: std::sync::OnceLock<StdInstant> = std::sync::OnceLock::new();
+            let start = START.get_or_init(StdInstant::now);
+            start.elapsed() + Duration::from_secs(SUSPENDED.load(Ordering::Relaxed))
+        }
+        let clock = Clock::with(Some(unstoppable), local, None);
+        let start = clock.now();
+        assert_eq!(start, Instant::START);
+        SUSPENDED.store(80, Ordering::Relaxed);
+        assert_eq!(clock.now(), start, "measured in this millisecond");
+        MILLIS.store(1, Ordering::Relaxed);
+        for _ in 0..2 {
+            let now = clock.now();
+            // The thread may have stopped between looks at two clocks.
+            let passed = now - start;
+            assert!(SECOND * 29 < passed && passed < SECOND * 31, "{passed:?}");
+            assert!(clock.local_instant(start + SECOND * 10) < local());
+            assert!(clock.local_instant(start + SECOND * 40) > local() + SECOND * 8);
+        }
+        // A clock that goes back is not believed.
+        SUSPENDED.store(50, Ordering::Relaxed);
+        MILLIS.store(2, Ordering::Relaxed);
+        assert!(clock.now() > start + SECOND * 29);
+    }
+
+    #[test]
+    fn a_machine_that_was_not_suspended_has_one_time() {
+        let clock = Clock::new(StdInstant::now, None);
+        for _ in 0..1_000 {
+            let now = clock.now();
+            assert!(clock.local_instant(now) <= StdInstant::now());
+        }
     }
 }

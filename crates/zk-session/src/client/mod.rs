@@ -18,6 +18,7 @@ mod multi_read;
 mod nodes;
 #[cfg(feature = "persistent-watches")]
 mod persistent_watches;
+mod process;
 mod reports;
 mod room;
 mod router;
@@ -48,6 +49,7 @@ pub(crate) use self::effects::{EffectsMutex, Guard, HasEffects};
 pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
 pub(crate) use self::nodes::Nodes;
+pub(crate) use self::process::Process;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
 pub(crate) use self::slot::{Receiver, Sender, slot};

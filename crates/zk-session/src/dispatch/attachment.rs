@@ -10,6 +10,9 @@ use super::Key;
 pub(crate) trait Commands: Send + Sync {
     /// Delivers a message to a machine. Returns whether the machine is attached.
     fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool;
+
+    /// Returns whether this process is a fork of that of the client.
+    fn is_forked(&self) -> bool;
 }
 
 /// A handle to a machine that is attached to the session of a client. Dropping it detaches nothing.
@@ -34,5 +37,11 @@ impl Attachment {
     /// returns. Returns whether the machine is attached.
     pub fn command(&self, message: &mut dyn Any) -> bool {
         self.client.clone().command(self.key, message)
+    }
+
+    /// Returns whether this process is a fork of the one that has attached the machine, where the
+    /// machine goes on. Here, no [command](Self::command) reaches it. Costs a system call.
+    pub fn is_forked(&self) -> bool {
+        self.client.is_forked()
     }
 }

@@ -1,6 +1,6 @@
 //! Commands of the caller.
 
-use zk_proto::{RemoveWatchesRequest, WatcherType};
+use zk_proto::{GetEphemeralsRequest, RemoveWatchesRequest, WatcherType};
 
 use super::credentials::{self, Added};
 use super::*;
@@ -35,6 +35,7 @@ impl<T> Session<T> {
     /// * [`Error::QueueFull`] and [`Error::BufferFull`] if there is no room.
     /// * [`Error::Undeliverable`] if the last connections ended with requests of this operation and
     ///   length.
+    /// * [`Error::EphemeralsFull`] if the paths of its ephemeral nodes would be too long together.
     /// * [`Error::Invalid`] if the request is too long, [reserved](Invalid::Reserved) for the
     ///   session, or [harms servers](Invalid::HarmsServer). Without the feature
     ///   `persistent-watches`, `addWatch` is reserved.
@@ -124,13 +125,26 @@ impl<T> Session<T> {
         if let Some(error) = self.refusal(opcode, length) {
             return Err(error);
         }
+        let changes = self.ephemerals.changes(request);
+        if let Err(error) = self.ephemerals.admit(&changes) {
+            self.list_ephemerals(true);
+            return Err(error);
+        }
         self.last_request += 1;
         self.statistics.requests += 1;
         let number = self.last_request;
         let registration = watch.map(|watch| self.watches.begin(number, &watch));
         let id = registration.as_ref().map_or(RequestId::without_watch(number), Registration::id);
-        self.outbox.push(request, Owner::Caller(token), registration, deadline, again);
+        self.outbox.push(request, Owner::Caller(token), registration, deadline, again, changes);
         Ok(id)
+    }
+
+    /// Asks for the list of the session's ephemeral nodes, if it counts too many.
+    pub(super) fn list_ephemerals(&mut self, was_refused: bool) {
+        if self.is_connected() && self.end().is_none() && self.ephemerals.wants_list(was_refused) {
+            let request = GetEphemeralsRequest { prefix_path: None };
+            self.outbox.push_own(&Request::GetEphemerals(request), Owner::Session);
+        }
     }
 
     /// Checks that the session accepts a request of `length` bytes.

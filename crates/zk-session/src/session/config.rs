@@ -36,6 +36,14 @@ pub struct Config {
     pub max_pending: usize,
     /// How many bytes of requests may wait to be sent. At this limit the session refuses requests.
     pub max_unsent: usize,
+    /// How many bytes the paths of the session's ephemeral nodes may take, with 4 bytes for each. `None`
+    /// for [`max_request`](Self::max_request), which is below 1 MiB by default.
+    ///
+    /// Above about twice the servers' `jute.maxbuffer`, the end of the session would stop the
+    /// ensemble for good (ZOOKEEPER-4306). A creation that passes this limit fails with
+    /// [`Error::EphemeralsFull`](crate::Error::EphemeralsFull).
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub max_ephemerals: Option<usize>,
     /// How many bytes each empty buffer of the session keeps for the next requests, replies or
     /// events. A buffer that has grown larger is freed when it is empty.
     pub max_kept: usize,
@@ -80,6 +88,8 @@ impl Config {
             max_reply: 64 << 20,
             max_pending: 1 << 16,
             max_unsent: 64 << 20,
+            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            max_ephemerals: None,
             max_kept: 64 << 10,
             #[cfg(feature = "deadlines")]
             disconnect_timeout: None,
@@ -124,6 +134,14 @@ impl Config {
         return self.read_only;
         #[cfg(not(feature = "read-only"))]
         false
+    }
+
+    /// Returns how many bytes the paths of ephemeral nodes may take.
+    pub(super) fn max_ephemerals(&self) -> usize {
+        #[cfg(any(feature = "tokio", feature = "blocking"))]
+        return self.max_ephemerals.unwrap_or(self.max_request);
+        #[cfg(not(any(feature = "tokio", feature = "blocking")))]
+        usize::MAX
     }
 
     /// Returns how long the session may be without a connection.

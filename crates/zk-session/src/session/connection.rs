@@ -254,7 +254,16 @@ impl<T> Session<T> {
         self.events.push_back(Event::State(self.state()));
     }
 
-    pub(super) fn fail(&mut self, pending: Pending<T>, error: Error) {
+    /// Ends a session that has done nothing, for the owner of a session that cannot be used.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn give_up(&mut self, end: End) {
+        self.finish(end);
+        self.actions.clear();
+        self.events.clear();
+    }
+
+    pub(super) fn fail(&mut self, mut pending: Pending<T>, error: Error) {
+        self.ephemerals.failed(&mut pending, &error);
         if let Some(registration) = &pending.registration {
             let removal = self.watches.abandon(registration);
             self.remove_watch(removal);

@@ -35,6 +35,7 @@
 //! * its own requests, beyond these limits, until they are answered: pings, a close, credentials, and
 //!   at most one removal for each watch set or requested on this connection;
 //! * each watch that is set, and each different credential;
+//! * with one of the clients, the path of each of its ephemeral nodes, up to `max_ephemerals` bytes;
 //! * the actions and events that were not drained.
 //!
 //! A reply shares the buffer of its frame. The session allocates nothing for bytes that have not
@@ -49,6 +50,11 @@ mod config;
 mod connection;
 mod credentials;
 mod deadlines;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod ephemerals;
+#[cfg(not(any(feature = "tokio", feature = "blocking")))]
+#[path = "uncounted.rs"]
+mod ephemerals;
 mod event;
 pub(crate) mod exchanges;
 mod handshake;
@@ -73,8 +79,8 @@ use core::time::Duration;
 
 use bytes::{Buf, Bytes};
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, Request,
-    RequestHeader, SessionId, SetWatches, SetWatches2, WatcherEvent, Xid, Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode, ErrorCode, EventType, OpCode, Reader, ReplyHeader,
+    Request, RequestHeader, SessionId, SetWatches, SetWatches2, WatcherEvent, Xid, Zxid, frame,
 };
 
 use self::config::Secret;
@@ -83,6 +89,7 @@ use self::connection::{Connection, Receiving, Stage};
 use self::credentials::Credentials;
 use self::deadlines::Timeouts;
 pub use self::deadlines::ping_interval;
+use self::ephemerals::Ephemerals;
 pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
 use self::history::{History, Purpose};
@@ -173,6 +180,7 @@ pub struct Session<T> {
     credentials: Credentials<T>,
     /// How many servers have refused the identity of the session, one after the other.
     refusals: usize,
+    ephemerals: Ephemerals,
     watches: Watches,
     /// Cleared when a server is too old to remove watches: a second attempt would cost a
     /// connection.
@@ -368,6 +376,7 @@ impl<T> Session<T> {
             refused: false,
             credentials: Credentials::new(),
             refusals: 0,
+            ephemerals: Ephemerals::new(config.max_ephemerals()),
             watches: Watches::new(config.seed),
             can_remove_watches: true,
             last_request: 0,

@@ -15,6 +15,7 @@ use bytes::{Buf, BytesMut};
 use zk_proto::{Encode, OpCode, Request, RequestHeader, Xid, frame};
 
 use super::RequestId;
+use super::ephemerals::Changes;
 use super::in_flight::{InFlight, Sent};
 use super::watches::Registration;
 use crate::sync::Arc;
@@ -33,6 +34,9 @@ pub(super) struct Pending<T> {
     pub(super) deadline: Option<Instant>,
     /// Repeats the token, for a reply that comes in pieces. `None` if the caller wants it whole.
     pub(super) again: Option<Again<T>>,
+    /// What it changes of the session's ephemeral nodes.
+    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), expect(dead_code))]
+    pub(super) changes: Changes,
 }
 
 /// Returns a token once more.
@@ -156,7 +160,7 @@ impl<T> Outbox<T> {
 
     /// Encodes a request of the session itself.
     pub(super) fn push_own(&mut self, request: &Request<'_>, owner: Owner<T>) {
-        self.push(request, owner, None, None, None);
+        self.push(request, owner, None, None, None, Changes::default());
     }
 
     /// Encodes a request behind all others. The caller has checked its length.
@@ -167,6 +171,7 @@ impl<T> Outbox<T> {
         registration: Option<Registration>,
         deadline: Option<Instant>,
         again: Option<Again<T>>,
+        changes: Changes,
     ) {
         let opcode = request.opcode();
         let xid = match opcode {
@@ -187,6 +192,7 @@ impl<T> Outbox<T> {
             registration,
             deadline,
             again,
+            changes,
         };
         if pending.is_callers() {
             self.callers += 1;

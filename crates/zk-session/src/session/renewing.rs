@@ -47,6 +47,7 @@ impl<T> Session<T> {
         self.password = Secret(Bytes::from_static(&NO_PASSWORD));
         self.timeouts = Timeouts::new(self.config.timeout);
         self.last_zxid = Zxid::ZERO;
+        self.ephemerals.clear();
         (self.lease_start, self.touched_at) = (None, None);
         (self.seen_read_write, self.has_begun) = (false, false);
         // Servers may expire each session as soon as it has begun, or before, so the delay grows.

@@ -216,7 +216,9 @@ impl<T> Session<T> {
             .in_flight
             .take_answered(header.xid, may_overtake(&header))
             .map_err(|expected| Cause::UnexpectedReply { expected, received: header.xid })?;
-        let pending = sent.pending;
+        let mut pending = sent.pending;
+        self.ephemerals.answered(&mut pending, header.err, body.as_ref().ok());
+        self.list_ephemerals(false);
         self.renew_lease(sent.sent_at, header.err);
         self.note_service(now);
         self.suspect.take_if(|suspect| suspect.is(pending.opcode, pending.length));
@@ -280,6 +282,9 @@ impl<T> Session<T> {
 
     fn fire(&mut self, zxid: Zxid, event: WatcherEvent<'_>) {
         self.statistics.notifications += 1;
+        if event.event_type == EventType::NODE_DELETED {
+            self.ephemerals.remove(event.path);
+        }
         let Fired { once, persistent, path } = self.watches.fire(event.event_type, event.path);
         if !once.is_empty() || !persistent.is_empty() {
             let path = path.unwrap_or_else(|| event.path.into());

@@ -4,6 +4,8 @@ mod authenticating;
 mod credentials;
 mod deadlines;
 mod ending;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod ephemerals;
 #[cfg(any(feature = "tracing", feature = "metrics"))]
 mod exchanges;
 mod handshake;

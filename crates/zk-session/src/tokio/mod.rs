@@ -52,6 +52,13 @@ use tokio::spawn;
 /// futures are awaited. Many can be in flight at once. Answers and watch events become ready in the
 /// order in which the server sent them.
 ///
+/// # Processes
+///
+/// After a `fork`, the session stays with the parent. In the child, every call on this client fails
+/// with [`End::Forked`], writes nothing, and a drop does nothing. Connect a client of its own there.
+/// Futures that were pending at the fork stay pending in the child: tokio's runtime does not
+/// survive it. A command that is executed at once, as by `std::process::Command`, is no matter.
+///
 /// # Cancellation
 ///
 /// Dropping a future drops the answer. The request may still be applied. Methods that send several
@@ -76,6 +83,9 @@ pub(crate) struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.shared.keep_if_forked() {
+            return;
+        }
         let mut inner = self.shared.lock();
         inner.router.dispatcher.close_when_done();
         inner.wake_driver();
@@ -103,6 +113,9 @@ fn wait_for(
     shared: &Shared,
     is_wanted: Box<dyn Fn(State) -> bool + Send + Sync>,
 ) -> Pin<Box<dyn Future<Output = Option<State>> + Send>> {
+    if shared.is_forked() {
+        return Box::pin(core::future::ready(Some(State::Ended(End::Forked))));
+    }
     let mut states = shared.states.subscribe();
     Box::pin(async move {
         // One task may await the end of any number of sessions.
@@ -136,6 +149,9 @@ impl Client {
     /// The state is published again when the [lease](Self::lease) ends. So a task that checks the
     /// lease on every change needs no timer.
     pub fn states(&self) -> watch_channel::Receiver<State> {
+        if self.shared().is_forked() {
+            return watch_channel::channel(State::Ended(End::Forked)).1;
+        }
         self.shared().states.subscribe()
     }
 
@@ -143,10 +159,9 @@ impl Client {
     /// know; see [`Session::lease`](crate::session::Session::lease). The lease has ended when
     /// [`Instant::now`] is later.
     ///
-    /// On Linux this clock stops while the machine is suspended, but the servers' clocks do not.
-    /// After a suspension the lease therefore seems to last longer than it does. To avoid that,
-    /// give the client a [clock](ClientBuilder::clock) that does not stop. The result is converted
-    /// from that clock at the time of the call, so call this again each time.
+    /// On Linux and macOS [`Instant`] stops while the machine is suspended, but the clocks of the
+    /// session and of the servers do not. The result is converted at the time of the call, so call
+    /// this again each time: after a suspension, an earlier result is too late.
     pub fn lease(&self) -> Option<Instant> {
         let inner = self.shared().lock();
         let lease = inner.router.session().lease()?;

@@ -83,6 +83,10 @@ fn a_lease_ends_during_a_suspension_if_the_clock_continues() {
     slept.store(60, Ordering::Relaxed);
     assert!(client.lease() < Some(Instant::now()));
     assert!(client.lease_has_ended());
+    // No ping is due for ten seconds, but the client looks at the clock soon.
+    let woken = Instant::now();
+    listener.accept().handshake();
+    assert!(woken.elapsed() < Duration::from_secs(5), "{:?}", woken.elapsed());
 }
 
 #[test]

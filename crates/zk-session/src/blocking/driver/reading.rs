@@ -65,8 +65,13 @@ impl Shared {
             inner.exchange(self);
             if inner.effects().has_deferred() {
                 drop(inner);
-                inner = self.lock();
+                inner = self.relock();
                 continue;
+            }
+            if inner.router.ended().is_some() && self.is_forked() {
+                // Nothing will ever come. What waits for it finds out why.
+                let _ = poll(&mut inner, Waker::noop());
+                return;
             }
             let reads = how == Wait::Reading && inner.can_read();
             // A reading thread is not woken.
@@ -117,7 +122,7 @@ impl Shared {
         let waker = current_waker();
         let (mut waits, mut reads) = (0, 0);
         let mut read_at = StdInstant::now();
-        let mut inner = self.lock();
+        let mut inner = self.relock();
         loop {
             inner.router.dispatcher.handle_timeout(self.now());
             inner.exchange(self);
@@ -126,7 +131,7 @@ impl Shared {
             }
             if inner.effects().has_deferred() {
                 drop(inner);
-                inner = self.lock();
+                inner = self.relock();
                 continue;
             }
             let timeout = inner.max_wait(self);
@@ -152,7 +157,7 @@ impl Shared {
             };
             drop(inner);
             thread::park_timeout(timeout);
-            inner = self.lock();
+            inner = self.relock();
             inner.readers.keeper = Keeper::Awake;
         }
     }
@@ -170,7 +175,7 @@ impl Shared {
         inner.readers.reads += 1;
         drop(inner);
         let received = receive(&*transport, &mut inbox, timeout);
-        let mut inner = self.lock();
+        let mut inner = self.relock();
         let Some(connection) = inner
             .connection
             .as_mut()
@@ -209,7 +214,7 @@ impl Shared {
         inner.readers.sleepers.push_back((number, waker));
         drop(inner);
         thread::park_timeout(timeout);
-        let mut inner = self.lock();
+        let mut inner = self.relock();
         let sleepers = &mut inner.readers.sleepers;
         if let Ok(place) = sleepers.binary_search_by_key(&number, |(number, _)| *number) {
             sleepers.remove(place);
@@ -227,7 +232,7 @@ impl Shared {
         inner.ensure_reader();
         drop(inner);
         thread::park_timeout(timeout);
-        let mut inner = self.lock();
+        let mut inner = self.relock();
         inner.readers.others -= 1;
         inner
     }
@@ -284,7 +289,9 @@ impl Inner {
             return MIN_WAIT;
         }
         let due = self.router.dispatcher.poll_timeout().unwrap_or(Instant::END);
-        (due - shared.now()).clamp(MIN_WAIT, MAX_WAIT)
+        let has_lease = self.router.session().lease().is_some();
+        let max_wait = shared.clock.max_sleep(has_lease).min(MAX_WAIT);
+        (due - shared.now()).clamp(MIN_WAIT, max_wait)
     }
 }
 

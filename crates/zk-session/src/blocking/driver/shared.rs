@@ -13,7 +13,9 @@ use super::connect::{Connect, MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::connection::Connection;
 use super::probe::{self, PROBE_TIMEOUT};
 use super::readers::Readers;
-use crate::client::{Clock, EffectsMutex, Failure, Guard, HasEffects, ReplySender, Router};
+use crate::client::{
+    Clock, EffectsMutex, Failure, Guard, HasEffects, Process, ReplySender, Router,
+};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Commands, Effects, Key, Token};
 use crate::sasl::BegunExchange;
@@ -44,6 +46,7 @@ type ConnectFn = dyn Fn(&ServerAddress, Duration) -> io::Result<Arc<dyn Transpor
 /// The state that all threads of a session share.
 pub(in crate::blocking) struct Shared {
     inner: EffectsMutex<Inner>,
+    process: Process<EffectsMutex<Inner>>,
     connect: Box<ConnectFn>,
     pub(in crate::blocking) clock: Clock,
 }
@@ -89,18 +92,8 @@ impl Shared {
         make: impl FnOnce(Instant) -> Router,
     ) -> Self {
         Self {
-            inner: EffectsMutex::new(Inner {
-                router: make(clock.now()),
-                connection: None,
-                readers: Readers::default(),
-                timer_thread_due: None,
-                idle_callback_thread: None,
-                observers: Vec::new(),
-                max_reply,
-                attempt: 0,
-                connecting: Vec::new(),
-                is_pushing: false,
-            }),
+            inner: Inner::new(make(clock.now()), max_reply),
+            process: Process::new(),
             connect: Box::new(move |server, connect_timeout| {
                 Ok(Arc::new(connect.connect(server, connect_timeout)?))
             }),
@@ -108,8 +101,29 @@ impl Shared {
         }
     }
 
+    /// Locks the session, or in a forked process one that has ended.
     pub(in crate::blocking) fn lock(&self) -> Guard<'_, Inner> {
+        self.process.state(&self.inner, |ended| Inner::new(ended, 0)).lock()
+    }
+
+    /// Locks the session in a thread that was in its process before: one of the session, or one that
+    /// has called [`lock`](Self::lock) in the same call. It saves a system call.
+    pub(in crate::blocking) fn relock(&self) -> Guard<'_, Inner> {
         self.inner.lock()
+    }
+
+    /// Returns whether this process is a fork of that of the client.
+    pub(in crate::blocking) fn is_forked(&self) -> bool {
+        self.process.is_forked()
+    }
+
+    /// Keeps everything for ever in a forked process. To drop the connection could write to it.
+    pub(in crate::blocking) fn keep_if_forked(self: &Arc<Self>) -> bool {
+        let is_forked = self.is_forked();
+        if is_forked {
+            core::mem::forget(self.clone());
+        }
+        is_forked
     }
 
     /// Returns a number that changes whenever wakers are about to run.
@@ -160,9 +174,28 @@ impl Commands for Shared {
     fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
         self.with_machines(|inner, now| inner.router.dispatcher.command(now, key, message))
     }
+
+    fn is_forked(&self) -> bool {
+        self.process.is_forked()
+    }
 }
 
 impl Inner {
+    fn new(router: Router, max_reply: usize) -> EffectsMutex<Self> {
+        EffectsMutex::new(Self {
+            router,
+            connection: None,
+            readers: Readers::default(),
+            timer_thread_due: None,
+            idle_callback_thread: None,
+            observers: Vec::new(),
+            max_reply,
+            attempt: 0,
+            connecting: Vec::new(),
+            is_pushing: false,
+        })
+    }
+
     /// Carries out the session's outputs after an input or a command.
     pub(in crate::blocking) fn settle(&mut self, shared: &Arc<Shared>) {
         self.exchange(shared);

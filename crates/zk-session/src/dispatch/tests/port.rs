@@ -73,6 +73,10 @@ impl Commands for Mutex<World> {
         let now = world.now;
         world.dispatcher.command(now, key, message)
     }
+
+    fn is_forked(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -140,7 +140,12 @@ impl<C: Connect> Driver<C> {
 
     fn fire_timers(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
         if let Some(due) = inner.due_before_alarm() {
-            self.sleep.as_mut().reset(inner.clock.local_instant(due).into());
+            let mut at = inner.clock.local_instant(due);
+            inner.has_short_alarm = inner.has_lease();
+            if inner.has_short_alarm {
+                at = at.min(tokio::time::Instant::now().into_std() + inner.clock.max_sleep(true));
+            }
+            self.sleep.as_mut().reset(at.into());
             inner.alarm = Some(due);
         }
         if inner.alarm.is_none() {
@@ -241,6 +246,9 @@ impl<C: Connect> Drop for Driver<C> {
     /// Ends all waiting calls after the session or the runtime has ended.
     fn drop(&mut self) {
         let shared = self.shared.clone();
+        if shared.keep_if_forked() {
+            return;
+        }
         let mut inner = shared.lock();
         inner.router.session_mut().close();
         let now = inner.clock.now();

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::connection::Connection;
 use crate::client::{
-    Clock, EffectsMutex, Failure, Guard, HasEffects, RoomTicket, Router, WatchUpdate,
+    Clock, EffectsMutex, Failure, Guard, HasEffects, Process, RoomTicket, Router, WatchUpdate,
 };
 use crate::dispatch::{Commands, Effects, Key};
 use crate::error::Error;
@@ -20,6 +20,8 @@ use crate::time::Instant;
 /// The state that the driver shares with the handles of its client.
 pub(crate) struct Shared {
     inner: EffectsMutex<Inner>,
+    process: Process<EffectsMutex<Inner>>,
+    clock: Clock,
     pub(crate) states: watch::Sender<State>,
 }
 
@@ -40,6 +42,8 @@ pub(crate) struct Inner {
     corked: Option<bool>,
     /// When the driver wakes by itself.
     pub(super) alarm: Option<Instant>,
+    /// Whether it then wakes so early that it notices a suspension in time.
+    pub(super) has_short_alarm: bool,
 }
 
 impl HasEffects for Inner {
@@ -59,22 +63,30 @@ impl Shared {
         let router = make(clock.now());
         Self {
             states: watch::Sender::new(router.session().state()),
-            inner: EffectsMutex::new(Inner {
-                router,
-                clock,
-                connection: None,
-                driver: Waker::noop().clone(),
-                is_driver_awake: true,
-                is_alone: true,
-                cork: None,
-                corked: None,
-                alarm: None,
-            }),
+            inner: Inner::new(router, clock.clone()),
+            process: Process::new(),
+            clock,
         }
     }
 
+    /// Locks the session, or in a forked process one that has ended.
     pub(crate) fn lock(&self) -> Guard<'_, Inner> {
-        self.inner.lock()
+        self.process.state(&self.inner, |ended| Inner::new(ended, self.clock.clone())).lock()
+    }
+
+    /// Returns whether this process is a fork of that of the client.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.process.is_forked()
+    }
+
+    /// Keeps everything for ever in a forked process. To drop the connection would end it for the
+    /// parent as well: TLS says good-bye, and both processes share one `epoll` instance.
+    pub(crate) fn keep_if_forked(self: &Arc<Self>) -> bool {
+        let is_forked = self.is_forked();
+        if is_forked {
+            core::mem::forget(self.clone());
+        }
+        is_forked
     }
 
     /// Holds back the requests of this thread until the result is dropped. Returns `None` if a
@@ -146,6 +158,10 @@ impl Commands for Shared {
     fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
         self.with_machines(|inner, now| inner.router.dispatcher.command(now, key, message))
     }
+
+    fn is_forked(&self) -> bool {
+        self.process.is_forked()
+    }
 }
 
 /// A caller that waits for room. It keeps its place until it is dropped.
@@ -205,6 +221,21 @@ impl Drop for Cork<'_> {
 }
 
 impl Inner {
+    fn new(router: Router, clock: Clock) -> EffectsMutex<Self> {
+        EffectsMutex::new(Self {
+            router,
+            clock,
+            connection: None,
+            driver: Waker::noop().clone(),
+            is_driver_awake: true,
+            is_alone: true,
+            cork: None,
+            corked: None,
+            alarm: None,
+            has_short_alarm: false,
+        })
+    }
+
     /// Wakes the driver after a command.
     pub(crate) fn wake_driver(&mut self) {
         if !self.is_driver_awake {
@@ -256,6 +287,12 @@ impl Inner {
     /// its timer is not reset for each frame.
     pub(super) fn due_before_alarm(&self) -> Option<Instant> {
         let due = self.router.dispatcher.next_deadline()?;
-        self.alarm.is_none_or(|alarm| due < alarm).then_some(due)
+        let is_due = self.alarm.is_none_or(|alarm| due < alarm);
+        (is_due || self.has_lease() && !self.has_short_alarm).then_some(due)
+    }
+
+    /// Returns whether there is a lease to guard.
+    pub(super) fn has_lease(&self) -> bool {
+        self.router.session().lease().is_some()
     }
 }

@@ -1,0 +1,268 @@
+//! How long the paths of the session's ephemeral nodes are together.
+//!
+//! When a session ends, the leader writes the paths of all its ephemeral nodes into one transaction.
+//! If that is longer than about twice the servers' `jute.maxbuffer`, no server can read its log again
+//! (ZOOKEEPER-4306). So the session counts the bytes, and refuses to create nodes beyond a limit.
+//!
+//! The count is an upper bound. A node whose creation has an unknown outcome counts. A node that
+//! somebody else deletes counts until a watch or a refused delete shows that, or until the session
+//! has read the list of its nodes, which makes the count exact again.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use zk_proto::{
+    Create2Response, CreateMode, CreateResponse, Decode as _, ErrorCode, GetEphemeralsResponse,
+    MultiOp, MultiResponse, MultiResult, OpCode, Reader, Request,
+};
+
+use super::outbox::{Owner, Pending};
+use crate::error::{Error, Outcome};
+
+/// How many bytes each path takes in addition to its own.
+const PREFIX: usize = 4;
+/// The usual length of a sequence number.
+const SEQUENCE: usize = 10;
+/// A list costs about as many bytes as the limit, so it follows one of so many refusals.
+const REFUSALS: usize = 64;
+/// After so many lost connections without a list, no server is asked again.
+const MAX_LOSSES: u8 = 3;
+
+/// What a request does to ephemeral nodes of the session: the index of the operation, and its change.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes(Vec<(usize, Change)>);
+
+#[derive(Clone, Debug)]
+enum Change {
+    Create { path: Box<str>, is_sequential: bool },
+    Delete(Box<str>),
+}
+
+impl Changes {
+    /// Returns how many bytes the new nodes take, as far as that is known.
+    fn bytes(&self) -> usize {
+        let bytes = |(_, change): &(usize, Change)| match change {
+            Change::Create { path, is_sequential } => {
+                path.len() + PREFIX + if *is_sequential { SEQUENCE } else { 0 }
+            }
+            Change::Delete(_) => 0,
+        };
+        self.0.iter().map(bytes).sum()
+    }
+}
+
+/// The ephemeral nodes that may exist.
+#[derive(Clone, Debug)]
+pub(super) struct Ephemerals {
+    limit: usize,
+    nodes: BTreeSet<Box<str>>,
+    /// How many bytes `nodes` take, and sequential nodes of unknown names that may exist.
+    bytes: usize,
+    /// How many bytes the nodes take whose creation was submitted and has no outcome yet.
+    pending: usize,
+    /// The number of bytes at which to ask for a list.
+    list_at: usize,
+    is_listing: bool,
+    refusals: usize,
+    /// How many connections in a row were lost before the list came.
+    losses: u8,
+}
+
+impl Ephemerals {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            nodes: BTreeSet::new(),
+            bytes: 0,
+            pending: 0,
+            list_at: limit / 2,
+            is_listing: false,
+            refusals: 0,
+            losses: 0,
+        }
+    }
+
+    /// Forgets the nodes of a session that has ended.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.limit);
+    }
+
+    /// Returns what a request would change.
+    pub(super) fn changes(&self, request: &Request<'_>) -> Changes {
+        let create = |path: &str, mode: CreateMode| {
+            let is_sequential = mode.is_sequential();
+            mode.is_ephemeral().then(|| Change::Create { path: path.into(), is_sequential })
+        };
+        let delete = |path: &str| {
+            let counts = self.pending > 0 || self.nodes.contains(path);
+            counts.then(|| Change::Delete(path.into()))
+        };
+        let single =
+            |change: Option<Change>| change.map(|change| (0, change)).into_iter().collect();
+        Changes(match request {
+            Request::Create(body) | Request::Create2(body) => single(create(body.path, body.mode)),
+            Request::Delete(body) => single(delete(body.path)),
+            Request::Multi(multi) => {
+                let change = |(index, operation)| {
+                    let change = match operation {
+                        MultiOp::Create(body) | MultiOp::Create2(body) => {
+                            create(body.path, body.mode)
+                        }
+                        MultiOp::Delete(body) => delete(body.path),
+                        _ => None,
+                    };
+                    change.map(|change| (index, change))
+                };
+                multi.iter().enumerate().filter_map(change).collect()
+            }
+            _ => Vec::new(),
+        })
+    }
+
+    /// Counts the nodes of a request that is submitted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EphemeralsFull`] if there would be too many. A request that creates none always
+    /// succeeds.
+    pub(super) fn admit(&mut self, changes: &Changes) -> Result<(), Error> {
+        let bytes = changes.bytes();
+        if bytes > 0 && self.bytes + self.pending + bytes > self.limit {
+            return Err(Error::EphemeralsFull { limit: self.limit });
+        }
+        self.pending += bytes;
+        Ok(())
+    }
+
+    /// Returns whether to ask for a list: after a refusal, or since there are many nodes.
+    pub(super) fn wants_list(&mut self, was_refused: bool) -> bool {
+        if self.is_listing || self.losses >= MAX_LOSSES {
+            return false;
+        }
+        self.is_listing = match was_refused {
+            true => {
+                self.refusals += 1;
+                self.refusals % REFUSALS == 1
+            }
+            false => self.bytes >= self.list_at,
+        };
+        self.is_listing
+    }
+
+    /// Records the answer to a request. Without a body, the reply was too long.
+    pub(super) fn answered<T>(
+        &mut self,
+        pending: &mut Pending<T>,
+        answer: ErrorCode,
+        body: Option<&Bytes>,
+    ) {
+        let opcode = pending.opcode;
+        if opcode == OpCode::GET_EPHEMERALS && matches!(pending.owner, Owner::Session) {
+            return self.listed(answer, body);
+        }
+        let rolled_back = || {
+            let results = MultiResponse::decode(&mut Reader::new(body?)).ok()?;
+            results.failure().map(|(_, code)| code)
+        };
+        let code = match answer {
+            ErrorCode::OK if opcode == OpCode::MULTI => rolled_back().unwrap_or(answer),
+            answer => answer,
+        };
+        let is_unknown = Error::Server(code).outcome() == Outcome::Unknown;
+        let answer = match code {
+            ErrorCode::OK => Some(Ok(())),
+            code => Some(Err(code)).filter(|_| !is_unknown),
+        };
+        self.settle(opcode, core::mem::take(&mut pending.changes), answer, body);
+    }
+
+    /// Records that a request has failed without a reply.
+    pub(super) fn failed<T>(&mut self, pending: &mut Pending<T>, error: &Error) {
+        if pending.opcode == OpCode::GET_EPHEMERALS && matches!(pending.owner, Owner::Session) {
+            (self.is_listing, self.refusals) = (false, 0);
+            self.losses += 1;
+        }
+        let refused = Err(ErrorCode::CONNECTION_LOSS);
+        let answer = (error.outcome() == Outcome::NotApplied).then_some(refused);
+        self.settle(pending.opcode, core::mem::take(&mut pending.changes), answer, None);
+    }
+
+    /// Records what became of changes: `None` if that is unknown.
+    fn settle(
+        &mut self,
+        opcode: OpCode,
+        changes: Changes,
+        answer: Option<Result<(), ErrorCode>>,
+        body: Option<&Bytes>,
+    ) {
+        self.pending = self.pending.saturating_sub(changes.bytes());
+        for (index, change) in changes.0 {
+            match (change, answer) {
+                (Change::Create { .. }, Some(Err(_))) => {}
+                (Change::Create { path, is_sequential: false }, _) => self.insert(path),
+                (Change::Create { path, is_sequential: true }, _) => {
+                    match body.and_then(|body| created_path(opcode, body, index)) {
+                        Some(path) => self.insert(path),
+                        None => self.bytes += path.len() + PREFIX + SEQUENCE,
+                    }
+                }
+                (Change::Delete(path), Some(Ok(()) | Err(ErrorCode::NO_NODE))) => {
+                    self.remove(&path);
+                }
+                (Change::Delete(_), _) => {}
+            }
+        }
+    }
+
+    fn insert(&mut self, path: Box<str>) {
+        let bytes = path.len() + PREFIX;
+        if self.nodes.insert(path) {
+            self.bytes += bytes;
+        }
+    }
+
+    /// Records that a node is gone. It may be the node of another session.
+    pub(super) fn remove(&mut self, path: &str) {
+        if self.nodes.remove(path) {
+            self.bytes = self.bytes.saturating_sub(path.len() + PREFIX);
+        }
+    }
+
+    /// Handles the list of the session's nodes, which is exact but for the pending ones.
+    fn listed(&mut self, answer: ErrorCode, body: Option<&Bytes>) {
+        self.is_listing = false;
+        self.losses = 0;
+        if answer == ErrorCode::UNIMPLEMENTED {
+            // Another attempt would cost another connection.
+            self.losses = MAX_LOSSES;
+        }
+        let list = body.filter(|_| answer == ErrorCode::OK);
+        if let Some(Ok(list)) =
+            list.map(|body| GetEphemeralsResponse::decode(&mut Reader::new(body)))
+        {
+            self.nodes.clear();
+            self.bytes = 0;
+            list.ephemerals.iter().for_each(|path| self.insert(path.into()));
+        }
+        let left = self.limit.saturating_sub(self.bytes);
+        let step = (left / 2).max(self.limit / REFUSALS).max(1);
+        self.list_at = (self.bytes + step).max(self.limit / 2);
+    }
+}
+
+/// Returns the path of the node that an operation has created.
+fn created_path(opcode: OpCode, body: &[u8], index: usize) -> Option<Box<str>> {
+    let reader = &mut Reader::new(body);
+    let path = match opcode {
+        OpCode::CREATE => CreateResponse::decode(reader).ok()?.path,
+        OpCode::CREATE2 => Create2Response::decode(reader).ok()?.path,
+        _ => match MultiResponse::decode(reader).ok()?.iter().nth(index)? {
+            MultiResult::Create(created) => created.path,
+            MultiResult::Create2(created) => created.path,
+            _ => return None,
+        },
+    };
+    Some(path.into())
+}
