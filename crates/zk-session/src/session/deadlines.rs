@@ -42,6 +42,12 @@ const MAX_PINGS: usize = 64;
 /// (`docs/protocol.md`, *Keep-alive and the choice of a server*).
 const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How many bytes of unfinished frames extend the read timeout, if they arrive or leave within it.
+///
+/// It is far less than a slow link carries in that time. A peer that trickles has to end a frame at
+/// last: none is longer than `max_reply` or the longest request, or 2 GiB in pieces.
+pub(super) const PROGRESS: usize = 4 * 1024;
+
 /// The least time between two looks for late requests, for each pending request. A look goes through
 /// all of them, and a server that stalls makes thousands late, one by one.
 const LOOK_PER_REQUEST: Duration = Duration::from_nanos(100);
@@ -120,6 +126,32 @@ impl<T> Session<T> {
                 }
             } else {
                 return;
+            }
+        }
+    }
+
+    /// Reports that `count` bytes have arrived, before the frames that they end are handled.
+    ///
+    /// A frame may take longer than the read timeout on a slow link. Each 4 KiB of it extend that
+    /// timeout, but never the lease. A driver that does not call this gives up such a connection,
+    /// though it carries bytes.
+    pub fn handle_received(&mut self, now: Instant, count: usize) {
+        self.progressed(now, count);
+    }
+
+    /// Extends the read timeout after bytes, until so long after `at`. A session that closes has to
+    /// end, whatever the server sends or takes.
+    pub(super) fn progressed(&mut self, at: Instant, count: usize) {
+        let read_by = at + self.timeouts.read;
+        if let Some(connection) = &mut self.connection
+            && !self.closing
+        {
+            connection.progress = connection.progress.saturating_add(count);
+            if connection.progress >= PROGRESS
+                && let Some(set) = connection.timers.get(ConnectionTimer::Read)
+            {
+                connection.progress = 0;
+                connection.timers.set(ConnectionTimer::Read, read_by.max(set));
             }
         }
     }

@@ -54,6 +54,11 @@ impl<T> InFlight<T> {
         self.sent.iter().map(|sent| &sent.pending).find(|pending| pending.xid != Xid::PING)
     }
 
+    /// Returns when the oldest request was sent.
+    pub(super) fn oldest_sent_at(&self) -> Option<Instant> {
+        self.sent.front().map(|sent| sent.sent_at)
+    }
+
     /// Returns how many pings are not answered yet.
     pub(super) fn pings(&self) -> usize {
         self.sent.iter().filter(|sent| sent.pending.xid == Xid::PING).count()
