@@ -48,6 +48,10 @@ const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 /// last: none is longer than `max_reply` or the longest request, or 2 GiB in pieces.
 pub(super) const PROGRESS: usize = 4 * 1024;
 
+/// How many bytes, if the transport takes them at once, may be on their way for longer than the read
+/// timeout. The buffers of the system then hide whether they leave.
+pub(super) const HIDDEN: usize = 256 * 1024;
+
 /// The least time between two looks for late requests, for each pending request. A look goes through
 /// all of them, and a server that stalls makes thousands late, one by one.
 const LOOK_PER_REQUEST: Duration = Duration::from_nanos(100);
@@ -74,6 +78,8 @@ pub(super) struct Timeouts {
     pub(super) ping: Duration,
     /// From the last bytes of the server to the end of the connection.
     pub(super) read: Duration,
+    /// What is added to that for [`HIDDEN`] bytes. It leaves time to find another server.
+    pub(super) hidden: Duration,
     /// From a request that the server has answered to the end of the lease.
     pub(super) lease: Duration,
 }
@@ -84,6 +90,7 @@ impl Timeouts {
             session,
             ping: ping_interval(session),
             read: scaled(session, 2, 3),
+            hidden: scaled(session, 1, 6),
             lease: scaled(session, LEASE_MARGIN - 1, LEASE_MARGIN),
         }
     }

@@ -382,10 +382,12 @@ impl<T> Session<T> {
         connection.full_at = connection.full_at.or(Some(now)).filter(|_| is_full);
         if count > 0 && connection.stage == Stage::Connected {
             connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
-            if was_full {
+            if was_full || count >= deadlines::HIDDEN {
                 // A peer that takes requests has to answer them.
                 let unanswered_since = connection.in_flight.oldest_sent_at();
-                self.progressed(unanswered_since.map_or(now, |at| at.min(now)), count);
+                let at = unanswered_since.map_or(now, |at| at.min(now));
+                let hidden = if was_full { Duration::ZERO } else { self.timeouts.hidden };
+                self.progressed(at + hidden, count);
             }
             self.touched(now);
         }

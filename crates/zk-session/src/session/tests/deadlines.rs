@@ -387,6 +387,27 @@ fn a_request_that_takes_longer_than_the_read_timeout_keeps_the_connection() {
     }
 }
 
+/// The system may hold all of it, on a link that needs longer than the read timeout for that.
+#[test]
+fn a_request_that_a_transport_takes_at_once_has_more_time() {
+    let most = ms(GRANTED as u64 * 5 / 6);
+    let mut h = Harness::connected();
+    submit_a_megabyte(&mut h, 1);
+    h.take(h.session.output().len());
+    assert_eq!(until_the_end(&mut h, 10 * SILENCE, |_| {}), most);
+    // More of them do not keep a dead connection.
+    let mut h = Harness::connected();
+    submit_a_megabyte(&mut h, 1);
+    h.take(h.session.output().len());
+    let passed = until_the_end(&mut h, 10 * SILENCE, |h| {
+        if h.session.is_connected() {
+            submit_a_megabyte(h, 2);
+            h.take(h.session.output().len());
+        }
+    });
+    assert_eq!(passed, most);
+}
+
 #[test]
 fn a_server_that_takes_requests_and_never_answers_is_left() {
     let mut h = Harness::connected();
