@@ -35,7 +35,7 @@ impl Connect for PacedConnect {
         &mut self,
         server: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<Paced>> + Send>> {
-        let (connecting, held) = (TcpConnect.connect(server), self.held.clone());
+        let (connecting, held) = (TcpConnect::default().connect(server), self.held.clone());
         Box::pin(async move {
             let stream = connecting.await?;
             Ok(Paced { stream, held, arrived: Vec::new(), frames: VecDeque::new(), rests: false })

@@ -109,7 +109,7 @@ impl Connect for CountedConnect {
         &mut self,
         server: &ServerAddress,
     ) -> Pin<Box<dyn Future<Output = io::Result<Counted>> + Send>> {
-        let (connecting, shared) = (TcpConnect.connect(server), self.state.clone());
+        let (connecting, shared) = (TcpConnect::default().connect(server), self.state.clone());
         Box::pin(async move {
             let stream = connecting.await?;
             let mut state = lock(&shared);

@@ -307,6 +307,8 @@ impl EventLoop {
             Ok(0) => self.disconnected(&ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
                 self.received.extend_from_slice(&chunk[..count]);
+                let now = self.now();
+                self.dispatcher.session_mut().handle_received(now, count);
                 self.handle_frames();
             }
             Err(error) => match error.kind() {

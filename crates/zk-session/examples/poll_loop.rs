@@ -186,7 +186,10 @@ impl Poller {
         while let Some(stream) = &mut self.stream {
             match stream.read(&mut chunk) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.inbox.extend_from_slice(&chunk[..count]),
+                Ok(count) => {
+                    self.inbox.extend_from_slice(&chunk[..count]);
+                    self.session.handle_received(self.now(), count);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }

@@ -23,21 +23,28 @@ pub(crate) use tokio::time::{Sleep, sleep};
 #[cfg(all(feature = "tokio", shuttle))]
 pub(crate) use self::sleeping::{Sleep, sleep};
 
-#[cfg(feature = "blocking")]
 use alloc::boxed::Box;
-#[cfg(feature = "blocking")]
 use alloc::string::ToString as _;
 #[cfg(any(feature = "blocking", shuttle))]
 use core::time::Duration;
-#[cfg(feature = "blocking")]
 use std::io;
 #[cfg(feature = "blocking")]
 use std::time::Instant;
 
-/// Starts a thread. Boxed, since each type of closure would bring the code of threads once more.
-#[cfg(feature = "blocking")]
+/// Starts a thread. Fails if the system has none, where `tokio::task::spawn_blocking` panics. Boxed,
+/// since each type of closure would bring the code of threads once more.
 pub(crate) fn spawn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    #[cfg(test)]
+    if REFUSES.get() {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
     thread::Builder::new().name(name.to_string()).spawn(run).map(drop)
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// Whether the system refuses new threads to this one.
+    pub(crate) static REFUSES: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
 }
 
 /// Returns whether less time than this has passed since then.

@@ -95,6 +95,7 @@ impl<T, S: FnMut(&mut Dispatcher<T>, Option<Event<T>>)> Driver<T, S> {
             match select3(reader.read(&mut chunk), write, self.due()).await {
                 Either3::First(Ok(count @ 1..)) => {
                     received.extend_from_slice(chunk.get(..count).unwrap_or_default());
+                    self.dispatcher.session_mut().handle_received(now(), count);
                     self.handle_frames(&mut frames, &mut received);
                 }
                 Either3::Second(Ok(count)) => {

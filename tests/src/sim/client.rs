@@ -198,6 +198,7 @@ impl SimClient {
         let at = self.instant(now);
         self.asked_at = None;
         self.inbox.extend_from_slice(bytes);
+        self.session().handle_received(at, bytes.len());
         loop {
             match self.frames.split(&mut self.inbox) {
                 Ok(Some(Piece::Frame(frame))) if self.drops(&frame) => {}

@@ -27,7 +27,7 @@ impl Connect for SealedConnect {
     type Transport = Sealed;
 
     fn connect(&self, server: &ServerAddress, timeout: Duration) -> io::Result<Sealed> {
-        let tcp = TcpConnect.connect(server, timeout)?;
+        let tcp = TcpConnect::default().connect(server, timeout)?;
         Ok(Sealed { tcp, outgoing: Mutex::default() })
     }
 }

@@ -375,7 +375,7 @@ impl ClientBuilder<Client> {
     ///
     /// If the address is invalid, no server can be reached in time, or no thread can be started.
     pub fn connect(self) -> Result<Client, ConnectError> {
-        self.connect_with(TcpConnect)
+        self.connect_with(TcpConnect::default())
     }
 
     /// Connects through a transport of your own, such as a proxy or a Unix socket.

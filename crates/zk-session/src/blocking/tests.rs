@@ -84,7 +84,7 @@ fn request_deadlines_pass_while_connecting_and_do_not_end_the_attempt() {
     let at: ConnectString = address.to_string().parse().unwrap();
     let timeout = Duration::from_millis(100);
     let config = Config { disconnect_timeout: Some(timeout), ..Config::new(1, 0) };
-    let shared = Arc::new(Shared::new(TcpConnect, clock(), 1 << 20, |now| {
+    let shared = Arc::new(Shared::new(TcpConnect::default(), clock(), 1 << 20, |now| {
         Router::new(Session::new(now, config), at.servers, None)
     }));
     let handle = Arc::new(Handle { shared: shared.clone() });

@@ -12,6 +12,8 @@ const LEAST_READ: usize = 1024;
 pub(crate) struct Inbox {
     bytes: BytesMut,
     frames: Splitter,
+    /// How many of the bytes were reported to the session.
+    reported: usize,
     /// Whether the buffer is larger than what is kept. Its own capacity does not show that: it
     /// regains the capacity of frames that were split off.
     is_large: bool,
@@ -22,7 +24,8 @@ impl Inbox {
     pub(crate) const READ: usize = 8 * 1024;
 
     pub(crate) fn new(max_frame: usize) -> Self {
-        Self { bytes: BytesMut::new(), frames: Splitter::new(max_frame), is_large: false }
+        let frames = Splitter::new(max_frame);
+        Self { bytes: BytesMut::new(), frames, reported: 0, is_large: false }
     }
 
     /// Returns the buffer to append to, which has some room.
@@ -36,6 +39,7 @@ impl Inbox {
     /// Passes whole frames to the session, and the pieces of those that are too long.
     pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
         self.is_large |= self.bytes.capacity() > session.max_kept().max(Self::READ);
+        session.handle_received(now, self.bytes.len() - self.reported);
         loop {
             match self.frames.split(&mut self.bytes) {
                 Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
@@ -47,6 +51,7 @@ impl Inbox {
                 Err(error) => return session.handle_bad_frame(now, error),
             }
         }
+        self.reported = self.bytes.len();
         if self.is_large && self.bytes.is_empty() {
             self.bytes = BytesMut::new();
             self.is_large = false;

@@ -4,6 +4,7 @@
 //! A client adds how a caller waits: by a future or by a thread.
 
 mod access_control;
+mod addresses;
 mod any_client;
 mod builder;
 mod children;
@@ -38,6 +39,7 @@ use alloc::vec::Vec;
 use zk_proto::path::PathError;
 use zk_proto::{NodeKind, OpCode, Request, path};
 
+pub(crate) use self::addresses::{AddressBook, Candidates};
 pub use self::any_client::AnyClient;
 pub use self::builder::{ClientBuilder, ConnectError};
 pub(crate) use self::builder::{Settings, has_begun};

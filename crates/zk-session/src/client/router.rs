@@ -37,6 +37,8 @@ pub(crate) struct Router {
     /// The last error of the transport.
     pub(crate) error: Option<io::Error>,
     pub(crate) last_failure: Option<Failure>,
+    /// The server that has answered the latest handshake, until the next attempt to connect.
+    pub(crate) served: Option<ServerAddress>,
     /// The servers at which the last attempt failed so that no retry helps, before the session has
     /// begun.
     lasting_failures: Vec<usize>,
@@ -68,6 +70,7 @@ impl Router {
             servers: servers.into(),
             error: None,
             last_failure: None,
+            served: None,
             lasting_failures: Vec::new(),
             given_up: None,
             authenticator,
@@ -155,6 +158,9 @@ impl Router {
         let event = self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))?;
         match event {
             Event::State(state) => {
+                if let State::Connected { server, .. } | State::ReadOnly { server, .. } = state {
+                    self.served = self.servers.get(server).cloned();
+                }
                 match (state, self.ended()) {
                     (State::Renewing, _) => self.end_one_shot_watches(),
                     (_, Some(ended)) => self.end_watches(&ended),

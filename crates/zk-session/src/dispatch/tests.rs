@@ -77,6 +77,7 @@ impl Attached for Recorder {
             Input::Gap { tag } => format!("gap {tag}"),
             Input::WatchLost { tag, code } => format!("watch {tag} lost: {code:?}"),
             Input::LeaseEnded => "lease ended".to_owned(),
+            Input::Closing => "closing".to_owned(),
             Input::Timer => "timer".to_owned(),
             Input::Settled => "settled".to_owned(),
         };

@@ -22,6 +22,10 @@ pub(super) struct Connection<T> {
     pub(super) prelude: SendBuffer,
     /// How many bytes of the first unsent request the transport has taken.
     pub(super) taken: usize,
+    /// Since when the transport has had no room for the rest of the output.
+    pub(super) full_at: Option<Instant>,
+    /// How many bytes have arrived or left since they last extended the read timeout.
+    pub(super) progress: usize,
     pub(super) in_flight: InFlight<T>,
     /// The frame that is longer than [`Config::max_reply`] and has not arrived completely.
     pub(super) receiving: Option<Receiving>,
@@ -73,6 +77,8 @@ impl<T> Connection<T> {
             handshake_sent_at: now,
             prelude: SendBuffer::default(),
             taken: 0,
+            full_at: None,
+            progress: 0,
             in_flight: InFlight::new(max_kept),
             receiving: None,
             exchange: None,

@@ -47,6 +47,16 @@ const MAX_PINGS: usize = 64;
 /// (`docs/protocol.md`, *Keep-alive and the choice of a server*).
 const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How many bytes of unfinished frames extend the read timeout, if they arrive or leave within it.
+///
+/// It is far less than a slow link carries in that time. A peer that trickles has to end a frame at
+/// last: none is longer than `max_reply` or the longest request, or 2 GiB in pieces.
+pub(super) const PROGRESS: usize = 4 * 1024;
+
+/// How many bytes, if the transport takes them at once, may be on their way for longer than the read
+/// timeout. The buffers of the system then hide whether they leave.
+pub(super) const HIDDEN: usize = 256 * 1024;
+
 /// The least time between two looks for late requests, for each pending request. A look goes through
 /// all of them, and a server that stalls makes thousands late, one by one.
 const LOOK_PER_REQUEST: Duration = Duration::from_nanos(100);
@@ -73,6 +83,8 @@ pub(super) struct Timeouts {
     pub(super) ping: Duration,
     /// From the last bytes of the server to the end of the connection.
     pub(super) read: Duration,
+    /// What is added to that for [`HIDDEN`] bytes. It leaves time to find another server.
+    pub(super) hidden: Duration,
     /// From a request that the server has answered to the end of the lease.
     pub(super) lease: Duration,
 }
@@ -83,6 +95,7 @@ impl Timeouts {
             session,
             ping: ping_interval(session),
             read: scaled(session, 2, 3),
+            hidden: scaled(session, 1, 6),
             lease: scaled(session, LEASE_MARGIN - 1, LEASE_MARGIN),
         }
     }
@@ -125,6 +138,32 @@ impl<T> Session<T> {
                 }
             } else {
                 return;
+            }
+        }
+    }
+
+    /// Reports that `count` bytes have arrived, before the frames that they end are handled.
+    ///
+    /// A frame may take longer than the read timeout on a slow link. Each 4 KiB of it extend that
+    /// timeout, but never the lease. A driver that does not call this gives up such a connection,
+    /// though it carries bytes.
+    pub fn handle_received(&mut self, now: Instant, count: usize) {
+        self.progressed(now, count);
+    }
+
+    /// Extends the read timeout after bytes, until so long after `at`. A session that closes has to
+    /// end, whatever the server sends or takes.
+    pub(super) fn progressed(&mut self, at: Instant, count: usize) {
+        let read_by = at + self.timeouts.read;
+        if let Some(connection) = &mut self.connection
+            && !self.closing
+        {
+            connection.progress = connection.progress.saturating_add(count);
+            if connection.progress >= PROGRESS
+                && let Some(set) = connection.timers.get(ConnectionTimer::Read)
+            {
+                connection.progress = 0;
+                connection.timers.set(ConnectionTimer::Read, read_by.max(set));
             }
         }
     }

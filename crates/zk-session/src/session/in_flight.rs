@@ -66,6 +66,11 @@ impl<T> InFlight<T> {
         self.sent.iter().filter(is_recent).map(|sent| &sent.pending)
     }
 
+    /// Returns when the oldest request was sent.
+    pub(super) fn oldest_sent_at(&self) -> Option<Instant> {
+        self.sent.front().map(|sent| sent.sent_at)
+    }
+
     /// Returns how many pings are not answered yet.
     pub(super) fn pings(&self) -> usize {
         self.sent.iter().filter(|sent| sent.pending.xid == Xid::PING).count()

@@ -397,8 +397,19 @@ impl<T> Session<T> {
     pub fn handle_sent(&mut self, now: Instant, count: usize) {
         let Some(connection) = &mut self.connection else { return };
         let count = connection.sent(now, count, &mut self.outbox);
+        // The transport had no room for these bytes before, so the peer has taken others.
+        let was_full = connection.full_at.is_some_and(|full_at| full_at < now);
+        let is_full = !connection.output(&self.outbox).is_empty();
+        connection.full_at = connection.full_at.or(Some(now)).filter(|_| is_full);
         if count > 0 && connection.stage == Stage::Connected {
             connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
+            if was_full || count >= deadlines::HIDDEN {
+                // A peer that takes requests has to answer them.
+                let unanswered_since = connection.in_flight.oldest_sent_at();
+                let at = unanswered_since.map_or(now, |at| at.min(now));
+                let hidden = if was_full { Duration::ZERO } else { self.timeouts.hidden };
+                self.progressed(at + hidden, count);
+            }
             self.touched(now);
         }
     }

@@ -26,7 +26,7 @@ impl<T> Session<T> {
         if self.ended.is_some() && !self.is_expired() {
             return;
         }
-        let old = kept.iter().take(self.servers.count());
+        let old = kept.iter().take(self.servers.names());
         let kept: Vec<_> = old.map(|new| new.filter(|new| *new < count)).collect();
         let renumbered = |server: usize| kept.get(server).copied().flatten();
         (self.history, self.refusals) = (History::default(), 0);
@@ -62,6 +62,32 @@ impl<T> Session<T> {
             // Until now there may have been no server to try.
             let delay = self.servers.delay_after_loss(self.retry_limit(now));
             self.timers.set_earlier(SessionTimer::Retry, now + delay);
+        }
+    }
+
+    /// Reports how many addresses each server has, in their order. At first, and after
+    /// [`update_servers`](Self::update_servers), each has one.
+    ///
+    /// A round of attempts then has one for each address, and their time limits are as short as
+    /// with as many servers. Each [`Action::Connect`] of a server is for another of its addresses,
+    /// which the driver chooses. Does nothing for counts that have not changed.
+    ///
+    /// ```
+    /// use zk_session::session::{Action, Config, Session};
+    /// use zk_session::time::Instant;
+    ///
+    /// let now = Instant::START;
+    /// let mut session: Session<()> = Session::new(now, Config::new(1, 42));
+    /// session.set_addresses(&[2]);
+    /// assert_eq!(session.poll_action(), Some(Action::Connect(0)));
+    /// // The first address fails. The second one is tried without a pause.
+    /// session.handle_disconnected(now);
+    /// session.handle_timeout(now);
+    /// assert_eq!(session.poll_action(), Some(Action::Connect(0)));
+    /// ```
+    pub fn set_addresses(&mut self, counts: &[usize]) {
+        for (server, count) in counts.iter().enumerate() {
+            self.servers.set_addresses(server, *count);
         }
     }
 }

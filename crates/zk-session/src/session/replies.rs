@@ -26,8 +26,9 @@ impl<T> Session<T> {
     ///
     /// `start` is the first 16 bytes of the frame, which is the header of a reply. `length` is the
     /// length of the frame, in bytes. Report the rest of the frame to
-    /// [`handle_rest`](Self::handle_rest) as it arrives, as [`frame::Splitter`] returns it. The
-    /// whole rest has to arrive within the read timeout, like that of any frame.
+    /// [`handle_rest`](Self::handle_rest) as it arrives, as [`frame::Splitter`] returns it. Its
+    /// bytes extend the read timeout only if [reported](Self::handle_received), like those of any
+    /// frame.
     ///
     /// Unless the request was submitted for a [reply in pieces](Self::submit_in_pieces), it fails
     /// at the end of the frame, with [`Error::ReplyTooLarge`], or with the server's error code if

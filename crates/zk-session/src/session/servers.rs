@@ -15,6 +15,7 @@ const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug)]
 pub(super) struct Servers {
+    /// Each server as many times as it has addresses.
     order: Vec<usize>,
     next: usize,
     /// Attempts that failed in this round, and those of them that timed out.
@@ -49,8 +50,33 @@ impl Servers {
         }
     }
 
+    /// Returns how many addresses the servers have together.
     pub(super) fn count(&self) -> usize {
         self.order.len()
+    }
+
+    /// Returns how many servers there are.
+    pub(super) fn names(&self) -> usize {
+        self.order.iter().max().map_or(0, |last| last + 1)
+    }
+
+    /// Sets how many addresses a server has. Those that are new are tried in this round.
+    pub(super) fn set_addresses(&mut self, server: usize, count: usize) {
+        let before = self.order.iter().filter(|other| **other == server).count();
+        if before == 0 {
+            return;
+        }
+        for _ in before..count {
+            let place = self.rng.usize(self.next..=self.order.len());
+            self.order.insert(place, server);
+        }
+        for _ in count.max(1)..before {
+            if let Some(place) = self.order.iter().rposition(|other| *other == server) {
+                self.order.remove(place);
+                self.next -= usize::from(place < self.next);
+            }
+        }
+        self.next %= self.order.len();
     }
 
     /// Returns the next server to try, and advances.
@@ -78,7 +104,7 @@ impl Servers {
             (0..count).partition(|server| kept.contains(&Some(*server)));
         self.rng.shuffle(&mut old);
         self.rng.shuffle(&mut new);
-        let before = self.count();
+        let before = self.names();
         let stays = current.is_some_and(|current| kept.get(current).is_some_and(Option::is_some));
         // The probability `newcomers_first / of` that a new server is tried before the next old
         // one.
@@ -105,7 +131,8 @@ impl Servers {
 
     /// Returns the next server other than `current`, if there is one.
     pub(super) fn next_besides(&mut self, current: usize) -> Option<usize> {
-        let mut candidates = core::iter::repeat_with(|| self.take_next()).take(2);
+        let count = self.count();
+        let mut candidates = core::iter::repeat_with(|| self.take_next()).take(count);
         candidates.find_map(|server| server.filter(|server| *server != current))
     }
 

@@ -28,9 +28,11 @@ use super::RequestId;
 
 use crate::sync::Arc;
 
-/// The longest `SetWatches` request with several watches, in bytes: far below what most servers
-/// accept.
-const BATCH: usize = 128 * 1024;
+/// The longest `SetWatches` request with several watches, in bytes.
+///
+/// Only whole requests keep the session alive at the server, and only whole replies show that it
+/// serves. So also a slow link has to carry a batch in a part of the session timeout.
+const BATCH: usize = super::deadlines::PROGRESS;
 /// The bytes of such a request besides its paths: a header, a zxid and the counts of five lists.
 const REPLAY: usize = 8 + 8 + 5 * 4;
 /// The bytes of a path's length prefix.

@@ -424,7 +424,7 @@ impl ClientBuilder<Client> {
     /// each crate that awaits it.
     #[inline(never)]
     fn connect_by_tcp(self) -> Connecting {
-        Box::pin(self.connect_with(TcpConnect))
+        Box::pin(self.connect_with(TcpConnect::default()))
     }
 
     /// Connects by the transports of `connect`.

@@ -1,6 +1,6 @@
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ impl Connect for Late {
         if self.0.fetch_add(1, Ordering::Relaxed) < 3 {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        TcpConnect.connect(server, timeout)
+        TcpConnect::default().connect(server, timeout)
     }
 }
 
@@ -60,6 +60,65 @@ fn connecting_continues_until_its_time_limit() {
     let connect = || builder.connect_with(Late(AtomicU64::new(0)));
     let serve = || drop(listener.welcome());
     during(connect, serve).expect("a server comes in time");
+}
+
+/// A name with three addresses, the first of which fail.
+#[derive(Clone, Default)]
+struct Headless {
+    tcp: TcpConnect,
+    calls: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Headless {
+    fn note(&self, call: &'static str) {
+        let mut calls = self.calls.lock().unwrap();
+        if calls.last() != Some(&call) || call == "connect" {
+            calls.push(call);
+        }
+    }
+}
+
+impl Connect for Headless {
+    type Transport = TcpTransport;
+
+    fn connect(&self, server: &ServerAddress, timeout: Duration) -> io::Result<TcpTransport> {
+        self.note("connect");
+        let connects = self.calls.lock().unwrap().iter().filter(|call| **call == "connect").count();
+        if connects < 3 {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        self.tcp.connect(server, timeout)
+    }
+
+    fn addresses(&self, servers: &[ServerAddress]) -> Vec<usize> {
+        self.note("addresses");
+        vec![3; servers.len()]
+    }
+
+    fn served(&self, _: &ServerAddress) {
+        self.note("served");
+    }
+}
+
+#[test]
+fn a_transport_counts_addresses_and_learns_which_of_them_serve() {
+    let listener = Listener::new();
+    let headless = Headless::default();
+    let builder = listener.builder().connect_timeout(PATIENCE);
+    let connect = || builder.connect_with(headless.clone());
+    let mut server = None;
+    let client = during(connect, || server = Some(listener.welcome()));
+    let client = client.expect("a server comes in time");
+    // A single address would count as a failed round, and its failure as that of the server.
+    let attempt = ["addresses", "connect"];
+    let calls = headless.calls.lock().unwrap().clone();
+    assert_eq!(calls[..6], [attempt, attempt, attempt].concat());
+    drop(server);
+    let _server = listener.welcome();
+    let calls = headless.calls.lock().unwrap().clone();
+    let again = calls.iter().position(|call| *call == "served").expect("it has served");
+    assert_eq!(calls[again..][..3], ["served", "addresses", "connect"]);
+    drop(client);
 }
 
 #[test]

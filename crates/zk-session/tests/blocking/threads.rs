@@ -135,7 +135,7 @@ impl Connect for Watched {
     type Transport = WatchedTransport;
 
     fn connect(&self, server: &ServerAddress, timeout: Duration) -> io::Result<WatchedTransport> {
-        Ok(WatchedTransport(TcpConnect.connect(server, timeout)?, self.clone()))
+        Ok(WatchedTransport(TcpConnect::default().connect(server, timeout)?, self.clone()))
     }
 }
 
@@ -183,7 +183,7 @@ impl Connect for BrokenOnce {
         let mut made = self.0.lock().unwrap();
         *made += 1;
         let left = if *made == 1 { 2 } else { usize::MAX };
-        Ok(Broken(TcpConnect.connect(server, timeout)?, Mutex::new(left)))
+        Ok(Broken(TcpConnect::default().connect(server, timeout)?, Mutex::new(left)))
     }
 }
 

@@ -6,9 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::Instant;
 use zk_session::proto::{
-    ErrorCode, ErrorResponse, EventType, ExistsResponse, OpCode, SetDataResponse, Stat,
-    SyncResponse,
+    ErrorCode, ErrorResponse, EventType, ExistsResponse, GetDataResponse, OpCode, ReplyHeader,
+    SetDataResponse, Stat, SyncResponse, Zxid, frame,
 };
 use zk_session::{Client, End, State};
 
@@ -311,4 +315,26 @@ async fn a_waiter_whose_room_another_caller_used_stays_first() {
     settle().await;
     assert!(second.as_mut().poll(&mut cx).is_pending());
     assert!(first.as_mut().poll(&mut cx).is_ready());
+}
+
+/// Replies to pings wait behind it, so the lease ends meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_reply_over_a_slow_link_keeps_the_connection() {
+    let (client, mut server, _listener) = connected().await;
+    let start = Instant::now();
+    let data = client.get_data("/");
+    let request = server.expect(OpCode::GET_DATA).await;
+    let header = ReplyHeader { xid: request.xid, zxid: Zxid(1), err: ErrorCode::OK };
+    let body = GetDataResponse { data: Some(&[7; 100_000]), stat: Stat::default() };
+    let mut reply = bytes::BytesMut::new();
+    frame::encode(&(header, body), &mut reply).expect("it is short enough");
+    let mut has_ended = false;
+    for piece in reply.chunks(2_000) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        server.stream.write_all(piece).await.unwrap();
+        has_ended |= client.lease_has_ended();
+    }
+    assert!(start.elapsed() >= Duration::from_secs(10), "longer than the session timeout");
+    assert_eq!(data.await.map(|(data, _)| data.len()), Ok(100_000));
+    assert_eq!((client.statistics().connections, has_ended), (1, true));
 }

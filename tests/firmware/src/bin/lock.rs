@@ -202,8 +202,9 @@ impl Board {
         let missing = self.frames.missing(&self.received).unwrap_or(PIECE);
         self.received.reserve(missing);
         self.received.extend((0..missing).map_while(|_| self.line.receive()));
-        let has_read = self.received.len() > before;
+        let count = self.received.len() - before;
         let session = self.dispatcher.session_mut();
+        session.handle_received(now(), count);
         loop {
             match self.frames.split(&mut self.received) {
                 Ok(Some(Piece::Frame(payload))) => session.handle_frame(now(), payload),
@@ -222,7 +223,7 @@ impl Board {
             self.received = BytesMut::new();
         }
         match self.line.state() {
-            new if new == state => return has_read,
+            new if new == state => return count > 0,
             line::State::Up => session.handle_connected(now()),
             _ => session.handle_disconnected(now()),
         }

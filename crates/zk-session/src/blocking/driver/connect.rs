@@ -3,15 +3,18 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::client::{AddressBook, Candidates};
 use crate::connect_string::ServerAddress;
 use crate::threads::spawn;
 
@@ -118,7 +121,10 @@ pub trait Connect: Send + Sync + 'static {
     type Transport: Transport;
 
     /// Connects to `server` within `connect_timeout`, including any handshake of the transport.
-    /// Look up names again each time.
+    ///
+    /// The addresses of a name can change, and any of them can accept connections without serving
+    /// the session. So begin each attempt with another one, or pass the calls on to a
+    /// [`TcpConnect`], which does.
     ///
     /// Each call has its own temporary thread, while another attempt may still run. No caller waits
     /// longer than `connect_timeout`; a later connection is dropped.
@@ -131,83 +137,131 @@ pub trait Connect: Send + Sync + 'static {
         server: &ServerAddress,
         connect_timeout: Duration,
     ) -> io::Result<Self::Transport>;
+
+    /// Returns how many addresses each of the client's servers has, as far as known.
+    ///
+    /// The session makes one attempt for each address in a round, and divides its time limits by
+    /// their number. Called with each attempt. A transport on top of another one should pass the
+    /// call on to it.
+    fn addresses(&self, servers: &[ServerAddress]) -> Vec<usize> {
+        alloc::vec![1; servers.len()]
+    }
+
+    /// Reports that the latest connection to `server` has served the session. Called before the
+    /// next attempt. A transport on top of another one should pass the call on to it.
+    fn served(&self, server: &ServerAddress) {
+        let _ = server;
+    }
 }
 
 /// Plain TCP, without delay.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TcpConnect;
+///
+/// It remembers the addresses of each name, and which of them have failed. Names are looked up
+/// again with each attempt, in threads of their own. Meanwhile the attempt uses the addresses that
+/// are known. At most one look-up for each name is under way. Clones share what they know.
+#[derive(Clone, Debug, Default)]
+pub struct TcpConnect {
+    addresses: AddressBook,
+}
 
 impl Connect for TcpConnect {
     type Transport = TcpTransport;
 
     /// Connects to the address of the server that answers first. Tries the next address when the
-    /// previous one has failed, or has not answered for 100 ms.
+    /// previous one has failed, or has not answered for 100 ms. Begins with an address that has not
+    /// failed, or else with the one that was tried least recently.
     fn connect(
         &self,
         server: &ServerAddress,
         connect_timeout: Duration,
     ) -> io::Result<TcpTransport> {
-        let start = Instant::now();
-        let addresses: Vec<_> = (server.host.as_str(), server.port).to_socket_addrs()?.collect();
-        let connect = move |address: &SocketAddr| {
-            let left = connect_timeout.saturating_sub(start.elapsed()).max(MIN_WAIT);
-            TcpStream::connect_timeout(address, left)
-        };
-        TcpTransport::new(first_of(addresses, HEAD_START, connect)?)
+        let candidates = self.addresses.candidates(server);
+        let stream = first_of(candidates, HEAD_START, connect_timeout, TcpStream::connect_timeout);
+        TcpTransport::new(stream?)
+    }
+
+    fn addresses(&self, servers: &[ServerAddress]) -> Vec<usize> {
+        self.addresses.count(servers)
+    }
+
+    fn served(&self, server: &ServerAddress) {
+        self.addresses.served(server);
     }
 }
 
 /// Returns the first connection made to one of the addresses. An attempt without an answer remains
 /// in its own thread until it ends.
 fn first_of<S: Send + 'static>(
-    addresses: Vec<SocketAddr>,
+    mut candidates: Candidates,
     head_start: Duration,
-    connect: impl Fn(&SocketAddr) -> io::Result<S> + Clone + Send + 'static,
+    connect_timeout: Duration,
+    connect: impl Fn(&SocketAddr, Duration) -> io::Result<S> + Clone + Send + 'static,
 ) -> io::Result<S> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    if let [address] = &addresses[..] {
-        return connect(address);
-    }
+    let start = Instant::now();
+    let left = move || connect_timeout.saturating_sub(start.elapsed());
     let results = Arc::new(Results { arrived: Mutex::default(), has_arrived: Condvar::new() });
-    let mut addresses = addresses.into_iter();
+    let waker = Waker::from(results.clone());
+    let mut last = None;
     let mut running = 0;
     loop {
-        if let Some(address) = addresses.next() {
-            let (connect, theirs) = (connect.clone(), results.clone());
-            let attempt = move || theirs.add(connect(&address));
-            spawn("zookeeper-connect", Box::new(attempt))?;
-            running += 1;
-        } else if running == 0 {
-            return Err(last);
-        }
-        match results.next(if addresses.len() > 0 { head_start } else { MAX_WAIT }) {
-            Some(Ok(stream)) => return Ok(stream),
-            Some(Err(error)) => {
-                last = error;
-                running -= 1;
+        let mut wait = left();
+        match candidates.poll_next(&waker) {
+            Poll::Ready(Some(address)) => {
+                let (connect, theirs) = (connect.clone(), results.clone());
+                let attempt = move || {
+                    theirs.add(Some((address, connect(&address, left().max(MIN_WAIT)))));
+                };
+                // Without a thread, another address gets its turn after this one.
+                if candidates.is_single()
+                    || spawn("zookeeper-connect", Box::new(attempt.clone())).is_err()
+                {
+                    attempt();
+                }
+                running += 1;
+                wait = wait.min(head_start);
             }
-            None => {}
+            Poll::Ready(None) if running == 0 => {
+                return Err(last.unwrap_or_else(|| candidates.error()));
+            }
+            Poll::Ready(None) | Poll::Pending => {}
+        }
+        if let Some((address, made)) = results.next(wait) {
+            candidates.tried(address, &made);
+            match made {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(error),
+            }
+            running -= 1;
+        } else if left().is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
         }
     }
 }
 
-/// Results of threads, as they arrive. A channel of the standard library takes 13 kB of code.
+/// Results of threads, as they arrive, and `None` for a look-up that has ended. A channel of the
+/// standard library takes 13 kB of code.
 struct Results<T> {
-    arrived: Mutex<VecDeque<T>>,
+    arrived: Mutex<VecDeque<Option<T>>>,
     has_arrived: Condvar,
 }
 
 impl<T> Results<T> {
-    fn add(&self, result: T) {
+    fn add(&self, result: Option<T>) {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner).push_back(result);
         self.has_arrived.notify_one();
     }
 
-    /// Waits for the next result, at most for `timeout`.
+    /// Waits for the next result, at most for `timeout`, or until a look-up has ended.
     fn next(&self, timeout: Duration) -> Option<T> {
         let arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.has_arrived.wait_timeout_while(arrived, timeout, |it| it.is_empty());
-        waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()
+        waited.unwrap_or_else(PoisonError::into_inner).0.pop_front().flatten()
+    }
+}
+
+impl<T: Send + 'static> Wake for Results<T> {
+    fn wake(self: Arc<Self>) {
+        self.add(None);
     }
 }
 
@@ -276,6 +330,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::threads::REFUSES;
 
     #[test]
     fn an_address_that_drops_packets_does_not_delay_the_others() {
@@ -283,7 +338,7 @@ mod tests {
             (1..=4).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
         let (end, swallowed) = mpsc::channel::<()>();
         let swallowed = Arc::new(Mutex::new(swallowed));
-        let connect = move |address: &SocketAddr| match address.port() {
+        let connect = move |address: &SocketAddr, _| match address.port() {
             1 | 3 => {
                 let _ = swallowed.lock().unwrap().recv();
                 Err(io::ErrorKind::TimedOut.into())
@@ -291,13 +346,42 @@ mod tests {
             2 => Err(io::ErrorKind::ConnectionRefused.into()),
             port => Ok(port),
         };
-        let made = first_of(addresses.clone(), Duration::ZERO, connect.clone());
-        assert_eq!(made.unwrap(), 4);
+        let first_of = |addresses: &[SocketAddr]| {
+            first_of(Candidates::of(addresses), Duration::ZERO, MAX_WAIT, connect.clone())
+        };
+        assert_eq!(first_of(&addresses).unwrap(), 4);
         drop(end);
-        let refused = first_of(addresses[..3].to_vec(), Duration::ZERO, connect.clone());
-        assert!(refused.is_err());
-        assert_eq!(first_of(addresses[3..].to_vec(), Duration::ZERO, connect.clone()).unwrap(), 4);
-        let nowhere = first_of(Vec::new(), Duration::ZERO, connect);
-        assert_eq!(nowhere.unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(first_of(&addresses[..3]).is_err());
+        assert_eq!(first_of(&addresses[3..]).unwrap(), 4);
+        assert_eq!(first_of(&[]).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn without_threads_the_addresses_are_tried_in_turn() {
+        let addresses: Vec<_> =
+            (1..=3).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
+        let connect = |address: &SocketAddr, _| match address.port() {
+            3 => Ok(3),
+            _ => Err(io::ErrorKind::ConnectionRefused.into()),
+        };
+        REFUSES.set(true);
+        let made = first_of(Candidates::of(&addresses), MAX_WAIT, MAX_WAIT, connect);
+        REFUSES.set(false);
+        assert_eq!(made.unwrap(), 3);
+    }
+
+    #[test]
+    fn a_look_up_that_hangs_does_not_outlive_the_attempt() {
+        let (end, hangs) = mpsc::channel::<()>();
+        let hangs = Mutex::new(hangs);
+        let book = AddressBook::new(move |_| {
+            let _ = hangs.lock().unwrap().recv();
+            Err(io::ErrorKind::NotFound.into())
+        });
+        let tcp = TcpConnect { addresses: book };
+        let server = ServerAddress { host: "name".into(), port: 1 };
+        let made = tcp.connect(&server, MIN_WAIT).map(drop);
+        assert_eq!(made.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop(end);
     }
 }

@@ -40,14 +40,32 @@ const MAX_WRITE: Duration = Duration::from_millis(5);
 /// lookup of a name.
 pub(in crate::blocking) const MOST_ATTEMPTS: usize = 4;
 
-/// The function that connects to servers, independent of the type of transport.
-type ConnectFn = dyn Fn(&ServerAddress, Duration) -> io::Result<Arc<dyn Transport>> + Send + Sync;
+/// Connects to servers, independent of the type of transport.
+trait AnyConnect: Send + Sync {
+    fn make(&self, server: &ServerAddress, timeout: Duration) -> io::Result<Arc<dyn Transport>>;
+    fn count_addresses(&self, servers: &[ServerAddress]) -> Vec<usize>;
+    fn note_served(&self, server: &ServerAddress);
+}
+
+impl<C: Connect> AnyConnect for C {
+    fn make(&self, server: &ServerAddress, timeout: Duration) -> io::Result<Arc<dyn Transport>> {
+        Ok(Arc::new(self.connect(server, timeout)?))
+    }
+
+    fn count_addresses(&self, servers: &[ServerAddress]) -> Vec<usize> {
+        self.addresses(servers)
+    }
+
+    fn note_served(&self, server: &ServerAddress) {
+        self.served(server);
+    }
+}
 
 /// The state that all threads of a session share.
 pub(in crate::blocking) struct Shared {
     inner: EffectsMutex<Inner>,
     process: Process<EffectsMutex<Inner>>,
-    connect: Box<ConnectFn>,
+    connect: Box<dyn AnyConnect>,
     pub(in crate::blocking) clock: Clock,
 }
 
@@ -94,9 +112,7 @@ impl Shared {
         Self {
             inner: Inner::new(make(clock.now()), max_reply),
             process: Process::new(),
-            connect: Box::new(move |server, connect_timeout| {
-                Ok(Arc::new(connect.connect(server, connect_timeout)?))
-            }),
+            connect: Box::new(connect),
             clock,
         }
     }
@@ -314,6 +330,7 @@ impl Inner {
         let due = self.router.session().connect_deadline().unwrap_or(Instant::END);
         let connect_timeout = (due - shared.now()).clamp(MIN_WAIT, MAX_WAIT);
         let (attempt, mechanism) = (self.attempt, self.router.mechanism().cloned());
+        let servers = self.router.servers.clone();
         let started =
             self.spawn_connect(shared, server, connect_timeout, move |shared, server, made| {
                 let made = made.and_then(|connection| {
@@ -321,7 +338,11 @@ impl Inner {
                     let begun = mechanism.map(|mechanism| mechanism.begin(server)).transpose();
                     Ok((connection, begun.map_err(io::Error::other)?))
                 });
+                let addresses = shared.connect.count_addresses(&servers);
                 let mut inner = shared.lock();
+                if Arc::ptr_eq(&servers, &inner.router.servers) {
+                    inner.router.session_mut().set_addresses(&addresses);
+                }
                 if inner.attempt == attempt {
                     // The attempt may have failed because its time has passed.
                     inner.router.dispatcher.handle_timeout(shared.now());
@@ -385,7 +406,15 @@ impl Inner {
         }
         let (server, theirs) = (Arc::new(server), shared.clone());
         self.connecting.push(server.clone());
-        let attempt = move || then(&theirs, &server, (theirs.connect)(&server, connect_timeout));
+        let (servers, served) = (self.router.servers.clone(), self.router.served.take());
+        let attempt = move || {
+            if let Some(served) = served {
+                theirs.connect.note_served(&served);
+            }
+            // Begins to look up the names of the other servers.
+            theirs.connect.count_addresses(&servers);
+            then(&theirs, &server, theirs.connect.make(&server, connect_timeout));
+        };
         spawn("zookeeper-connect", Box::new(attempt))
     }
 

@@ -50,6 +50,14 @@ impl<C: Connect> Connect for TlsConnect<C> {
         shaken.map_err(|error| self.tls.explain_handshake(error))?;
         Ok(transport)
     }
+
+    fn addresses(&self, servers: &[ServerAddress]) -> Vec<usize> {
+        self.connect.addresses(servers)
+    }
+
+    fn served(&self, server: &ServerAddress) {
+        self.connect.served(server);
+    }
 }
 
 /// TLS over another transport.

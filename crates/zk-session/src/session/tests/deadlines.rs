@@ -303,3 +303,164 @@ fn an_attempt_to_connect_outlives_the_deadlines_of_requests() {
     h.session.handle_connected(h.now);
     assert_eq!(h.session.connect_deadline(), Some(h.now + share * 2), "and for the handshake");
 }
+
+/// A tenth of a second, which divides all time below.
+const TICK: Duration = ms(100);
+
+/// The time without a frame that ends a connection.
+const SILENCE: Duration = ms(GRANTED as u64 * 2 / 3);
+
+/// Advances the clock in ticks until the connection ends, at most for `time`. Returns the time that
+/// passed.
+fn until_the_end(h: &mut Harness, time: Duration, mut tick: impl FnMut(&mut Harness)) -> Duration {
+    let start = h.now;
+    while h.now - start < time && h.session.is_connected() {
+        h.advance(TICK);
+        tick(h);
+    }
+    h.now - start
+}
+
+#[test]
+fn a_reply_that_takes_longer_than_the_read_timeout_keeps_the_connection_but_no_lease() {
+    // Of a link of 20 kB/s.
+    for (bytes, ends) in [(2_000, None), (106, None), (102, Some(SILENCE)), (0, Some(SILENCE))] {
+        let mut h = Harness::connected();
+        h.sync(1);
+        h.take_all();
+        let lease = h.session.lease_end();
+        let passed = until_the_end(&mut h, 10 * SILENCE, |h| {
+            h.session.handle_received(h.now, bytes);
+            h.take_all();
+        });
+        assert_eq!(passed, ends.unwrap_or(10 * SILENCE), "{bytes} bytes a tick");
+        assert_eq!(h.session.lease_end(), lease);
+        assert_eq!(h.session.lease_has_ended(h.now), passed > SILENCE);
+        if ends.is_none() {
+            h.reply(1, 1, ErrorCode::OK);
+            assert_eq!(h.answers(), [(1, None)]);
+        }
+    }
+}
+
+/// Otherwise the session could not end.
+#[test]
+fn bytes_do_not_keep_a_connection_that_closes() {
+    let mut h = Harness::connected();
+    h.session.close();
+    h.take_all();
+    let passed = until_the_end(&mut h, 10 * SILENCE, |h| h.session.handle_received(h.now, 1 << 20));
+    assert_eq!(passed, SILENCE);
+}
+
+/// Lets the transport take as many bytes, if there are.
+fn take_some(h: &mut Harness, bytes: usize) {
+    let bytes = bytes.min(h.session.output().len());
+    if bytes > 0 {
+        h.take(bytes);
+    }
+}
+
+/// Submits a request with a megabyte of data.
+fn submit_a_megabyte(h: &mut Harness, token: u32) {
+    let data = alloc::vec![7; 1_000_000];
+    let body = zk_proto::SetDataRequest { path: "/long", data: Some(&data), version: -1 };
+    h.submit(&Request::SetData(body), token);
+}
+
+#[test]
+fn a_request_that_takes_longer_than_the_read_timeout_keeps_the_connection() {
+    // The link takes 100 kB/s, or trickles, or carries nothing any more.
+    for (bytes, ends) in [(10_000, None), (102, Some(SILENCE)), (0, Some(SILENCE))] {
+        let mut h = Harness::connected();
+        submit_a_megabyte(&mut h, 1);
+        h.take(1_000);
+        let passed = until_the_end(&mut h, ms(10_000), |h| {
+            take_some(h, bytes);
+        });
+        assert_eq!(passed, ends.unwrap_or(ms(10_000)), "{bytes} bytes a tick");
+        if ends.is_none() {
+            h.take_all();
+            h.reply(1, 1, ErrorCode::OK);
+            assert_eq!(h.answers(), [(1, None)]);
+        }
+    }
+}
+
+/// The system may hold all of it, on a link that needs longer than the read timeout for that.
+#[test]
+fn a_request_that_a_transport_takes_at_once_has_more_time() {
+    let most = ms(GRANTED as u64 * 5 / 6);
+    let mut h = Harness::connected();
+    submit_a_megabyte(&mut h, 1);
+    h.take(h.session.output().len());
+    assert_eq!(until_the_end(&mut h, 10 * SILENCE, |_| {}), most);
+    // More of them do not keep a dead connection.
+    let mut h = Harness::connected();
+    submit_a_megabyte(&mut h, 1);
+    h.take(h.session.output().len());
+    let passed = until_the_end(&mut h, 10 * SILENCE, |h| {
+        if h.session.is_connected() {
+            submit_a_megabyte(h, 2);
+            h.take(h.session.output().len());
+        }
+    });
+    assert_eq!(passed, most);
+}
+
+#[test]
+fn a_server_that_takes_requests_and_never_answers_is_left() {
+    let mut h = Harness::connected();
+    h.sync(0);
+    submit_a_megabyte(&mut h, 1);
+    submit_a_megabyte(&mut h, 2);
+    h.take(1_000);
+    let passed = until_the_end(&mut h, 10 * SILENCE, |h| take_some(h, 10_000));
+    assert_eq!((passed, h.cause()), (SILENCE, Some(Cause::ReadTimeout)));
+}
+
+/// A burst fills the transport of a dead connection once, in any number of writes.
+#[test]
+fn requests_in_a_dead_connection_do_not_keep_it() {
+    let mut h = Harness::connected();
+    for token in 0..10_000 {
+        h.sync(token);
+    }
+    h.take(30);
+    let passed = until_the_end(&mut h, 10 * SILENCE, |h| {
+        let _ = h.session.submit(&SYNC, 20);
+        take_some(h, 4_096);
+    });
+    assert_eq!((passed, h.cause()), (SILENCE, Some(Cause::ReadTimeout)));
+}
+
+/// At 10 kB/s, a request with all of them would take longer than the session timeout, in which the
+/// server would hear nothing.
+#[test]
+fn many_watches_are_set_again_over_a_slow_link() {
+    let mut h = Harness::connected();
+    for n in 0..2_000 {
+        let path = alloc::format!("/locks/of/a/large/fleet/lock-{n:0>20}");
+        h.submit(&get_data(&path), 0);
+        h.answer_all();
+    }
+    h.disconnect();
+    h.connect();
+    h.answers();
+    let (mut heard_at, mut longest) = (h.now, Duration::ZERO);
+    let mut batches = 0;
+    until_the_end(&mut h, ms(60_000), |h| {
+        take_some(h, 1_000);
+        while let Some(sent) = h.received() {
+            h.reply(sent.xid.0, 1, ErrorCode::OK);
+            if sent.opcode == OpCode::SET_WATCHES {
+                longest = longest.max(h.now - heard_at);
+                batches += 1;
+            }
+            heard_at = h.now;
+        }
+    });
+    assert!(h.session.is_connected() && batches > 20, "{batches}, {:?}", h.cause());
+    assert!(longest <= ms(500), "{longest:?}");
+    assert!(h.session.connection.as_ref().expect("there is one").has_served);
+}

@@ -309,3 +309,42 @@ fn a_clock_that_stops_or_jumps_does_no_harm() {
     assert_eq!(h.cause(), Some(Cause::ReadTimeout));
     assert_eq!(h.session.poll_timeout(), None, "nothing comes after the end of time");
 }
+
+#[test]
+fn each_address_of_a_server_is_an_attempt_of_its_round() {
+    for (counts, addresses) in [([3, 1], 4), ([1, 1], 2), ([0, 2], 3)] {
+        let mut h = Harness::new(2);
+        let start = h.now;
+        let mut tried = [fail(&mut h), 0];
+        tried = [usize::from(tried[0] == 0), usize::from(tried[0] == 1)];
+        // The look-up ends during the first round.
+        h.session.set_addresses(&counts);
+        for _ in 1..addresses {
+            tried[fail(&mut h)] += 1;
+        }
+        assert_eq!((tried, h.now), (counts.map(|count| count.max(1)), start));
+        assert!(h.sleep() >= ms(50), "a round has failed");
+        // Each has its share of the time.
+        let due = h.session.connect_deadline().expect("it is tried");
+        let share = (ms(10_000) / addresses).max(ms(1_000));
+        assert_eq!(due - h.now, share);
+        h.session.set_addresses(&[1, 1]);
+        let round: BTreeSet<usize> = (0..2).map(|_| fail(&mut h)).collect();
+        assert_eq!(round.len(), 2);
+    }
+}
+
+#[test]
+fn a_change_of_the_list_counts_servers_and_not_their_addresses() {
+    let mut h = Harness::new(2);
+    h.session.set_addresses(&[5, 5, 5]);
+    h.session.update_servers(h.now, &[Some(1), Some(0), Some(2)], 2);
+    let start = h.now;
+    fail(&mut h);
+    fail(&mut h);
+    assert_eq!(h.now, start);
+    assert!(h.sleep() >= ms(50), "a round has failed");
+    let mut nowhere = Harness::new(0);
+    nowhere.session.set_addresses(&[1]);
+    assert_eq!(nowhere.actions(), []);
+}

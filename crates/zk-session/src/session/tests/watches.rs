@@ -527,12 +527,12 @@ fn many_watches_are_set_again_in_batches_with_one_zxid() {
     // Any reply advances the zxid before the batches are sent.
     h.session.last_zxid = Zxid(0x600);
     let batches = replayed(&mut h);
-    // Of 128 KiB each.
-    assert_eq!(batches.len(), 3);
+    // Of 4 KiB each.
+    assert_eq!(batches.len(), 75);
     let mut paths = Vec::new();
     for (zxid, [data, ..]) in batches {
         assert_eq!(zxid, Zxid(0x500));
-        assert!(data.len() * (NAME + 4) <= 128 * 1024);
+        assert!(data.len() * (NAME + 4) <= 4 * 1024);
         paths.extend(data);
     }
     paths.sort_unstable();
@@ -584,7 +584,7 @@ fn a_batch_takes_the_watches_that_fit() {
         h.connect();
         assert_eq!(replayed(&mut h).len(), batches);
     }
-    let longer_than_a_batch = "/".to_string() + &"x".repeat(128 * 1024);
+    let longer_than_a_batch = "/".to_string() + &"x".repeat(8 * 1024);
     let mut h = Harness::connected();
     h.watch(&get_data(&longer_than_a_batch), OK);
     h.disconnect();

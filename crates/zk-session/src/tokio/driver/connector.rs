@@ -9,13 +9,13 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::io;
 
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{Connect, probe};
 use crate::connect_string::ServerAddress;
 use crate::sasl::{BegunExchange, Mechanism};
 use crate::session::{AUTHENTICATION, READ_ONLY};
+use crate::threads::spawn;
 
 type Connecting<T> = Pin<Box<dyn Future<Output = io::Result<Made<T>>> + Send>>;
 
@@ -27,6 +27,11 @@ const MOST_BEGINS: usize = 4;
 
 pub(super) struct Connector<C: Connect> {
     connect: C,
+    /// The servers of the latest attempt, and how many addresses each has, if that is not taken yet.
+    servers: Arc<[ServerAddress]>,
+    addresses: Option<Vec<usize>>,
+    /// The server that has served the session since the attempt before, if any.
+    served: Option<ServerAddress>,
     mechanism: Option<Arc<dyn Mechanism>>,
     /// A permit for each thread in which the mechanism begins.
     begins: Arc<Semaphore>,
@@ -58,13 +63,27 @@ enum Probing {
 impl<C: Connect> Connector<C> {
     pub(super) fn new(connect: C, mechanism: Option<Arc<dyn Mechanism>>) -> Self {
         let begins = Arc::new(Semaphore::new(MOST_BEGINS));
-        Self { connect, mechanism, begins, attempt: None, probe: None, given_up: Vec::new() }
+        Self {
+            connect,
+            servers: Arc::new([]),
+            addresses: None,
+            served: None,
+            mechanism,
+            begins,
+            attempt: None,
+            probe: None,
+            given_up: Vec::new(),
+        }
     }
 
     /// Continues the attempt and the probe, and drops what was abandoned.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         self.given_up.clear();
         if let Some(Attempt::Requested(server)) = &self.attempt {
+            if let Some(served) = self.served.take() {
+                self.connect.served(&served);
+            }
+            self.addresses = Some(self.connect.addresses(&self.servers));
             let connecting = self.connect.connect(server);
             self.attempt = Some(Attempt::Connecting(match self.mechanism.clone() {
                 Some(mechanism) if AUTHENTICATION => {
@@ -72,12 +91,15 @@ impl<C: Connect> Connector<C> {
                     Box::pin(async move {
                         let transport = connecting.await?;
                         let permit = begins.try_acquire_owned().map_err(|_| busy())?;
+                        let (sender, begun) = oneshot::channel();
                         let begin = move || {
                             let begun = mechanism.begin(&server);
                             drop(permit);
-                            begun
+                            // The attempt may have been given up.
+                            let _ = sender.send(begun);
                         };
-                        let begun = spawn_blocking(begin).await?;
+                        spawn("zookeeper-sasl", Box::new(begin))?;
+                        let begun = begun.await.map_err(|_| panicked())?;
                         Ok((transport, Some(begun.map_err(io::Error::other)?)))
                     })
                 }
@@ -88,6 +110,7 @@ impl<C: Connect> Connector<C> {
             && let Poll::Ready(made) = connecting.as_mut().poll(cx)
         {
             self.attempt = Some(Attempt::Made(made));
+            self.addresses = Some(self.connect.addresses(&self.servers));
         }
         if !READ_ONLY {
             return;
@@ -110,6 +133,20 @@ impl<C: Connect> Connector<C> {
         matches!(self.attempt, Some(Attempt::Requested(_)))
             || matches!(self.probe, Some(Probe { state: Probing::Requested, .. }))
             || !self.given_up.is_empty()
+    }
+
+    /// Sets the servers of the next attempt, and the one that has served the session.
+    pub(super) fn set_servers(
+        &mut self,
+        servers: Arc<[ServerAddress]>,
+        served: Option<ServerAddress>,
+    ) {
+        (self.servers, self.served) = (servers, served);
+    }
+
+    /// Takes how many addresses these servers have, if that is news.
+    pub(super) fn take_addresses(&mut self, servers: &Arc<[ServerAddress]>) -> Option<Vec<usize>> {
+        self.addresses.take().filter(|_| Arc::ptr_eq(&self.servers, servers))
     }
 
     /// Starts an attempt to connect to a server, in place of any other.
@@ -155,6 +192,10 @@ fn busy() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, error)
 }
 
+fn panicked() -> io::Error {
+    io::Error::other("the SASL mechanism panicked")
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::{Mutex, mpsc};
@@ -163,6 +204,7 @@ mod tests {
 
     use super::*;
     use crate::sasl::SaslError;
+    use crate::threads::REFUSES;
 
     struct Pipes;
 
@@ -212,5 +254,31 @@ mod tests {
         let made = connector.take_made().expect("it fails at once").map(drop);
         assert_eq!(made.map_err(|error| error.kind()), Err(io::ErrorKind::ResourceBusy));
         drop(release);
+    }
+
+    #[tokio::test]
+    async fn without_a_thread_for_a_mechanism_the_attempt_fails() {
+        let (begins, begun) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        drop(release);
+        let mechanism: Arc<dyn Mechanism> = Arc::new(Waiting(begins, Mutex::new(released)));
+        let mut connector = Connector::new(Pipes, Some(mechanism));
+        let server = ServerAddress { host: "one".into(), port: 2181 };
+        // More often than there are permits.
+        for _ in 0..2 * MOST_BEGINS {
+            connector.connect_to(Some(server.clone()));
+            REFUSES.set(true);
+            connector.poll(&mut Context::from_waker(core::task::Waker::noop()));
+            REFUSES.set(false);
+            let made = connector.take_made().expect("it fails at once").map(drop);
+            assert_eq!(made.map_err(|error| error.kind()), Err(io::ErrorKind::WouldBlock));
+        }
+        connector.connect_to(Some(server));
+        let made = core::future::poll_fn(|cx| {
+            connector.poll(cx);
+            connector.take_made().map_or(Poll::Pending, Poll::Ready)
+        });
+        assert!(made.await.is_err());
+        assert!(begun.try_recv().is_ok(), "the mechanism has begun");
     }
 }

@@ -60,6 +60,8 @@ impl<C: Connect> Driver<C> {
                     let server = server(wanted);
                     inner.router.error = None;
                     self.replace_connection(inner, server);
+                    let served = inner.router.served.take();
+                    self.connector.set_servers(inner.router.servers.clone(), served);
                 }
                 Action::Disconnect => self.replace_connection(inner, None),
                 Action::Probe(wanted) => self.connector.probe(server(wanted)),
@@ -82,6 +84,9 @@ impl<C: Connect> Driver<C> {
     }
 
     fn finish_connecting(&mut self, inner: &mut Inner) -> bool {
+        if let Some(addresses) = self.connector.take_addresses(&inner.router.servers) {
+            inner.router.session_mut().set_addresses(&addresses);
+        }
         match self.connector.take_made() {
             None => return false,
             Some(Ok((transport, begun))) => {

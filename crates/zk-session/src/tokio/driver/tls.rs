@@ -1,6 +1,7 @@
 //! TLS over the connections that another [`Connect`] makes.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -34,6 +35,14 @@ impl<C: Connect> Connect for TlsConnect<C> {
             let stream = handshake.await.map_err(|error| tls.explain_handshake(error))?;
             Ok(TlsTransport { stream, tls })
         })
+    }
+
+    fn addresses(&mut self, servers: &[ServerAddress]) -> Vec<usize> {
+        self.connect.addresses(servers)
+    }
+
+    fn served(&mut self, server: &ServerAddress) {
+        self.connect.served(server);
     }
 }
 
