@@ -32,7 +32,7 @@ async fn stand(name: &str, servers: &str) -> Result<(), Box<dyn Error>> {
     let candidate = LeaderElection::with(&client, ELECTION, options)?.stand();
     loop {
         let term = candidate.elected().await?;
-        println!("{name} leads, with token {}", term.token);
+        println!("{name} leads, with token {}", term.token.0);
         let mut states = candidate.states();
         tokio::select! {
             () = work(name, &candidate) => break,

@@ -265,7 +265,10 @@ impl Board {
                 self.say(name, &format!("waits behind #{}{owner}, {ahead} ahead", number(behind)));
             }
             Event::Acquired { node, token } => {
-                self.say(name, &format!("ACQUIRED as #{}, fencing token {token}", number(node)));
+                self.say(
+                    name,
+                    &format!("ACQUIRED as #{}, fencing token {}", number(node), token.0),
+                );
             }
             Event::Released => self.say(name, "released"),
             Event::Suspended => self.say(name, "may hold the lock, or not: suspended"),

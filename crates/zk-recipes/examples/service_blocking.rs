@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let servers = std::env::args().nth(1).ok_or("the address of a server is missing")?;
     serve(&servers, |guard, colour, leads| {
         let role = if leads { "leader" } else { "follower" };
-        println!("{}: prints in {colour}, as {role}", guard.fencing_token());
+        println!("{}: prints in {colour}, as {role}", guard.fencing_token().0);
         // Work in steps, and stop between two of them when the lock is lost.
         for _ in (0..10).take_while(|_| !guard.is_lost()) {
             thread::sleep(Duration::from_millis(100));

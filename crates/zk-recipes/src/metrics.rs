@@ -1,5 +1,7 @@
 //! The metrics that the recipes give to the recorder of the crate [`metrics`], besides
 //! those of their [sessions](zk_session::metrics).
+//!
+//! Gauges and counters exist from the creation of a recipe on, with the value 0.
 
 use zk_session::metrics::{Kind, Metric, Unit};
 

@@ -1,5 +1,8 @@
 //! The metrics that the clients give to the recorder of the crate [`metrics`].
 //!
+//! The metrics whose labels are known exist from the first report of a client on, with the value 0:
+//! all but those of requests.
+//!
 //! Install a recorder, for example an exporter for Prometheus, before the first client. Recorders
 //! run after the session is unlocked; they must not wait for the client. Without a recorder, each
 //! request costs a few atomic operations and one allocation.

@@ -83,8 +83,8 @@ async fn a_guard_prints_its_node_its_token_and_its_state() {
     let client = client(&embedded).await;
     let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("acquired");
     let printed = |state: &str| {
-        let (node, token) = (guard.node_path(), guard.fencing_token());
-        format!("MutexGuard(Held {{ node: {node:?}, token: Zxid({token}), state: {state}, .. }})")
+        let (node, token) = (guard.node_path(), guard.fencing_token().0);
+        format!("MutexGuard(Held {{ node: {node:?}, token: {token}, state: {state}, .. }})")
     };
     assert_eq!(format!("{guard:?}"), printed("Held"));
     assert!(embedded.expire_session(client.session_id()));

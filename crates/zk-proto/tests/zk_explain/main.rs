@@ -287,6 +287,36 @@ fn lanes_show_who_wakes_whom() {
 // ---- Captures ----------------------------------------------------------------------------------
 
 #[test]
+#[cfg(unix)]
+fn only_the_owner_can_read_what_is_saved() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("private");
+    let (record, pcap) = (folder.join("recorded"), folder.join("a.pcap"));
+    // A file of an earlier run.
+    std::fs::write(&pcap, "before").expect("a file");
+    std::fs::set_permissions(&pcap, PermissionsExt::from_mode(0o644)).expect("ours");
+    printed(&[
+        "--record",
+        &record,
+        "--write-pcap",
+        &pcap,
+        "--format",
+        "json",
+        &golden("3.8.0-raw-ops"),
+    ]);
+    let saved =
+        std::fs::read_dir(&record).expect("a folder").map(|file| file.expect("a file").path());
+    let files: Vec<_> = saved.chain([PathBuf::from(&pcap)]).collect();
+    assert_eq!(files.len(), 4, "{files:?}");
+    for file in files {
+        let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+    // A pipe has no owner to protect.
+    assert!(!printed(&["--write-pcap", "/dev/null", &golden("3.8.0-raw-ops")]).is_empty());
+}
+
+#[test]
 fn extreme_times_of_a_recording_are_shown_and_copied() {
     let folder = Folder::new("times");
     let name = folder.join("a");

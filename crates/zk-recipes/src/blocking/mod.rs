@@ -71,7 +71,7 @@ use crate::recipes::{self, HeldLock, MultiLoss};
 /// let client = Client::connect("127.0.0.1:2181")?;
 /// let mutex = Mutex::new(&client, "/locks/printer")?;
 /// let guard = mutex.acquire()?;
-/// println!("we print, with token {}", guard.fencing_token());
+/// println!("we print, with token {}", guard.fencing_token().0);
 /// guard.release()?;
 /// # Ok(())
 /// # }
@@ -188,7 +188,7 @@ pub type LockRequest = recipes::LockRequest<Client>;
 /// let mut seen = candidate.leadership();
 /// loop {
 ///     match &seen {
-///         Leadership::Leader(term) => println!("we lead, with token {}", term.token),
+///         Leadership::Leader(term) => println!("we lead, with token {}", term.token.0),
 ///         Leadership::Suspended(_) => println!("the connection is lost: the leader is unknown"),
 ///         Leadership::Follower => println!("we do not lead"),
 ///         ended => return Err(format!("{ended:?}").into()),

@@ -48,7 +48,7 @@ impl<C: SessionClient> fmt::Debug for HeldLock<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held")
             .field("node", &self.node_path())
-            .field("token", &self.fencing_token())
+            .field("token", &self.fencing_token().0)
             .field("state", &self.state())
             .finish_non_exhaustive()
     }
@@ -78,8 +78,11 @@ impl<C: SessionClient> HeldLock<C> {
     /// resource remembers before the servers start again.
     ///
     /// It is the transaction that created the lock node (its `czxid`). It compares with tokens of
-    /// the same ensemble only. It does not order those that hold a lock together, as readers do. It
-    /// prints in hexadecimal, as zxids do; the number itself is in `.0`.
+    /// the same ensemble only. It does not order those that hold a lock together, as readers do.
+    ///
+    /// Hand out the number `.0` in decimal, as `zk-lock`, log lines and the examples do. Every
+    /// language reads it, and shells compare it with `-lt`. Compare it as a number of 64 bits, not as
+    /// text. A [`Zxid`] itself prints in hexadecimal, as ZooKeeper prints zxids.
     pub fn fencing_token(&self) -> Zxid {
         self.node.token
     }

@@ -23,6 +23,12 @@ pub(crate) struct Observed {
 
 #[cfg_attr(not(all(feature = "tracing", feature = "metrics")), allow(unused_variables))]
 impl Observed {
+    /// Notes that a recipe is in use, which runs user code.
+    pub(crate) fn register(recipe: &'static str) {
+        #[cfg(feature = "metrics")]
+        meter::register(recipe);
+    }
+
     /// Begins to observe an attempt, which runs user code.
     pub(crate) fn new(recipe: &'static str, path: &str) -> Self {
         Self {

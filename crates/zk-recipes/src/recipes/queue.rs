@@ -62,6 +62,7 @@ impl<C: SessionClient> Queue<C> {
         options: Options,
     ) -> Result<Self, RecipeError> {
         path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
+        Observed::register(recipe);
         Ok(Self {
             client: client.clone(),
             recipe,

@@ -20,7 +20,7 @@ use crate::recipes::{self, HeldLock, MultiLoss};
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = Client::connect("127.0.0.1:2181").await?;
 /// let guard = Mutex::new(&client, "/locks/printer")?.acquire().await?;
-/// println!("we print, with token {}", guard.fencing_token());
+/// println!("we print, with token {}", guard.fencing_token().0);
 /// guard.release().await?;
 /// # Ok(())
 /// # }
@@ -135,7 +135,7 @@ pub type LockRequest = recipes::LockRequest<Client>;
 /// let mut states = candidate.states();
 /// while states.changed().await.is_ok() {
 ///     match &*states.borrow_and_update() {
-///         Leadership::Leader(term) => println!("we lead, with token {}", term.token),
+///         Leadership::Leader(term) => println!("we lead, with token {}", term.token.0),
 ///         Leadership::Suspended(_) => println!("the connection is lost: the leader is unknown"),
 ///         Leadership::Follower => println!("we do not lead"),
 ///         ended => println!("{ended:?}"),

@@ -339,6 +339,8 @@ fn a_command_inherits_signals_as_without_zk_lock() {
         "exec",
         "trap '' HUP; exec",
         "trap '' INT QUIT TERM USR1 TSTP TTOU CONT; exec",
+        // The command gets the default action of SIGPIPE.
+        "exec env --ignore-signal=PIPE",
         "exec env --block-signal=CHLD",
         "exec env --block-signal",
     ] {
@@ -347,7 +349,8 @@ fn a_command_inherits_signals_as_without_zk_lock() {
             command.args(["-c", &format!("{before} {with} {show}")]);
             signals_of(command)
         };
-        let bare = run("env");
+        let is_pipe = before.ends_with("PIPE");
+        let bare = run(if is_pipe { "env --default-signal=PIPE" } else { "env" });
         assert_eq!((bare.len(), run(&zk_lock)), (2, bare), "{before}");
     }
 }
@@ -470,4 +473,133 @@ fn closed_descriptors_do_no_harm() {
     let mut command = unignoring("sh");
     let zk_lock = command.args(["-c", &line]).spawn().expect("zk-lock starts");
     assert_eq!(ended(zk_lock).status.code(), Some(5));
+}
+
+#[test]
+fn a_keeper_that_ends_by_itself_is_a_loss() {
+    let world = World::new();
+    let script = format!("trap '' TERM; echo $$; echo $PPID; {STUBBORN_DAEMON} read x");
+    let run = ["run", "--kill-after", "0.01", PATH, "--", "sh", "-c"];
+    let mut zk_lock = unignoring("sh");
+    // Too large a file is an error of the keeper, and no signal.
+    zk_lock.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_zk-lock")]);
+    zk_lock.args(["--connect", &world.embedded.connect_string(), "--session-timeout", "2"]);
+    zk_lock.args(run).arg(format!("exec 3<&0; {script}"));
+    zk_lock.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut job = Job::spawn(zk_lock);
+    let (command, keeper, daemon) = (job.line(), job.line(), job.line());
+    let limited = unignoring("prlimit").args(["--fsize=0", "--pid", &keeper]).status();
+    assert!(limited.expect("prlimit of util-linux").success());
+    let output = ended(job.zk_lock);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(73), "{text}");
+    assert!(text.contains("its keeper has failed, with exit code 70"), "{text}");
+    assert!(!is_running(&command) && !is_running(&daemon));
+}
+
+#[test]
+fn without_descriptors_zk_lock_fails_with_a_message() {
+    let world = World::new();
+    let mut codes = Vec::new();
+    for limit in 5..30 {
+        let mut command = unignoring("sh");
+        command.args(["-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"]);
+        command.arg(env!("CARGO_BIN_EXE_zk-lock"));
+        command.args(["--connect", &world.embedded.connect_string(), "--connect-timeout", "0.1"]);
+        command.args(["run", PATH, "true"]);
+        let output = output(command);
+        codes.push(output.status.code());
+        match output.status.code() {
+            Some(0) => break,
+            // The last one is no server that it could connect to.
+            code => assert!(matches!(code, Some(69 | 70)), "{limit}: {}", error_message(&output)),
+        }
+        let message = error_message(&output);
+        assert!(message.contains("Too many open files"), "{limit}: {message}");
+    }
+    assert_eq!(codes.last(), Some(&Some(0)), "{codes:?}");
+    assert!(codes.len() > 5, "{codes:?}");
+}
+
+/// A user of its own, so that the limit is that of these processes.
+#[test]
+fn without_threads_a_loss_ends_every_process() {
+    let world = World::new();
+    let user = (60_000 + std::process::id() % 5_000).to_string();
+    let as_user = |script: &str| {
+        let mut command = unignoring("setpriv");
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "bash", "-c", script]);
+        command
+    };
+    if !output(as_user("true")).status.success() {
+        return skip("only root can become another user");
+    }
+    let program = env!("CARGO_BIN_EXE_zk-lock");
+    let at = world.embedded.connect_string();
+    let script = format!("trap '' TERM; echo $PPID; {STUBBORN_DAEMON} read x");
+    let run = format!("run --kill-after 0.01 {PATH} -- sh -c");
+    let line =
+        format!("exec 3<&0; exec '{program}' --connect {at} {} {run} \"$0\"", LONG.join(" "));
+    let mut zk_lock = as_user(&line);
+    zk_lock.arg(script).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut job = Job::spawn(zk_lock);
+    let (keeper, daemon) = (job.line(), job.line());
+    let limited = output(as_user(&format!("prlimit --nproc=1 --pid {keeper}")));
+    assert!(limited.status.success(), "prlimit of util-linux");
+    world.break_lock();
+    assert_eq!(job.code(), Some(73));
+    assert!(!is_running(&daemon));
+}
+
+/// Returns a process and its descendants.
+fn family(pid: &str) -> Vec<String> {
+    let mut ps = unignoring("ps");
+    ps.args(["-e", "-o", "pid=,ppid="]);
+    let text = out(&output(ps));
+    let pairs = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let pairs: Vec<_> = pairs.collect();
+    let mut family = vec![pid.to_owned()];
+    let mut at = 0;
+    while let Some(parent) = family.get(at).cloned() {
+        family.extend(pairs.iter().filter(|pair| pair[1] == parent).map(|pair| pair[0].to_owned()));
+        at += 1;
+    }
+    family
+}
+
+#[test]
+fn every_process_gets_a_signal_once_whoever_sends_it_to_whom() {
+    let world = World::new();
+    let folder = TempDir::new().expect("a temporary folder");
+    let (script, end) = (folder.path().join("script"), folder.path().join("end"));
+    // Without the trap, the shell's `sleep` dies as well.
+    let text = "trap 'echo $name' TERM; echo ready; until [ -e $end ]; do sleep 0.01; done";
+    std::fs::write(&script, text).expect("a file");
+    let line = "name=daemon setsid sh $script & name=command sh $script; wait";
+    let mut zk_lock = world.command(&[&LONG[..], &["run", PATH, "--", "sh", "-c"]].concat());
+    zk_lock.arg(format!("trap '' TERM; trap : TERM; {line}"));
+    zk_lock.env("script", &script).env("end", &end);
+    let mut job = Job::spawn(zk_lock);
+    assert_eq!([job.line(), job.line()], ["ready", "ready"]);
+    let id = job.id();
+    let to_group = ["--".to_owned(), format!("-{id}")];
+    for (to, round) in ["zk-lock", "group", "service"].into_iter().flat_map(|to| [(to, 1), (to, 2)])
+    {
+        let mut kill = Command::new("kill");
+        kill.arg("-TERM").stderr(Stdio::null());
+        match to {
+            "zk-lock" => kill.arg(&id),
+            "group" => kill.args(&to_group),
+            _ => kill.args(family(&id)),
+        };
+        kill.status().expect("kill runs");
+        let mut heard = [job.line(), job.line()];
+        heard.sort();
+        assert_eq!(heard, ["command", "daemon"], "{to} {round}");
+        // A second one would come within a tenth of a second.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    std::fs::write(&end, "").expect("a file");
+    assert_eq!(job.lines.next().map(|line| line.expect("text")), None, "one more");
+    assert_eq!(job.code(), Some(0));
 }

@@ -1,13 +1,13 @@
 //! Acquiring locks, and the data that other clients can read of the owner.
 
 use std::ffi::OsStr;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use zk_recipes::session::proto::OpCode;
-use zk_recipes::{Mutex, RwLock, Semaphore};
+use zk_recipes::{Mutex, Options, RwLock, Semaphore};
 use zk_testkit::scripted;
 use zk_testkit::server::{Config, Ensemble};
 
@@ -69,6 +69,58 @@ fn the_wait_for_a_held_lock_ends_with_the_timeout() {
         let output = world.run(&[&["run", PATH], how, &["--", "echo", "me"]].concat());
         assert_eq!((output.status.code(), out(&output)), (Some(0), "me\n".to_owned()), "{how:?}");
     }
+}
+
+#[test]
+fn a_waiter_says_again_and_again_who_holds_the_lock() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let options = || Options::new().data("host-7 pid 8: backup");
+    let mutex = Mutex::with(&client, PATH, options()).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let arguments = [&LONG[..], &["-v", "run", "--report-interval", "0.05", PATH, "true"]].concat();
+    let mut child = world.command(&arguments).spawn().expect("zk-lock starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    for _ in 0..3 {
+        let line = lines.next().expect("a line").expect("text");
+        let (before, holder) = line.split_once("; ").expect("two parts");
+        assert!(
+            before.starts_with(&format!("zk-lock: waiting for the lock '{PATH}' for ")),
+            "{line}"
+        );
+        let holder = holder.replace(|c: char| c.is_ascii_digit(), "#");
+        assert_eq!(holder, "held for #s by host-# pid #: backup (lock-#)");
+    }
+    world.runtime.block_on(guard.release()).expect("held");
+    let last = lines.map_while(Result::ok).last().expect("a line");
+    assert!(last.starts_with("zk-lock: acquired after "), "{last}");
+    assert_eq!(ended(child).status.code(), Some(0));
+}
+
+#[test]
+fn a_conflict_names_the_holder_and_quiet_is_silent() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let options = || Options::new().data("host-7 pid 8: backup");
+    let lock = RwLock::with(&client, PATH, options()).expect("valid");
+    let _two = [(); 2].map(|()| world.runtime.block_on(lock.read()).expect("shared"));
+    for (how, why) in
+        [(["-n"].as_slice(), "it is taken"), (&["-w", "0.1"], "it was not free within 0.1 s")]
+    {
+        let run =
+            |quiet: &[&str]| world.run(&[&["run", "-x", PATH], how, quiet, &["true"]].concat());
+        let output = run(&[]);
+        let message = error_message(&output);
+        let (reason, holder) = message.split_once("; ").expect("two parts");
+        assert_eq!(reason, format!("zk-lock: the lock '{PATH}' was not acquired: {why}"));
+        assert!(holder.contains("s by host-7 pid 8: backup (READ-0), and 1 more"), "{holder}");
+        let silent = run(&["-q"]);
+        assert_eq!((silent.status.code(), error_message(&silent)), (Some(1), String::new()));
+    }
+    // Without a conflict, errors are printed.
+    let wrong = world.run(&["run", "-q", "-n", PATH, "true"]);
+    assert_eq!(wrong.status.code(), Some(70));
+    assert!(error_message(&wrong).contains("another kind of lock"));
 }
 
 #[test]

@@ -163,13 +163,15 @@ fn an_unknown_or_wrong_setting_is_named() {
         ("connect = a:1\nshared = true\n", "line 2: expected `name = value`"),
         ("connect\n", "line 1"),
         ("config = /x\n", "line 1"),
+        ("sasl-password = hunter4\n", "line 1"),
+        ("hunter4\n", "line 1"),
         ("session-timeout = soon\n", "session-timeout"),
     ] {
         let file = folder.file("file", text);
         let done = output(zk_lock(&["--config", &file, "ls", PATH]));
         let message = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(64), "{text}");
-        assert!(message.contains(part), "{message}");
+        assert!(message.contains(part) && !message.contains("hunter4"), "{message}");
     }
     for arguments in [
         &["--config", "/nonexistent/file", "ls", PATH][..],
@@ -212,6 +214,23 @@ fn credentials_come_from_a_file_or_a_variable_and_are_not_printed() {
     let mut help = zk_lock(&["ls", "--help"]);
     help.env("ZK_LOCK_AUTH", "secret").env("ZK_LOCK_SASL_PASSWORD", "secret");
     assert!(!out(&output(help)).contains("secret"));
+}
+
+#[test]
+fn a_command_inherits_no_secrets() {
+    let world = World::new();
+    let folder = Folder::new();
+    let file = folder.file("file", "wait = 17\n");
+    let at = world.embedded.connect_string();
+    let mut command = zk_lock(&["--connect", &at, "--config", &file, "run", PATH, "env"]);
+    command.env("ZK_LOCK_AUTH", "digest:alice:hunter4").env("ZK_LOCK_SASL_PASSWORD", "hunter4");
+    command.env("ZK_LOCK_WAIT", "19");
+    let text = out(&output(command));
+    let has = |name: &str| text.lines().any(|line| line.starts_with(&format!("{name}=")));
+    assert!(has("ZK_LOCK_TOKEN") && has("ZK_LOCK_WAIT"), "{text}");
+    let secrets = ["ZK_LOCK_AUTH", "ZK_LOCK_SASL_PASSWORD", "ZK_LOCK_CONFIG_TEXT"];
+    assert_eq!(secrets.map(has), [false; 3], "{text}");
+    assert!(!text.contains("hunter4"), "{text}");
 }
 
 #[test]

@@ -105,6 +105,48 @@ fn a_permit_node_is_removed_by_its_name() {
     assert!(world.contenders().is_empty());
 }
 
+/// The nodes are those of kazoo 2.11, `recipe/lock.py`.
+#[test]
+fn a_semaphore_of_kazoo_is_shown() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let create = |path: &str, data: &str, kind| {
+        let created = client.create(path, data.as_bytes(), kind);
+        world.runtime.block_on(created).expect("created");
+    };
+    create("/locks", "", NodeKind::Persistent);
+    create(PATH, "1", NodeKind::Persistent);
+    let (permit, other) = ("f5fd6747e1b74202a4bc9474a7659da6", "0123456789abcdef0123456789abcdef");
+    // Somebody else's node.
+    create(&format!("{PATH}/{other}"), "", NodeKind::Persistent);
+    let quiet = || world.run(&["ls", "-q", PATH]).status.code();
+    assert_eq!(quiet(), Some(0));
+    create(&format!("{PATH}/{permit}"), "worker-1", NodeKind::Ephemeral);
+    let queue = format!("{PATH}-__lock__");
+    create(&queue, "", NodeKind::Persistent);
+    for waiter in ["worker-2", "worker-3"] {
+        create(&format!("{queue}/{other}__lock__"), waiter, NodeKind::EphemeralSequential);
+    }
+    assert_eq!(quiet(), Some(1));
+    let text = out(&world.run(&["ls", PATH]));
+    let rows: Vec<Vec<_>> = text.lines().map(|row| row.split_whitespace().collect()).collect();
+    assert_eq!(text.lines().next(), Some(&*format!("{PATH}: semaphore of kazoo with 1 permits")));
+    let shown = [
+        ("holds", permit, "worker-1"),
+        ("waits", "lock-0", "worker-2"),
+        ("waits", "lock-1", "worker-3"),
+    ];
+    let found = rows[2..].iter().map(|row| (row[0], row[1], row[5]));
+    assert!(found.eq(shown), "{text}");
+    let json = out(&world.run(&["ls", "--json", PATH]));
+    assert!(
+        json.contains(&format!("\"node_path\":\"{queue}/{other}__lock__0000000000\"")),
+        "{json}"
+    );
+    assert_eq!(world.run(&["break", PATH, "--yes", "--node", permit]).status.code(), Some(0));
+    assert_eq!(quiet(), Some(0));
+}
+
 #[test]
 fn break_removes_nothing_if_nobody_can_read_its_question() {
     let world = World::new();

@@ -99,6 +99,31 @@ async fn async_clients(embedded: &Embedded, page: &mut Page) {
     let connections = format!("zk_client_connections_total{{server={server}}}");
     page.shows(&[("zk_client_connected", 2.0), (&connections, 2.0)]);
 
+    // What has not happened yet is 0, so that an alert sees the first time.
+    let unused = "{server=127.0.0.1:1}";
+    page.shows(&[
+        (&format!("zk_client_connections_total{unused}"), 0.0),
+        ("zk_client_reconnects_total", 0.0),
+        ("zk_client_expiries_total", 0.0),
+        ("zk_client_renewals_total", 0.0),
+        ("zk_client_watches", 0.0),
+        ("zk_client_watch_events_total", 0.0),
+    ]);
+    let failures = |server: &str| format!("zk_client_connection_failures_total{{server={server}}}");
+    assert!(page.values().contains_key(&failures("127.0.0.1:1")));
+    assert_eq!(page.values()[&failures(&server.to_string())], 0.0);
+    two.set_servers(&format!("{server},127.0.0.1:2")).expect("valid");
+    two.sync("/").await.expect("connected");
+    page.shows(&[(&failures("127.0.0.1:2"), 0.0)]);
+    assert!(page.values().keys().all(|name| !name.starts_with("zk_lock_")));
+    RwLock::new(&one, "/lock").expect("valid");
+    page.shows(&[
+        ("zk_lock_held{recipe=rw_lock}", 0.0),
+        ("zk_lock_waiting{recipe=rw_lock}", 0.0),
+        ("zk_lock_cleanups_pending{recipe=rw_lock}", 0.0),
+        ("zk_lock_lost_total{recipe=rw_lock}", 0.0),
+    ]);
+
     // Another place in the list is no other connection.
     for servers in [last, first, server.to_string()] {
         one.set_servers(&servers).expect("valid");

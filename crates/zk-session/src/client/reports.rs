@@ -43,14 +43,23 @@ mod observed {
     }
 
     impl Reports {
-        pub(crate) fn new<T>(dispatcher: &mut Dispatcher<T>) -> Self {
+        pub(crate) fn new<T>(dispatcher: &mut Dispatcher<T>, servers: &[ServerAddress]) -> Self {
             let session = dispatcher.session_mut();
             session.record_exchanges();
-            Self {
+            let mut new = Self {
                 #[cfg(feature = "tracing")]
                 session: Some(session.id()).filter(|id| *id != SessionId::NONE),
                 ..Self::default()
-            }
+            };
+            new.servers(servers);
+            new
+        }
+
+        /// Notes the servers that may be used from now on.
+        #[cfg_attr(not(feature = "metrics"), allow(unused_variables, clippy::unused_self))]
+        pub(crate) fn servers(&mut self, servers: &[ServerAddress]) {
+            #[cfg(feature = "metrics")]
+            self.meter.servers(servers.iter().map(ToString::to_string).collect());
         }
 
         /// Reports a new state.
@@ -111,9 +120,11 @@ mod unobserved {
     pub(crate) struct Reports;
 
     impl Reports {
-        pub(crate) const fn new<T>(_: &mut Dispatcher<T>) -> Self {
+        pub(crate) const fn new<T>(_: &mut Dispatcher<T>, _: &[ServerAddress]) -> Self {
             Self
         }
+
+        pub(crate) const fn servers(&self, _: &[ServerAddress]) {}
 
         pub(crate) const fn state(&self, _: State, _: &[ServerAddress]) {}
 

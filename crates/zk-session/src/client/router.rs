@@ -64,7 +64,7 @@ impl Router {
         let delivered_state = session.state();
         let mut dispatcher = Dispatcher::new(session);
         Self {
-            reports: Reports::new(&mut dispatcher),
+            reports: Reports::new(&mut dispatcher, &servers),
             delivered_state,
             dispatcher,
             servers: servers.into(),
@@ -219,6 +219,7 @@ impl Router {
             }
         }
         self.servers = servers.into();
+        self.reports.servers(&self.servers);
         self.lasting_failures.clear();
     }
 

@@ -71,9 +71,11 @@ struct Arguments {
     #[arg(long, requires = "proxy", value_name = "NUMBER")]
     connections: Option<usize>,
     /// Save each connection in this folder: NAME.c2s, NAME.s2c, and NAME.seq with order and times
+    ///
+    /// Only you can read the files: they have the passwords of the connection.
     #[arg(long, value_name = "FOLDER")]
     record: Option<PathBuf>,
-    /// Save everything as a packet capture for Wireshark
+    /// Save everything as a packet capture for Wireshark, which only you can read
     #[arg(long, value_name = "FILE")]
     write_pcap: Option<PathBuf>,
     /// What to print

@@ -16,6 +16,7 @@ use zk_proto::{ConnectRequest, Decode, frame};
 
 use crate::Failure;
 use crate::output::{Output, complain};
+use crate::record::private;
 
 /// The port of ZooKeeper, unless it is configured.
 const PORT: u16 = 2181;
@@ -358,9 +359,19 @@ struct Sequence {
     received: u32,
 }
 
+/// Creates or overwrites a file, which only its owner can read from then on.
+fn create(path: &Path) -> io::Result<File> {
+    let file = private().create(true).truncate(true).open(path)?;
+    #[cfg(unix)]
+    if file.metadata()?.is_file() {
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
 impl Writer {
     pub(crate) fn create(file: &Path) -> Result<Self, Failure> {
-        let created = File::create(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let created = create(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let mut file = BufWriter::new(created);
         // Magic, version 2.4, time zone, accuracy, longest packet, and the link type Ethernet.
         for word in [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 0x4_0000, 1] {

@@ -1,6 +1,6 @@
 //! Recordings of connections: the bytes of each direction, and their order with times.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
@@ -8,6 +8,15 @@ use std::time::{Duration, UNIX_EPOCH};
 use zk_proto::conversation::Direction;
 
 use crate::show::date;
+
+/// Returns options to create a file for its owner alone: connections carry credentials and data.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
 
 /// The files of one connection. Every chunk is written at once, so that nothing is lost at the end.
 #[derive(Debug)]
@@ -23,7 +32,7 @@ impl Recorder {
     pub(crate) fn create(folder: &Path, name: &str) -> io::Result<Self> {
         let create = |ending: &str| {
             let file = folder.join(format!("{name}.{ending}"));
-            File::create_new(&file).map_err(|error| {
+            private().create_new(true).open(&file).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", file.display()))
             })
         };

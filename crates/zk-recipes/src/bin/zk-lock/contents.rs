@@ -1,8 +1,11 @@
 //! The contenders at a lock path, whatever the kind of lock.
 
-use zk_recipes::session::proto::{ErrorCode, Stat, path};
+use bytes::Bytes;
+use zk_recipes::session::proto::{ErrorCode, SessionId, Stat, Zxid, path};
 use zk_recipes::session::{Client, End, Error, RequestError};
-use zk_recipes::{LockError, Mutex, Options, QueueEntry, RecipeError, RwLock, Scheme, Semaphore};
+use zk_recipes::{
+    LockError, LockMode, Mutex, Options, QueueEntry, RecipeError, RwLock, Scheme, Semaphore,
+};
 
 use crate::Failure;
 
@@ -10,7 +13,32 @@ use crate::Failure;
 pub(crate) struct Contender {
     /// The kind of its lock.
     pub(crate) kind: &'static str,
-    pub(crate) entry: QueueEntry,
+    pub(crate) entry: Entry,
+}
+
+/// What [`QueueEntry`] says about a contender, also of locks that this library does not have.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) node: String,
+    pub(crate) mode: LockMode,
+    pub(crate) waits_for: Option<String>,
+    pub(crate) data: Option<Bytes>,
+    pub(crate) session: SessionId,
+    pub(crate) token: Zxid,
+    pub(crate) since: i64,
+}
+
+impl Entry {
+    pub(crate) const fn is_holder(&self) -> bool {
+        self.waits_for.is_none()
+    }
+}
+
+impl From<QueueEntry> for Entry {
+    fn from(entry: QueueEntry) -> Self {
+        let QueueEntry { node, mode, waits_for, data, session, token, since, .. } = entry;
+        Self { node, mode, waits_for, data, session, token, since }
+    }
 }
 
 /// All contenders at a lock path.
@@ -28,7 +56,8 @@ pub(crate) struct Contents {
 
 impl Contents {
     fn add(&mut self, kind: &'static str, entries: Vec<QueueEntry>) {
-        self.contenders.extend(entries.into_iter().map(|entry| Contender { kind, entry }));
+        let contender = |entry: QueueEntry| Contender { kind, entry: entry.into() };
+        self.contenders.extend(entries.into_iter().map(contender));
     }
 }
 
@@ -70,8 +99,71 @@ pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Contents>
     if SEMAPHORE.iter().any(|(parent, _)| children.iter().any(|child| child == parent)) {
         read_semaphore(client, path, &mut contents).await?;
     }
+    if children.iter().any(|child| is_kazoo_permit(child)) {
+        read_kazoo_semaphore(client, path, &children, &mut contents).await?;
+    }
     contents.children = children;
     Ok(Some(contents))
+}
+
+/// The kind of kazoo's semaphores. Their permit nodes are direct children of the lock path, and
+/// have no number.
+pub(crate) const KAZOO_SEMAPHORE: &str = "semaphore of kazoo";
+
+/// Returns whether a node is named like a permit of kazoo: by a guid without dashes.
+pub(crate) fn is_kazoo_permit(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// The end of the path of the mutex where contenders for permits of kazoo wait.
+pub(crate) const KAZOO_QUEUE: &str = "-__lock__";
+
+pub(crate) fn kazoo_queue(path: &str) -> String {
+    format!("{path}{KAZOO_QUEUE}")
+}
+
+async fn read_kazoo_semaphore(
+    client: &Client,
+    path: &str,
+    children: &[String],
+    contents: &mut Contents,
+) -> Result<(), Failure> {
+    let before = contents.contenders.len();
+    for node in children.iter().filter(|child| is_kazoo_permit(child)) {
+        let (data, stat) = match client.get_data(&path::child(path, node)).await {
+            Ok((data, stat)) => (Some(data), stat),
+            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
+            Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => (None, Stat::default()),
+            Err(error) => return Err(error.into()),
+        };
+        // Permits are ephemeral. Another program may name its own nodes by guids.
+        if data.is_none() || stat.ephemeral_owner != SessionId(0) {
+            let (node, mode) = (node.clone(), LockMode::Shared);
+            let (session, token, since) = (stat.ephemeral_owner, stat.czxid, stat.ctime);
+            let entry = Entry { node, mode, waits_for: None, data, session, token, since };
+            contents.contenders.push(Contender { kind: KAZOO_SEMAPHORE, entry });
+        }
+    }
+    if contents.contenders.len() == before {
+        return Ok(());
+    }
+    contents.contenders[before..].sort_by_key(|permit| permit.entry.token);
+    let permits = match client.get_data(path).await {
+        Ok((data, _)) => String::from_utf8_lossy(&data).parse::<u32>().ok(),
+        Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let permits = permits.map_or("an unknown number of".to_owned(), |permits| permits.to_string());
+    let options = Options::new().scheme(Scheme::KAZOO_MUTEX);
+    let waiting = Mutex::with(client, &kazoo_queue(path), options)?.contenders().await?;
+    for (place, mut entry) in waiting.into_iter().map(Entry::from).enumerate() {
+        if place == 0 {
+            entry.waits_for = Some("permits".to_owned());
+        }
+        contents.contenders.push(Contender { kind: KAZOO_SEMAPHORE, entry });
+    }
+    contents.kinds.push(format!("{KAZOO_SEMAPHORE} with {permits} permits"));
+    Ok(())
 }
 
 /// Reads, again if an outage interrupts it. Each request waits for a connection.
@@ -183,6 +275,9 @@ pub(crate) fn is_contender(name: &str) -> bool {
 
 /// Returns the short name of a node: its marker and its sequence number, as `lock-12`.
 pub(crate) fn label(node: &str) -> String {
+    if is_kazoo_permit(node) {
+        return node.to_owned();
+    }
     let named = node.trim_end_matches(|c: char| c.is_ascii_digit());
     let (marker, number) = (named.trim_end_matches(['-', '_']), &node[named.len()..]);
     let Ok(number) = number.parse::<u64>() else { return node.to_owned() };
@@ -212,7 +307,8 @@ pub(crate) async fn paths_of_label(
 /// Returns the paths where a contender of this name can be. None if no scheme has such names.
 pub(crate) fn possible_paths(lock: &str, node: &str) -> Vec<String> {
     let is_named_by = |(_, scheme): &(&str, Scheme)| scheme.parse(node).is_some();
-    let direct = KINDS.iter().any(is_named_by).then(|| path::child(lock, node));
+    let is_direct = KINDS.iter().any(is_named_by) || is_kazoo_permit(node);
+    let direct = is_direct.then(|| path::child(lock, node));
     let of_semaphore = SEMAPHORE.iter().filter(|kind| is_named_by(kind));
     let below = |(parent, _): &(&str, _)| path::child(&path::child(lock, parent), node);
     direct.into_iter().chain(of_semaphore.map(below)).collect()
@@ -227,6 +323,7 @@ pub(crate) fn node_path(lock: &str, kind: &str, node: &str) -> Option<String> {
                 parents.map(|(parent, _)| path::child(&path::child(lock, parent), node));
             below.next()
         }
+        KAZOO_SEMAPHORE if !is_kazoo_permit(node) => Some(path::child(&kazoo_queue(lock), node)),
         _ => Some(path::child(lock, node)),
     }
 }
@@ -265,6 +362,7 @@ mod tests {
             ("f5fd6747e1b74202a4bc9474a7659da6__rlock__0000000003", "rlock-3"),
             ("x-72057594037927936-0000000007", "x-7"),
             ("_c_f5fd6747-e1b7-4202-a4bc-9474a7659da6-lock--2147483648", "lock-2147483648"),
+            ("f5fd6747e1b74202a4bc9474a7659da6", "f5fd6747e1b74202a4bc9474a7659da6"),
             ("config", "config"),
             ("", ""),
         ] {

@@ -94,7 +94,10 @@ pub(crate) async fn run(
     // Semaphores have these three.
     let is_semaphore = contents.children.iter().any(|child| child == "max");
     let is_known = |child: &str| is_semaphore && ["leases", "locks", "max"].contains(&child);
-    let is_unknown = |child: &&String| Scheme::recognize(child).is_none() && !is_known(child);
+    let is_shown = |child: &str| contents.contenders.iter().any(|one| one.entry.node == child);
+    let is_unknown = |child: &&String| {
+        Scheme::recognize(child).is_none() && !is_known(child) && !is_shown(child)
+    };
     let unknown: Vec<_> = contents.children.iter().filter(is_unknown).cloned().collect();
     let own = sessions.connections.get(&client.session_id().0);
     let clock = own.and_then(|own| own.established).map(|at| at - at.clamp(before, after));

@@ -5,6 +5,7 @@ mod contents;
 mod doctor;
 mod exec;
 mod generate;
+mod lease;
 mod processes;
 mod release;
 mod run;
@@ -15,6 +16,7 @@ mod signals;
 mod supervise;
 mod text;
 mod top;
+mod witness;
 
 use std::error::Error;
 use std::fmt;
@@ -23,10 +25,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, ConnectError};
 
+use crate::lease::Lease;
 use crate::run::{NotConnected, Supervisor, TimedOut};
 use crate::settings::Settings;
 use crate::signals::MaskChanges;
@@ -134,9 +137,9 @@ struct Arguments {
     /// Within `run`: the process that has started this one as the keeper of its lock
     #[arg(long, hide = true)]
     supervisor: Option<i32>,
-    /// Within `run`: the descriptor for the session timeout that the servers have granted
-    #[arg(long, hide = true)]
-    granted: Option<i32>,
+    /// Within `run`: the descriptor of the memory that supervisor and keeper share
+    #[arg(long, hide = true, requires = "supervisor")]
+    lease: Option<i32>,
     #[command(flatten)]
     mask_changes: MaskChanges,
     #[command(subcommand)]
@@ -148,21 +151,24 @@ enum Command {
     /// Run a command while holding a lock, as flock(1) does, and pass on its exit code
     ///
     /// The environment of the command has the fencing token of the lock in ZK_LOCK_TOKEN, and the
-    /// path of the lock node, without the chroot, in ZK_LOCK_NODE.
+    /// path of the lock node, without the chroot, in ZK_LOCK_NODE. It has no ZK_LOCK_AUTH and no
+    /// ZK_LOCK_SASL_PASSWORD.
     ///
     /// zk-lock holds the lock until every process of the command has ended, including background
     /// processes and daemons; with -o, until the command itself has. Then it releases the lock. If
     /// no server answers, the lock is free after the session timeout.
     ///
     /// Signals: SIGTERM, SIGHUP, SIGINT and SIGQUIT are passed on to every process of the command,
-    /// SIGUSR1 and SIGUSR2 to the command itself, until it has ended. Signals that are ignored when
-    /// zk-lock starts stay ignored, as with nohup(1). Ctrl-C, Ctrl-Z, fg and bg work as without
+    /// SIGUSR1 and SIGUSR2 to the command itself, until it has ended. Processes that have received
+    /// the signal as well, as by `kill %1` or from systemd, do not get it again. Signals that are ignored when
+    /// zk-lock starts stay ignored, as with nohup(1), except SIGPIPE. Ctrl-C, Ctrl-Z, fg and bg work as without
     /// zk-lock. A stopped job keeps its lock.
     ///
     /// Loss: the lock is lost if its node is deleted, its session ends, or no server confirms the
     /// session for the session timeout. Every process then gets SIGTERM, and SIGKILL after
-    /// --kill-after. The exit code is 73 (or --lost-exit-code), whatever the command returns. If
-    /// zk-lock itself is killed, the processes are ended in the same way.
+    /// --kill-after. The exit code is 73 (or --lost-exit-code), whatever the command returns. If one
+    /// of its two processes is killed, fails, or is stopped until the lock is lost, the other one
+    /// ends the command in the same way.
     ///
     /// zk-lock cannot end processes that you may not signal, or processes that another service
     /// starts (at, cron, systemd-run, docker run). It also cannot end the processes that remain if
@@ -258,9 +264,11 @@ fn full_command() -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    match Arguments::load().and_then(start) {
-        Ok(code) => code,
-        Err(failure) => ExitCode::from(report(&failure)),
+    print_panics();
+    match std::panic::catch_unwind(|| Arguments::load().and_then(start)) {
+        Ok(Ok(code)) => code,
+        Ok(Err(failure)) => ExitCode::from(report(&failure)),
+        Err(_) => ExitCode::from(code::FAILED),
     }
 }
 
@@ -298,12 +306,13 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
 }
 
 async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let Arguments { settings, verbose, supervisor, granted, mask_changes, command } = arguments;
+    let Arguments { settings, verbose, supervisor, lease, mask_changes, command } = arguments;
     match command {
         Command::Run(run) => match supervisor {
             None => supervise::run(&run, &settings).await,
             Some(pid) => {
-                let supervisor = Supervisor::new(pid, granted, &mask_changes)?;
+                let lease = Lease::inherit(lease.ok_or("no shared memory")?)?;
+                let supervisor = Supervisor::new(pid, lease, &mask_changes)?;
                 run::run(&settings, &run, supervisor, verbose).await
             }
         },
@@ -364,6 +373,18 @@ async fn answer() -> Result<String, Failure> {
     Ok(tokio::task::spawn_blocking(line).await??.unwrap_or_default())
 }
 
+/// Makes a panic one line on the standard error, like an error.
+///
+/// Some libraries panic where the system has no descriptor or no thread left.
+fn print_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        print_error(&text.unwrap_or("internal error"));
+    }));
+}
+
 /// Returns an error and its causes on one line.
 fn explain(failure: &Failure) -> String {
     let mut text = failure.to_string();
@@ -382,20 +403,32 @@ fn explain(failure: &Failure) -> String {
 
 /// Prints an error in a thread of its own, since this blocks while nobody reads the standard error.
 fn print_error_meanwhile(what: String) -> Printing {
-    Printing(tokio::task::spawn_blocking(move || print_error(&what)))
+    let (printed, is_printed) = oneshot::channel();
+    let print = move || {
+        print_error(&what);
+        printed.send(())
+    };
+    // Nothing is printed without a thread: what else is to be done must not wait.
+    let _ = std::thread::Builder::new().spawn(print);
+    Printing(is_printed)
 }
 
 /// A message that is being printed.
-struct Printing(JoinHandle<()>);
+struct Printing(oneshot::Receiver<()>);
 
 impl Printing {
     /// How long to wait in the end for somebody who reads.
     const LIMIT: Duration = Duration::from_secs(1);
 
+    /// Waits until it is printed.
+    async fn finished(self) {
+        // Printing does not fail.
+        let _ = self.0.await;
+    }
+
     /// Waits until it is printed, or gives up.
     async fn finish(self) {
-        // Printing does not fail.
-        let _ = tokio::time::timeout(Self::LIMIT, self.0).await;
+        let _ = tokio::time::timeout(Self::LIMIT, self.finished()).await;
     }
 }
 

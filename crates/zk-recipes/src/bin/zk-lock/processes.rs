@@ -11,11 +11,12 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::time::Instant;
 
 use crate::signals::{Signals, send};
+use crate::witness::Witness;
 
 /// The interval at which SIGKILL is repeated, for processes that were forked meanwhile.
 const REPEAT: Duration = Duration::from_millis(50);
@@ -29,6 +30,9 @@ pub(crate) struct Processes {
     before: HashSet<Pid>,
     child: Pid,
     status: Option<ExitStatus>,
+    witness: Option<Witness>,
+    /// The signals that have ended the witness.
+    witnessed: Vec<Signal>,
 }
 
 impl Processes {
@@ -39,7 +43,19 @@ impl Processes {
         let children = signal(SignalKind::child())?;
         let before = tree::descendants(&HashSet::new()).into_iter().collect();
         let child = Pid::from_child(&command.spawn()?);
-        Ok(Self { children, before, child, status: None })
+        let (witness, witnessed) = (None, Vec::new());
+        Ok(Self { children, before, child, status: None, witness, witnessed })
+    }
+
+    /// Sets the witness, which is none of the processes.
+    pub(crate) fn set_witness(&mut self, witness: Option<Witness>) {
+        self.before.extend(witness.as_ref().map(Witness::process));
+        self.witness = witness;
+    }
+
+    /// Returns the signals that have ended witnesses since the last call.
+    pub(crate) fn take_witnessed(&mut self) -> Vec<Signal> {
+        std::mem::take(&mut self.witnessed)
     }
 
     pub(crate) fn child(&self) -> Pid {
@@ -64,7 +80,7 @@ impl Processes {
                 Ok(Some((pid, status))) if pid == self.child => {
                     self.status = Some(ExitStatus::from_raw(status.as_raw()));
                 }
-                Ok(Some(_)) => {}
+                Ok(Some((pid, status))) => self.other_ended(pid, status),
                 Ok(None) => return Ok(!self.before.is_empty() && self.all().is_empty()),
                 Err(Errno::CHILD) => return Ok(true),
                 Err(Errno::INTR) => {}
@@ -73,16 +89,38 @@ impl Processes {
         }
     }
 
+    fn other_ended(&mut self, pid: Pid, status: WaitStatus) {
+        if let Some(witness) = self.witness.take_if(|witness| witness.process() == pid) {
+            self.before.remove(&pid);
+            let (signal, next) = witness.ended(status);
+            self.witnessed.extend(signal);
+            self.set_witness(next);
+        }
+    }
+
     /// Sends `signal` to all processes, including those forked meanwhile.
     pub(crate) fn send_to_all(&self, signal: Signal) {
+        self.send_to_all_outside(signal, None);
+    }
+
+    /// Sends `signal` to all processes that are not in this process group.
+    pub(crate) fn send_to_all_outside(&self, signal: Signal, group: Option<Pid>) {
         let mut signalled = HashSet::new();
         for _ in 0..MAX_ROUNDS {
             let new: Vec<_> = self.all().into_iter().filter(|pid| signalled.insert(*pid)).collect();
             if new.is_empty() {
                 return;
             }
-            new.into_iter().for_each(|pid| send(signal, pid));
+            let outside = new.into_iter().filter(|pid| self.is_outside(*pid, group));
+            outside.for_each(|pid| send(signal, pid));
         }
+    }
+
+    /// Returns whether a process is in another process group; `true` without a group.
+    pub(crate) fn is_outside(&self, pid: Pid, group: Option<Pid>) -> bool {
+        let is_inside =
+            |group| tree::stat(&pid.to_string()).is_some_and(|it| it.group == Some(group));
+        !group.is_some_and(is_inside)
     }
 
     fn all(&self) -> Vec<Pid> {
@@ -131,6 +169,11 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
     }
 }
 
+/// Returns whether the system shows which processes descend from which.
+pub(crate) fn shows_descendants() -> bool {
+    cfg!(target_os = "linux") && tree::is_own_namespace()
+}
+
 /// Returns whether a process is stopped, as by Ctrl-Z; `false` if the system does not say.
 pub(crate) fn is_stopped(pid: Pid) -> bool {
     tree::is_own_namespace()
@@ -145,6 +188,8 @@ mod tree {
     pub(super) struct Process {
         pub(super) state: String,
         parent: Pid,
+        /// `None` if it belongs to another PID namespace.
+        pub(super) group: Option<Pid>,
     }
 
     /// Parses `12 (a name) S 7 ...`, where the name may contain anything.
@@ -153,7 +198,8 @@ mod tree {
         let (_, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ');
         let state = fields.next()?.to_owned();
-        Some(Process { state, parent: Pid::from_raw(fields.next()?.parse().ok()?)? })
+        let mut pid = || Pid::from_raw(fields.next()?.parse().ok()?);
+        Some(Process { state, parent: pid()?, group: pid() })
     }
 
     /// Returns whether `/proc` shows the PID namespace of this process. In another one, the same

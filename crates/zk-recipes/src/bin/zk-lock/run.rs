@@ -1,11 +1,12 @@
 //! Runs a command under a lock.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::future::{pending, ready};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::pin::pin;
@@ -14,30 +15,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::unistd::{close as close_descriptor, getpgrp, getsid};
+use nix::unistd::{getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
     Event, Held, Holding, LockError, Loss, Mutex, MutexGuard, Options, PermitGuard, ReadGuard,
     RecipeError, RwLock, Scheme, Semaphore, WriteGuard,
 };
 
-use crate::processes::{Processes, is_stopped, sleep_until};
+use crate::lease::{Lease, RESERVE_DIVISOR};
+use crate::processes::{Processes, is_stopped, shows_descendants, sleep_until};
 use crate::release::{self, Requests};
-use crate::settings::{CONFIG_TEXT, Settings, seconds};
+use crate::settings::{SECRETS, Settings, positive_seconds, seconds};
 use crate::show::Owner;
-use crate::signals::{MaskChanges, Received, Signals, send};
+use crate::signals::{MaskChanges, Received, Signals};
+use crate::witness::{Shared, Witness, pass_on};
 use crate::{
-    Failure, Printing, acl, code, contents, exec, explain, print_error, print_error_meanwhile,
+    Failure, Printing, acl, code, contents, exec, print_error, print_error_meanwhile, show,
 };
 
-/// The command has at least this fraction of the session timeout to end after SIGTERM. The lease
-/// ends earlier than the session by as much.
-const MIN_GRACE_DIVISOR: u32 = 20;
 /// How long to wait in any case for the end of a session, which takes a round trip.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Whoever waits for a shorter time need not know for whom.
+const REPORT_DELAY: Duration = Duration::from_secs(1);
 /// How many characters of the program's name are published.
 const MAX_PROGRAM_LENGTH: usize = 60;
 
@@ -64,6 +66,12 @@ pub(crate) struct Arguments {
     /// that of an existing one
     #[arg(long, value_name = "N", requires = "permits")]
     of: Option<u32>,
+    /// Do not report who holds the lock while waiting for it, or that it was not acquired
+    #[arg(short, long)]
+    quiet: bool,
+    /// While waiting for the lock, report who holds it after a second, and then at this interval
+    #[arg(long, env = "ZK_LOCK_REPORT_INTERVAL", default_value = "60", value_name = "SECONDS", value_parser = positive_seconds)]
+    report_interval: Duration,
     /// Do not wait for the lock, or for a connection that breaks meanwhile
     #[arg(short, long, visible_alias = "nb")]
     nonblock: bool,
@@ -177,14 +185,9 @@ pub(crate) async fn run(
         printed.finish().await;
     }
     match result {
-        Err(failure) if is_not_acquired(&failure) => {
-            match failure.downcast_ref::<RecipeError>() {
-                // It names the method of the library, which users of the command do not know.
-                Some(_) => print_error(&format_args!(
-                    "the lock '{}' was not acquired: it is taken",
-                    arguments.path
-                )),
-                None => print_error(&explain(&failure)),
+        Err(failure) if failure.is::<Conflict>() => {
+            if !arguments.quiet {
+                print_error(&failure);
             }
             Ok(ExitCode::from(arguments.conflict_exit_code))
         }
@@ -198,6 +201,68 @@ fn is_not_acquired(failure: &Failure) -> bool {
     let timed_out = failure.downcast_ref::<TimedOut>();
     timed_out.is_some_and(|timed_out| timed_out.is_connected)
         || matches!(reason, Some(LockError::Busy | LockError::TimedOut))
+}
+
+/// Another contender was in the way.
+#[derive(Debug)]
+struct Conflict {
+    path: String,
+    why: String,
+    /// Who it is, if that is known.
+    holder: Option<String>,
+}
+
+impl Conflict {
+    /// Converts the error of an attempt if it is one, and asks who is in the way.
+    async fn or(failure: Failure, client: &Client, arguments: &Arguments) -> Failure {
+        if !is_not_acquired(&failure) {
+            return failure;
+        }
+        let holder = show::holder(client, &arguments.path);
+        let holder = match arguments.quiet {
+            true => None,
+            false => tokio::time::timeout(CLOSE_TIMEOUT, holder).await.ok().flatten(),
+        };
+        let why = match arguments.limit() {
+            Some(limit) => format!("it was not free within {} s", limit.as_secs_f64()),
+            None => "it is taken".to_owned(),
+        };
+        Self { path: arguments.path.clone(), why, holder }.into()
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, why, holder } = self;
+        write!(f, "the lock '{path}' was not acquired: {why}")?;
+        holder.iter().try_for_each(|holder| write!(f, "; {holder}"))
+    }
+}
+
+impl Error for Conflict {}
+
+/// Reports who holds the lock, again and again, once another contender is ahead. Never returns.
+async fn report_holder(
+    client: &Client,
+    arguments: &Arguments,
+    mut is_waiting: watch::Receiver<bool>,
+    begun: Instant,
+    is_verbose: bool,
+) -> Infallible {
+    if arguments.quiet || is_waiting.wait_for(|is_waiting| *is_waiting).await.is_err() {
+        return pending().await;
+    }
+    if !is_verbose {
+        tokio::time::sleep(REPORT_DELAY).await;
+    }
+    loop {
+        let holder = show::holder(client, &arguments.path).await;
+        let holder = holder.unwrap_or_else(|| "the holder is not known".to_owned());
+        let (path, seconds) = (&arguments.path, begun.elapsed().as_secs());
+        let text = format!("waiting for the lock '{path}' for {seconds} s; {holder}");
+        print_error_meanwhile(text).finished().await;
+        tokio::time::sleep(arguments.report_interval).await;
+    }
 }
 
 /// The connection is lost, and `--nonblock` does not wait for another.
@@ -244,10 +309,7 @@ pub(crate) struct TimedOut {
 
 impl fmt::Display for TimedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = match self.is_connected {
-            true => "it was not free in time",
-            false => "the connection to a server with a quorum is lost",
-        };
+        let why = "the connection to a server with a quorum is lost";
         write!(f, "the lock '{}' was not acquired: {why}", self.path)
     }
 }
@@ -269,6 +331,7 @@ async fn acquire_and_run(
     let timed_out = |is_connected| TimedOut { path: arguments.path.clone(), is_connected };
     let not_connected = || NotConnected { path: arguments.path.clone() };
     let (waiting, is_waiting) = watch::channel(false);
+    let reports = report_holder(&client, arguments, is_waiting.clone(), begun, is_verbose);
     let expired = expired(deadline, &client, is_waiting);
     let acquired = tokio::select! {
         acquired = before(expired, acquire(&client, arguments, waiting)) => match acquired {
@@ -284,6 +347,7 @@ async fn acquire_and_run(
         () = connection_lost(&client), if arguments.tries_only() => {
             Err(Err(not_connected().into()))
         }
+        never = reports => match never {},
         signal = supervisor.end_signal() => Err(signal.map(exit_code_of_signal).map_err(Failure::from)),
     };
     match acquired {
@@ -301,6 +365,10 @@ async fn acquire_and_run(
             result
         }
         Err(result) => {
+            let result = match result {
+                Err(failure) => Err(Conflict::or(failure, &client, arguments).await),
+                done => done,
+            };
             close(client, ready(())).await;
             result
         }
@@ -388,8 +456,9 @@ async fn run_with(
         return Ok(arguments.lost());
     }
     let mut command = exec::command(&arguments.command(), supervisor.signals.mask_changes())?;
-    // It is for this process alone.
-    command.env_remove(CONFIG_TEXT);
+    for secret in SECRETS {
+        command.env_remove(secret);
+    }
     command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
     command.env("ZK_LOCK_NODE", held.node_path());
     let (requests, inherited) = release::channel()?;
@@ -397,17 +466,33 @@ async fn run_with(
     if let Some(group) = supervisor.group {
         command.process_group(group.as_raw_nonzero().get());
     }
+    let witness = supervisor.start_witness();
     // Before there is any process that `kill -9` of the job could leave behind.
     supervisor.leave_group();
-    supervisor.report_timeout(client.session_timeout());
-    let mut processes = Processes::spawn(&mut command)?;
+    supervisor.lease.begin(client)?;
+    let spawned = Processes::spawn(&mut command);
+    if spawned.is_err() {
+        supervisor.lease.finish()?;
+    }
+    let mut processes = spawned?;
     drop(inherited);
+    // Only a witness that started before the command shares all its signals.
+    processes.set_witness(witness);
+    let mut shared = Shared::default();
     let mut requests = Some(requests);
     let has_lost =
         |guard: &Option<Guard>| guard.as_ref().is_some_and(|guard| is_lost(guard.held()));
+    // The supervisor knows the end of the lease with a delay as short as the reserve.
+    let reserve = client.session_timeout() / RESERVE_DIVISOR;
+    let mut ticks = interval(reserve.max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let must_end = loop {
         tokio::select! {
+            _ = ticks.tick(), if guard.is_some() => if !has_lost(guard) {
+                supervisor.lease.extend(client)?;
+            },
             ended = processes.wait_any() => {
+                processes.take_witnessed().into_iter().for_each(|signal| shared.witnessed(signal));
                 let has_ended = processes.status().is_some();
                 if ended? || (arguments.close && has_ended) {
                     break false;
@@ -421,6 +506,7 @@ async fn run_with(
                 if !has_lost(guard)
                     && let (Some(guard), Some(requests)) = (guard.take(), requests.take())
                 {
+                    supervisor.lease.release()?;
                     tokio::spawn(release_early(guard, requests, client.clone()));
                 }
             }
@@ -436,7 +522,17 @@ async fn run_with(
                     supervisor.printed = Some(print_error_meanwhile(text));
                     break true;
                 }
-                pass_on(received, &processes);
+                if received.is_from_keyboard {
+                    // The command has received it as well, if it has not ended.
+                    if processes.status().is_some() {
+                        pass_on(received.signal, &processes, None);
+                    }
+                } else if received.signal != Signal::CONT {
+                    shared.received(received, supervisor.pid, supervisor.group);
+                }
+            }
+            () = sleep_until(shared.due()) => {
+                shared.pass_on(&processes, supervisor.group, supervisor.is_stopped());
             }
         }
     };
@@ -448,10 +544,12 @@ async fn run_with(
         let has_ended = matches!(state, Some(Holding::Lost(Loss::Ended(_))));
         let lease = || client.lease().filter(|_| !has_ended).unwrap_or_else(Instant::now);
         let left = || lease() - Instant::now();
-        let min = client.session_timeout() / MIN_GRACE_DIVISOR;
-        let grace = arguments.kill_after.unwrap_or_else(|| left().max(min));
+        // The command has at least the reserve to end.
+        let grace = arguments.kill_after.unwrap_or_else(|| left().max(reserve));
+        supervisor.lease.end_within(grace.saturating_add(Duration::from_secs(1)))?;
         processes.end(grace, &mut supervisor.signals).await?;
     }
+    supervisor.lease.finish()?;
     match processes.status() {
         Some(status) if !has_lost(guard) => Ok(exit_code(status)),
         _ => Ok(arguments.lost()),
@@ -462,28 +560,12 @@ fn is_lost(held: &Held) -> bool {
     matches!(held.state(), Holding::Lost(_))
 }
 
-/// Passes a signal sent to `zk-lock` on to the command, unless the command has received it already.
-fn pass_on(received: Received, processes: &Processes) {
-    match (received.signal, processes.status()) {
-        (Signal::CONT, _) => {}
-        // Their meaning depends on the program.
-        (signal @ (Signal::USR1 | Signal::USR2), None) => send(signal, processes.child()),
-        // The command's PID may belong to another process by now.
-        (Signal::USR1 | Signal::USR2, Some(_)) => {}
-        (_, None) if received.is_from_keyboard => {}
-        // The remaining processes ran in the background, where shells make them ignore interrupts.
-        (Signal::INT | Signal::QUIT, Some(_)) => processes.send_to_all(Signal::TERM),
-        (signal, _) => processes.send_to_all(signal),
-    }
-}
-
 /// The process that has started this one; see [`crate::supervise`].
 pub(crate) struct Supervisor {
     pid: Pid,
     /// `None` if the group belongs to another PID namespace, and so has no number here.
     group: Option<Pid>,
-    /// The pipe that takes the granted session timeout to the supervisor.
-    granted: Option<File>,
+    lease: Lease,
     signals: Signals,
     /// A message that is being printed.
     printed: Option<Printing>,
@@ -491,31 +573,19 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     /// Makes this process the keeper of the supervisor's lock.
-    pub(crate) fn new(
-        pid: i32,
-        granted: Option<i32>,
-        mask_changes: &MaskChanges,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn new(pid: i32, lease: Lease, mask_changes: &MaskChanges) -> Result<Self, Failure> {
         let signals = Signals::inherit(mask_changes)?;
         exec::end_with_parent(pid)?;
         #[cfg(target_os = "linux")]
         rustix::thread::set_name(c"zk-lock-keeper")?;
         let pid = Pid::from_raw(pid).ok_or("invalid process id")?;
-        // Commands do not inherit this one.
-        let granted = granted.and_then(|inherited| {
-            let opened = File::options().write(true).open(format!("/dev/fd/{inherited}"));
-            close_descriptor(inherited).ok().and(opened.ok())
-        });
         let group = Pid::from_raw(getpgrp().as_raw());
-        Ok(Self { pid, group, granted, signals, printed: None })
+        Ok(Self { pid, group, lease, signals, printed: None })
     }
 
-    /// Reports the session timeout to the supervisor, which needs it if this process is killed.
-    fn report_timeout(&mut self, granted: Duration) {
-        if let Some(mut supervisor) = self.granted.take() {
-            // The supervisor may have been killed.
-            let _ = write!(supervisor, "{}", granted.as_millis());
-        }
+    fn start_witness(&self) -> Option<Witness> {
+        let group = self.group.filter(|_| shows_descendants())?;
+        Witness::start(group, self.signals.mask_changes()).ok()
     }
 
     fn is_alive(&self) -> bool {

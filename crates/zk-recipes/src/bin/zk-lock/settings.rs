@@ -17,6 +17,10 @@ const OWN_FILE: &str = ".config/zk-lock.conf";
 /// The file read if the user has none.
 const SYSTEM_FILE: &str = "/etc/zk-lock.conf";
 const CONFIG: &str = "ZK_LOCK_CONFIG";
+/// Secrets in the environment, which commands do not inherit.
+const AUTH: &str = "ZK_LOCK_AUTH";
+const SASL_PASSWORD: &str = "ZK_LOCK_SASL_PASSWORD";
+pub(crate) const SECRETS: [&str; 3] = [AUTH, SASL_PASSWORD, CONFIG_TEXT];
 /// In the environment of a keeper: the text of the configuration file that its supervisor has read.
 /// A pipe can be read only once.
 pub(crate) const CONFIG_TEXT: &str = "ZK_LOCK_CONFIG_TEXT";
@@ -86,13 +90,13 @@ impl Settings {
             // Who waits for a lock, or watches one, goes on after an outage.
             .renew(true);
         if let Some(user) = &self.sasl_user {
-            let password = secret(self.sasl_password_file.as_deref(), "ZK_LOCK_SASL_PASSWORD")?;
+            let password = secret(self.sasl_password_file.as_deref(), SASL_PASSWORD)?;
             let password = password.ok_or_else(|| {
                 Usage::new("--sasl-user needs --sasl-password-file or ZK_LOCK_SASL_PASSWORD")
             })?;
             builder = builder.sasl(DigestMd5::new(user, password.trim_end_matches(['\r', '\n'])));
         }
-        let credentials = secret(self.auth_file.as_deref(), "ZK_LOCK_AUTH")?.unwrap_or_default();
+        let credentials = secret(self.auth_file.as_deref(), AUTH)?.unwrap_or_default();
         let credentials = credentials.lines().filter(|line| !line.is_empty());
         // The text is not repeated in errors: it is secret.
         let split = |line: &'_ str| line.split_once(':').map(|(s, c)| (s.to_owned(), c.to_owned()));
@@ -150,7 +154,8 @@ impl Settings {
             let set = known.and_then(|(name, value)| set_default(&mut command, name, value));
             set.ok_or_else(|| {
                 let place = format!("{}, line {}", path.display(), number + 1);
-                Usage::new(format!("{place}: expected `name = value` with a known name: {line}"))
+                // The text is not repeated: it may be a secret.
+                Usage::new(format!("{place}: expected `name = value` with a known name"))
             })?;
         }
         Ok((command, Some(text)))

@@ -8,10 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
+use zk_recipes::LockMode;
 use zk_recipes::session::Client;
-use zk_recipes::{LockMode, QueueEntry};
 
-use crate::contents::{self, Contender, Contents, despite_outages};
+use crate::contents::{self, Contender, Contents, Entry, despite_outages};
 use crate::sessions::{self, Sessions};
 use crate::text::{ascii, cell, line};
 use crate::{Failure, OutputClosed, code, print_error};
@@ -152,7 +152,7 @@ fn details(contender: &Contender, sessions: &Sessions) -> String {
     )
 }
 
-fn state(entry: &QueueEntry) -> &'static str {
+fn state(entry: &Entry) -> &'static str {
     match (&entry.waits_for, entry.mode) {
         (None, LockMode::Exclusive) => "holds",
         (None, LockMode::Shared) => "holds, shared",
@@ -162,7 +162,7 @@ fn state(entry: &QueueEntry) -> &'static str {
 }
 
 /// Returns the session. No server deletes a node without one.
-pub(crate) fn session(entry: &QueueEntry) -> String {
+pub(crate) fn session(entry: &Entry) -> String {
     match entry.session.0 {
         0 => "none".to_owned(),
         session => format!("{session:#x}"),
@@ -196,6 +196,23 @@ impl<'a> Owner<'a> {
         let (pid, program) = rest.split_once(": ")?;
         Some(Self { host, pid: pid.parse().ok()?, program })
     }
+}
+
+/// Says who holds the lock at `path`, and for how long. Returns `None` if nobody does, or if that
+/// cannot be read.
+pub(crate) async fn holder(client: &Client, path: &str) -> Option<String> {
+    let contents = contents::read(client, path).await.ok()??;
+    let mut holders = contents.contenders.iter().map(|one| &one.entry).filter(|it| it.is_holder());
+    let first = holders.next()?;
+    let (age, label) = (age(first), cell(&contents::label(&first.node)));
+    let more = match holders.count() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    Some(match owner(first.data.as_deref()) {
+        none if none == "-" => format!("held for {age} by {label}{more}"),
+        owner => format!("held for {age} by {owner} ({label}){more}"),
+    })
 }
 
 /// Returns the width of the terminal.
@@ -241,7 +258,7 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]], width: usize) -> Str
 
 /// Returns the time in seconds since the node was created, by the local clock, which may differ
 /// from the servers'.
-pub(crate) fn age_seconds(entry: &QueueEntry) -> u64 {
+pub(crate) fn age_seconds(entry: &Entry) -> u64 {
     seconds_since(entry.since)
 }
 
@@ -250,7 +267,7 @@ fn seconds_since(milliseconds: i64) -> u64 {
     now.saturating_sub(u64::try_from(milliseconds / 1000).unwrap_or(0))
 }
 
-pub(crate) fn age(entry: &QueueEntry) -> String {
+pub(crate) fn age(entry: &Entry) -> String {
     age_of(entry.since)
 }
 

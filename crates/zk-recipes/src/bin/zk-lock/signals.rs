@@ -39,6 +39,8 @@ pub(crate) struct Received {
     pub(crate) signal: Signal,
     /// Whether a key on the terminal sent it, to every process of the job in the foreground.
     pub(crate) is_from_keyboard: bool,
+    /// The process that sent it; 0 if that is not known.
+    pub(crate) sender: i32,
 }
 
 /// How the mask of this process differs from the one that the supervisor has inherited.
@@ -209,7 +211,8 @@ mod signalfd {
         let signal = Signal::from_named_raw(info.ssi_signo.cast_signed())?;
         // A terminal that hangs up signals the first process of its session only.
         let is_key = matches!(signal, Signal::INT | Signal::QUIT);
-        Some(Received { signal, is_from_keyboard: is_key && info.ssi_code == SI_KERNEL })
+        let is_from_keyboard = is_key && info.ssi_code == SI_KERNEL;
+        Some(Received { signal, is_from_keyboard, sender: info.ssi_pid.cast_signed() })
     }
 
     /// Returns which signals are ignored, from `/proc`.
@@ -262,7 +265,8 @@ mod handlers {
             let ready = self.0.iter_mut().find_map(|(s, name)| is_ready(s).then_some(*name));
             let Some(signal) = ready else { return Poll::Pending };
             let is_key = matches!(signal, Signal::INT | Signal::QUIT);
-            Poll::Ready(Received { signal, is_from_keyboard: is_key && is_in_foreground() })
+            let is_from_keyboard = is_key && is_in_foreground();
+            Poll::Ready(Received { signal, is_from_keyboard, sender: 0 })
         }
     }
 

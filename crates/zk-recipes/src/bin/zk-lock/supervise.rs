@@ -7,17 +7,15 @@
 //! ```
 //!
 //! Either of the two ends the command if the other is killed. The keeper notices the end of its
-//! supervisor. The supervisor adopts the processes of a killed keeper.
+//! supervisor. The supervisor adopts the processes of a keeper that has ended. It kills a keeper
+//! that is stopped, or does not run, until the [lease](crate::lease) has ended.
 
-use std::io::{self, PipeWriter, Read as _};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
-use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 
+use crate::lease::Lease;
 use crate::processes::Processes;
 use crate::settings::{CONFIG_TEXT, LONGEST_TEXT, Settings};
 use crate::signals::{Signals, send};
@@ -28,11 +26,9 @@ pub(crate) async fn run(
     settings: &Settings,
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::handle_inherited()?;
-    let (mut granted, theirs) = io::pipe()?;
-    fcntl_setfd(&theirs, FdFlags::empty())?;
-    let mut processes = Processes::spawn(&mut keeper(settings, &signals, &theirs)?)?;
-    drop(theirs);
-    let mut is_interrupted = false;
+    let lease = Lease::create()?;
+    let mut processes = Processes::spawn(&mut keeper(settings, &signals, &lease)?)?;
+    let (mut is_interrupted, mut has_passed) = (false, false);
     let status = loop {
         tokio::select! {
             received = signals.next() => {
@@ -44,6 +40,12 @@ pub(crate) async fn run(
                     send(received.signal, processes.child());
                 }
             }
+            () = tokio::time::sleep(lease.interval()?), if !has_passed => {
+                has_passed = lease.has_passed()?;
+                if has_passed {
+                    send(Signal::KILL, processes.child());
+                }
+            }
             ended = processes.wait_any() => {
                 ended?;
                 if let Some(status) = processes.status() {
@@ -52,16 +54,15 @@ pub(crate) async fn run(
             }
         }
     };
-    if let Some(signal) = status.signal() {
-        let printed = arguments.print_loss(&format_args!("signal {signal} ended its keeper"));
-        // The keeper was the only writer, so this does not block.
-        let mut timeout = String::new();
-        granted.read_to_string(&mut timeout)?;
-        let timeout = timeout.parse().map_or(settings.session_timeout, Duration::from_millis);
-        // The remaining lease is unknown. The keeper has sent to a server within a third of the
-        // timeout.
-        let grace = arguments.kill_after().unwrap_or(timeout / 3);
-        processes.end(grace, &mut signals).await?;
+    if status.signal().is_some() || lease.runs()? {
+        let cause = match (status.signal(), status.code()) {
+            _ if has_passed => "its keeper has not run until the lease ended".to_owned(),
+            (Some(signal), _) => format!("signal {signal} ended its keeper"),
+            (None, code) => format!("its keeper has failed, with exit code {}", code.unwrap_or(-1)),
+        };
+        let printed = arguments.print_loss(&cause);
+        let grace = lease.grace()?.unwrap_or(settings.session_timeout);
+        processes.end(arguments.kill_after().unwrap_or(grace), &mut signals).await?;
         printed.finish().await;
         return Ok(arguments.lost());
     }
@@ -77,14 +78,10 @@ pub(crate) async fn run(
 }
 
 /// Returns the command that starts this program again, with the same arguments and settings.
-fn keeper(
-    settings: &Settings,
-    signals: &Signals,
-    granted: &PipeWriter,
-) -> Result<Command, Failure> {
+fn keeper(settings: &Settings, signals: &Signals, lease: &Lease) -> Result<Command, Failure> {
     let mut keeper = exec::this_program()?;
     keeper.arg0(KEEPER).args(["--supervisor", &std::process::id().to_string()]);
-    keeper.args(["--granted", &granted.as_raw_fd().to_string()]);
+    keeper.args(["--lease", &lease.descriptor().to_string()]);
     keeper.args(signals.mask_changes().arguments()).args(std::env::args_os().skip(1));
     match &settings.config_text {
         Some(text) if text.len() > LONGEST_TEXT => {

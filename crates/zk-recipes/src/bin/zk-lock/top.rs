@@ -14,7 +14,9 @@ use zk_recipes::machine::queue_order;
 use zk_recipes::session::proto::{ErrorCode, EventType, path};
 use zk_recipes::session::{Client, WatchUpdate};
 
-use crate::contents::{self, KINDS, SEMAPHORE, despite_outages};
+use crate::contents::{
+    self, KAZOO_QUEUE, KINDS, SEMAPHORE, despite_outages, is_kazoo_permit, kazoo_queue,
+};
 use crate::settings::positive_seconds;
 use crate::show::{columns, owner, print, width};
 use crate::text::{cell, line};
@@ -147,6 +149,8 @@ struct Summary {
 struct Board {
     /// By the path of the node whose children the contenders are.
     queues: BTreeMap<String, Queue>,
+    /// The paths that are perhaps semaphores of kazoo: the nodes where contenders wait for them exist.
+    of_kazoo: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
@@ -157,13 +161,12 @@ struct Queue {
 }
 
 impl Queue {
-    /// Returns the names of the holders, if the contenders are those of one lock.
+    /// Returns the names of the holders. By mistake, locks of several kinds may be at one path.
     fn holders(&self) -> Vec<&str> {
         let names = || self.nodes.iter().map(String::as_str);
-        let kinds = KINDS.iter().map(|(_, scheme)| scheme).chain(SEMAPHORE.iter().map(|(_, s)| s));
-        let mut queues = kinds.map(|scheme| queue_order(*scheme, names()));
-        let queue = queues.find(|queue| !queue.is_empty()).unwrap_or_default();
-        let holders = queue.iter().filter(|place| place.waits_for.is_none());
+        let kinds = KINDS.iter().chain(&SEMAPHORE[..1]).map(|(_, scheme)| scheme);
+        let places = kinds.flat_map(|scheme| queue_order(*scheme, names()));
+        let holders = places.filter(|place| place.waits_for.is_none());
         holders.map(|place| place.name.child).collect()
     }
 }
@@ -181,9 +184,8 @@ impl Board {
             };
             for child in children {
                 let node = path::child(&parent, &child);
-                if contents::is_contender(&child) {
-                    board.handle(EventType::NODE_CREATED, &node);
-                } else {
+                board.handle(EventType::NODE_CREATED, &node);
+                if !contents::is_contender(&child) {
                     parents.push(node);
                 }
             }
@@ -193,7 +195,14 @@ impl Board {
 
     fn handle(&mut self, event: EventType, node: &str) {
         let Some((parent, name)) = node.rsplit_once('/') else { return };
-        if !contents::is_contender(name) {
+        if let Some(lock) = node.strip_suffix(KAZOO_QUEUE) {
+            match event {
+                EventType::NODE_CREATED => drop(self.of_kazoo.insert(lock.to_owned())),
+                EventType::NODE_DELETED => drop(self.of_kazoo.remove(lock)),
+                _ => {}
+            }
+        }
+        if !contents::is_contender(name) && !is_kazoo_permit(name) {
             return;
         }
         let parent = if parent.is_empty() { "/" } else { parent };
@@ -206,8 +215,12 @@ impl Board {
 
     /// Removes a contender, and counts a hand-over if it was a holder and another waits.
     fn remove(&mut self, parent: &str, name: &str) {
-        let is_permit = self.semaphore_of(parent).is_some();
-        let permit_waits = is_permit && self.waiters_of_semaphore(parent) > 0;
+        let of_kazoo = is_kazoo_permit(name) && self.of_kazoo.contains(parent);
+        let is_permit = of_kazoo || self.semaphore_of(parent).is_some();
+        let permit_waits = match of_kazoo {
+            true => self.waiters_of_kazoo(parent) > 0,
+            false => is_permit && self.waiters_of_semaphore(parent) > 0,
+        };
         let Some(queue) = self.queues.get_mut(parent) else { return };
         let before = queue.holders().len();
         let was_holder = is_permit || queue.holders().contains(&name);
@@ -231,6 +244,17 @@ impl Board {
         self.queues.get(&format!("{lock}/locks")).map_or(0, |queue| queue.nodes.len())
     }
 
+    /// Returns the permits of kazoo below a path, if it is a semaphore.
+    fn permits_of_kazoo(&self, lock: &str) -> Vec<&str> {
+        let queue = self.of_kazoo.get(lock).and_then(|lock| self.queues.get(lock));
+        let names = queue.into_iter().flat_map(|queue| queue.nodes.iter().map(String::as_str));
+        names.filter(|name| is_kazoo_permit(name)).collect()
+    }
+
+    fn waiters_of_kazoo(&self, lock: &str) -> usize {
+        self.queues.get(&kazoo_queue(lock)).map_or(0, |queue| queue.nodes.len())
+    }
+
     /// Returns the locks that have contenders, the longest queue first, and begins to count
     /// hand-overs anew.
     fn take_summaries(&mut self) -> Vec<Summary> {
@@ -244,8 +268,14 @@ impl Board {
                 }
                 None if self.is_queue_of_semaphore(parent) => continue,
                 None => {
-                    let holders = queue.holders();
-                    let waiters = queue.nodes.len() - holders.len();
+                    let mut holders = queue.holders();
+                    let others = queue.nodes.iter().filter(|name| !is_kazoo_permit(name)).count();
+                    let mut waiters = others - holders.len();
+                    let permits = self.permits_of_kazoo(parent);
+                    if !permits.is_empty() {
+                        holders.extend(permits);
+                        waiters += self.waiters_of_kazoo(parent);
+                    }
                     (parent.as_str(), holders, waiters)
                 }
             };
@@ -269,7 +299,9 @@ impl Board {
     /// Returns whether the contenders below `parent` wait for permits of a semaphore.
     fn is_queue_of_semaphore(&self, parent: &str) -> bool {
         let leases = parent.strip_suffix("/locks").map(|lock| format!("{lock}/leases"));
+        let of_kazoo = parent.strip_suffix(KAZOO_QUEUE);
         leases.is_some_and(|leases| self.semaphore_of(&leases).is_some())
+            || of_kazoo.is_some_and(|lock| !self.permits_of_kazoo(lock).is_empty())
     }
 }
 
@@ -316,6 +348,18 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_lock_at_a_path_has_its_holder() {
+        let mut board = board(&[
+            "/a/@-lock-0000000001",
+            "/a/@-lock-0000000003",
+            "/a/f5fd6747e1b74202a4bc9474a7659da6__lock__0000000002",
+        ]);
+        assert_eq!(summaries(&mut board), [("/a".to_owned(), 2, 1, 0)]);
+        delete(&mut board, "/a/@-lock-0000000001");
+        assert_eq!(summaries(&mut board), [("/a".to_owned(), 2, 0, 1)]);
+    }
+
+    #[test]
     fn readers_hold_together() {
         let mut board = board(&[
             "/@-__READ__0000000001",
@@ -342,6 +386,19 @@ mod tests {
         assert_eq!(summaries(&mut board), shown);
         delete(&mut board, "/s/leases/@-lease-0000000001");
         assert_eq!(summaries(&mut board)[0], ("/s".to_owned(), 1, 1, 1));
+    }
+
+    #[test]
+    fn a_semaphore_of_kazoo_is_one_lock() {
+        let permit = "/s/f5fd6747e1b74202a4bc9474a7659da6";
+        let waiter = "/s-__lock__/0123456789abcdef0123456789abcdef__lock__0000000001";
+        // Other nodes may have such names.
+        let other = "/other/f5fd6747e1b74202a4bc9474a7659da6";
+        let mut board = board(&[permit, "/s-__lock__", waiter, other]);
+        assert_eq!(summaries(&mut board), [("/s".to_owned(), 1, 1, 0)]);
+        delete(&mut board, permit);
+        assert_eq!(summaries(&mut board)[0], ("/s".to_owned(), 0, 0, 1));
+        assert!(!board.queues.contains_key("/s"));
     }
 
     #[test]

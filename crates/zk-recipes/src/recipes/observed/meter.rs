@@ -158,6 +158,15 @@ impl Drop for Meter {
     }
 }
 
+/// Gives the recorder every gauge and counter with the value 0. An alert about a change misses the
+/// first event of a metric that begins with it.
+pub(super) fn register(recipe: &'static str) {
+    for gauge in [names::WAITING, names::HELD, names::CLEANUPS] {
+        metrics::gauge!(gauge, "recipe" => recipe).increment(0.0);
+    }
+    metrics::counter!(names::LOST, "recipe" => recipe).increment(0);
+}
+
 fn record(measured: Vec<Measured>, recipe: &'static str) {
     for one in measured {
         match one {

@@ -25,6 +25,7 @@ pub(super) struct Meter {
 
 #[derive(Debug)]
 enum Measured {
+    Servers(Vec<String>),
     Exchange(Exchange),
     Connected { server: String, again: bool },
     Disconnected,
@@ -36,6 +37,10 @@ enum Measured {
 }
 
 impl Meter {
+    pub(super) fn servers(&mut self, servers: Vec<String>) {
+        self.measured.push(Measured::Servers(servers));
+    }
+
     pub(super) fn state(&mut self, state: State, server: &str) {
         let was_connected = self.is_connected;
         self.is_connected = matches!(state, State::Connected { .. } | State::ReadOnly { .. });
@@ -89,6 +94,7 @@ impl Meter {
 impl Measured {
     fn record(self) {
         match self {
+            Self::Servers(servers) => register(servers),
             Self::Exchange(exchange) => record(&exchange),
             Self::Connected { server, again } => {
                 metrics::counter!(names::CONNECTIONS, "server" => server).increment(1);
@@ -110,6 +116,22 @@ impl Measured {
                 metrics::gauge!(names::WATCHES).decrement((before - now) as f64);
             }
             Self::WatchEvents(count) => metrics::counter!(names::WATCH_EVENTS).increment(count),
+        }
+    }
+}
+
+/// Gives the recorder every metric with known labels, with the value 0. An alert about a change
+/// misses the first event of a metric that begins with it.
+fn register(servers: Vec<String>) {
+    for name in [names::RECONNECTS, names::EXPIRIES, names::RENEWALS, names::WATCH_EVENTS] {
+        metrics::counter!(name).increment(0);
+    }
+    for name in [names::CONNECTED, names::WATCHES] {
+        metrics::gauge!(name).increment(0.0);
+    }
+    for server in servers {
+        for name in [names::CONNECTIONS, names::FAILURES] {
+            metrics::counter!(name, "server" => server.clone()).increment(0);
         }
     }
 }
