@@ -586,7 +586,7 @@ mod tests {
             (
                 ended(Outcome::NotApplied),
                 Outcome::NotApplied,
-                "refused a credential or requires one",
+                "refused a credential or require one",
             ),
             (ended(Outcome::Unknown), Outcome::Unknown, "; the request may have been applied"),
             (Error::NoConnection, Outcome::NotApplied, "longer than the disconnect timeout"),

@@ -39,9 +39,9 @@ fn expire(world: &mut World) {
     });
 }
 
-/// Connects the new session.
+/// Connects the new session, after its back-off.
 fn reconnect(world: &mut World) -> Vec<OpCode> {
-    world.sleep(Duration::from_millis(1));
+    world.sleep(Duration::from_millis(100));
     world.connect();
     world.drain();
     world.sent()

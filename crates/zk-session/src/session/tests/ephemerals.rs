@@ -130,7 +130,8 @@ fn requests_without_a_reply_count_at_their_longest() {
 #[test]
 fn a_node_of_an_unknown_outcome_counts_once() {
     let mut h = harness();
-    for _ in 0..5 {
+    // A third connection that ends in the same way would be put down to the request.
+    for _ in 0..2 {
         h.submit(&ephemeral("/n0001"), 0);
         h.sent();
         h.disconnect();
