@@ -427,7 +427,7 @@ fn measure<C: Client>(
     }
     world.run(up, up + timeout);
     let expired = world.peers.iter().filter(|peer| !peer.client.is_connected()).count();
-    world.run(up, up + 60 * timeout);
+    world.run(up, up + 30 * timeout);
     let is_back = world.peers.iter().all(|peer| peer.client.is_connected());
     Outcome {
         back: is_back.then(|| (world.now - up) as f64 / 1e9),

@@ -220,7 +220,7 @@ impl<T> Session<T> {
                 connection.has_served = true;
                 self.servers.succeeded();
             }
-            if now - connection.handshake_sent_at >= self.timeouts.ping {
+            if DEADLINES && now - connection.handshake_sent_at >= self.timeouts.ping {
                 self.servers.was_of_use();
                 self.suspect = None;
             }

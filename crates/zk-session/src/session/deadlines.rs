@@ -26,7 +26,7 @@ const SAVING_BACK_OFF: u32 = 20;
 /// The delay after the loss of a connection is at most this fraction (1/4) of what is left of the
 /// lease.
 const LOSS_SHARE: u32 = 4;
-/// The longest time limit for the answer to the handshake, without a session to save.
+/// The longest time limit for the answer to the handshake.
 const MAX_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// More rounds than fit in one timeout. If no server has served the session in so many, stop
 /// hurrying.
@@ -205,11 +205,12 @@ impl<T> Session<T> {
     /// Returns the longest delay after the loss of a connection. Enough of the lease is left to try
     /// every server.
     pub(super) fn loss_limit(&self, now: Instant) -> Duration {
-        scaled(self.lease_left(now), 1, LOSS_SHARE).min(MAX_BACK_OFF).max(self.retry_limit(now))
-    }
-
-    fn lease_left(&self, now: Instant) -> Duration {
-        self.lease_end().map_or(Duration::ZERO, |end| end - now)
+        let limit = self.retry_limit(now);
+        if !DEADLINES {
+            return limit;
+        }
+        let left = self.lease_end().map_or(Duration::ZERO, |end| end - now);
+        scaled(left, 1, LOSS_SHARE).min(MAX_BACK_OFF).max(limit)
     }
 
     /// Returns the time limit to connect to a server. Unreachable servers must not use up the time
@@ -226,16 +227,12 @@ impl<T> Session<T> {
     /// failed round.
     pub(super) fn handshake_timeout(&self, now: Instant) -> Duration {
         let rounds = self.servers.failed_rounds().min(15);
-        let Some(share) = self.saving_share(now) else {
-            let patient = scaled(self.share(), 1 << rounds, 1).min(self.timeouts.session);
-            return self.lengthened(patient.max(self.share())).min(MAX_HANDSHAKE_TIMEOUT);
-        };
         let most = match rounds {
             0 => self.share(),
-            // What is left suffices for another server, or the lease is beyond saving.
-            _ => scaled(self.lease_left(now), 3, 4).max(scaled(self.timeouts.session, 1, 2)),
+            // A good quarter of the lease is left for another server.
+            _ => self.lengthened(self.timeouts.read).min(MAX_HANDSHAKE_TIMEOUT),
         };
-        scaled(share, 2 << rounds, 1).min(most)
+        scaled(self.reach_timeout(now), 2 << rounds, 1).min(most.max(self.share()))
     }
 
     /// Returns the time limit of one server while the session can be saved.

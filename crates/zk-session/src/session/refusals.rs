@@ -42,6 +42,7 @@ impl<T> Session<T> {
     /// that of earlier requests.
     pub(super) fn refusal(&self, opcode: OpCode, length: usize) -> Option<Error> {
         self.suspect
+            .filter(|_| DEADLINES)
             .filter(|suspect| suspect.strikes >= MAX_STRIKES && suspect.is(opcode, length))
             .map(|_| Error::Undeliverable { opcode, length })
     }
@@ -49,6 +50,9 @@ impl<T> Session<T> {
     /// Finds the request that may have ended a connection: the suspect, if it was unanswered again,
     /// or else the oldest.
     pub(super) fn find_suspect(&mut self, now: Instant, cause: Cause, lost: &Connection<T>) {
+        if !DEADLINES {
+            return;
+        }
         let soon = self.reach_timeout(now);
         let in_flight = lost.in_flight.sent_within(now, soon);
         let in_flight = in_flight.filter(|_| cause == Cause::Transport);

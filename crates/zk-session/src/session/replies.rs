@@ -222,7 +222,9 @@ impl<T> Session<T> {
         self.list_ephemerals(false);
         self.renew_lease(sent.sent_at, header.err);
         self.note_service(now);
-        self.suspect.take_if(|suspect| suspect.is(pending.opcode, pending.length));
+        if DEADLINES {
+            self.suspect.take_if(|suspect| suspect.is(pending.opcode, pending.length));
+        }
         self.last_zxid = self.last_zxid.max(header.zxid);
         if let Some(registration) = &pending.registration {
             let removal = self.watches.finish(registration, header.err);

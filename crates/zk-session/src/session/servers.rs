@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::DEADLINES;
 use crate::time::scaled;
 
 /// The delay before the first attempt after a lost connection is random, below this.
@@ -166,7 +167,9 @@ impl Servers {
     /// time, at most `limit`. It grows until a connection is of use.
     pub(super) fn delay_after_loss(&mut self, limit: Duration) -> Duration {
         let spread = scaled(SPREAD, 1 << self.losses.min(16), 1).min(limit);
-        self.losses = self.losses.saturating_add(1);
+        if DEADLINES {
+            self.losses = self.losses.saturating_add(1);
+        }
         self.random_below(spread)
     }
 
