@@ -113,6 +113,16 @@ zk_session::proto::named! {
         /// A cache has more nodes or bytes than [its limits](crate::machine::CacheConfig) allow. It
         /// has dropped all of them.
         CacheFull,
+        /// The [chroot](zk_session::Chroot) of the client does not exist, so the lock does not either.
+        ///
+        /// Recipes create missing parents, but no chroot: a client with a wrong one would acquire
+        /// another lock than all others. Create it once, by
+        /// [`ensure_path("/")`](zk_session::AnyClient::ensure_path_with) of a client, or correct the
+        /// connection string.
+        NoChroot {
+            /// The chroot, as a path of the server.
+            chroot: String,
+        },
         /// The path of the lock is invalid.
         Path(PathError),
     }
@@ -226,6 +236,11 @@ impl fmt::Display for LockError {
             Self::NoMaximum => {
                 f.write_str("the semaphore does not exist, or its number of permits cannot be read")
             }
+            Self::NoChroot { chroot } => write!(
+                f,
+                "the chroot '{}' does not exist: correct the connection string, or create this node",
+                chroot.escape_debug()
+            ),
             Self::Path(error) => write!(f, "{error}"),
         }
     }

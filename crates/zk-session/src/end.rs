@@ -21,6 +21,9 @@ zk_proto::named! {
         /// A server refused a credential, or requires one that the session lacks. Every other
         /// server would do the same.
         AuthFailed,
+        /// The list of servers was empty when the session was made. No client has such a session,
+        /// because a connection string names a server.
+        NoServers,
     }
 }
 
@@ -32,6 +35,7 @@ impl fmt::Display for End {
             Self::AuthFailed => {
                 "authentication failed: the server refused a credential or requires one"
             }
+            Self::NoServers => "there is no server to connect to",
         })
     }
 }

@@ -52,7 +52,7 @@ impl<T> Session<T> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn submit(&mut self, request: &Request<'_>, token: T) -> Result<RequestId, Error> {
-        self.enqueue(request, token, None, None)
+        self.enqueue(request, token, None, None, false)
     }
 
     /// Submits a request whose reply may be longer than [`Config::max_reply`]. If it is, the body
@@ -69,7 +69,7 @@ impl<T> Session<T> {
     where
         T: Clone,
     {
-        self.enqueue(request, token, None, Some(|token| Some(token.clone())))
+        self.enqueue(request, token, None, Some(|token| Some(token.clone())), false)
     }
 
     /// Submits a request whose caller waits until `deadline`.
@@ -92,17 +92,21 @@ impl<T> Session<T> {
         token: T,
         deadline: Instant,
     ) -> Result<RequestId, Error> {
-        let id = self.enqueue(request, token, Some(deadline), None)?;
+        let id = self.enqueue(request, token, Some(deadline), None, false)?;
         self.timers.set_earlier(SessionTimer::Deadline, deadline);
         Ok(id)
     }
 
+    /// Submits a request. `belongs` skips the check for room: the request belongs to one that was
+    /// just accepted. If only some of a machine's step had room, the machine would repeat the step
+    /// for ever.
     pub(crate) fn enqueue(
         &mut self,
         request: &Request<'_>,
         token: T,
         deadline: Option<Instant>,
         again: Option<Again<T>>,
+        belongs: bool,
     ) -> Result<RequestId, Error> {
         let opcode = request.opcode();
         if RESERVED.contains(&opcode) || !PERSISTENT_WATCHES && opcode == OpCode::ADD_WATCH {
@@ -117,7 +121,7 @@ impl<T> Session<T> {
         let watch = WatchRequest::of(request);
         // A watch that cannot be set again would cost each later connection.
         let replay = watch.as_ref().map_or(0, WatchRequest::replay_length);
-        self.admit(outbox::request_length(request).max(replay))?;
+        self.admit(outbox::request_length(request).max(replay), belongs)?;
         self.last_request += 1;
         self.statistics.requests += 1;
         let number = self.last_request;
@@ -128,7 +132,7 @@ impl<T> Session<T> {
     }
 
     /// Checks that the session accepts a request of `length` bytes.
-    fn admit(&mut self, length: usize) -> Result<(), Error> {
+    fn admit(&mut self, length: usize, belongs: bool) -> Result<(), Error> {
         if let Some(end) = self.end() {
             return Err(Error::Ended { end, outcome: Outcome::NotApplied });
         }
@@ -136,7 +140,7 @@ impl<T> Session<T> {
         if length > limit {
             return Err(Invalid::TooLarge { length, limit }.into());
         }
-        if !self.has_room() {
+        if !belongs && !self.has_room() {
             self.refused = true;
             let Config { max_pending, max_unsent, .. } = self.config;
             return Err(match self.pending() < max_pending {
@@ -179,7 +183,7 @@ impl<T> Session<T> {
             return Err(Invalid::Reserved(OpCode::AUTH).into());
         }
         let request = credentials::request(scheme, auth);
-        self.admit(outbox::request_length(&request))?;
+        self.admit(outbox::request_length(&request), false)?;
         let accepted = self.connection.as_ref().map_or(0, |open| open.accepted_credentials);
         match self.credentials.add(scheme, auth, token, accepted) {
             Added::Accepted(token) => self.events.push_back(replies::accepted(token)),
