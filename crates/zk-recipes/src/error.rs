@@ -58,6 +58,9 @@ zk_session::proto::named! {
         ///
         /// Other contenders hold the lock, or no server has answered yet.
         TimedOut,
+        /// The time limit to leave a double barrier has passed before all others have left it. This
+        /// participant has left, or does so in the background.
+        OthersInside,
         /// There is no connection to a quorum of the ensemble. Nothing was acquired.
         ///
         /// A method with a time limit returns it when that has passed. A `try_` method does not
@@ -212,6 +215,9 @@ impl fmt::Display for LockError {
             Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
             Self::Busy => f.write_str("the lock is taken"),
             Self::TimedOut => f.write_str("the time limit has passed"),
+            Self::OthersInside => f.write_str(
+                "others have not left in time; this participant leaves without waiting for them",
+            ),
             Self::NoConnection => f.write_str("there is no connection to a quorum of the ensemble"),
             Self::NotAlone => f.write_str("other contenders hold the lock or wait for it"),
             Self::NoReaders => {

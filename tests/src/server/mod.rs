@@ -34,6 +34,7 @@
 
 mod acl;
 mod auth;
+mod children;
 mod config;
 mod connection;
 mod creation;
