@@ -58,6 +58,9 @@ zk_session::proto::named! {
         ///
         /// Other contenders hold the lock, or no server has answered yet.
         TimedOut,
+        /// The time limit to leave a double barrier has passed before all others have left it. This
+        /// participant has left, or does so in the background.
+        OthersInside,
         /// There is no connection to a quorum of the ensemble. Nothing was acquired.
         ///
         /// A method with a time limit returns it when that has passed. A `try_` method does not
@@ -113,6 +116,16 @@ zk_session::proto::named! {
         /// A cache has more nodes or bytes than [its limits](crate::machine::CacheConfig) allow. It
         /// has dropped all of them.
         CacheFull,
+        /// The [chroot](zk_session::Chroot) of the client does not exist, so the lock does not either.
+        ///
+        /// Recipes create missing parents, but no chroot: a client with a wrong one would acquire
+        /// another lock than all others. Create it once, by
+        /// [`ensure_path("/")`](zk_session::AnyClient::ensure_path_with) of a client, or correct the
+        /// connection string.
+        NoChroot {
+            /// The chroot, as a path of the server.
+            chroot: String,
+        },
         /// The path of the lock is invalid.
         Path(PathError),
     }
@@ -202,6 +215,9 @@ impl fmt::Display for LockError {
             Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
             Self::Busy => f.write_str("the lock is taken"),
             Self::TimedOut => f.write_str("the time limit has passed"),
+            Self::OthersInside => f.write_str(
+                "others have not left in time; this participant leaves without waiting for them",
+            ),
             Self::NoConnection => f.write_str("there is no connection to a quorum of the ensemble"),
             Self::NotAlone => f.write_str("other contenders hold the lock or wait for it"),
             Self::NoReaders => {
@@ -226,6 +242,11 @@ impl fmt::Display for LockError {
             Self::NoMaximum => {
                 f.write_str("the semaphore does not exist, or its number of permits cannot be read")
             }
+            Self::NoChroot { chroot } => write!(
+                f,
+                "the chroot '{}' does not exist: correct the connection string, or create this node",
+                chroot.escape_debug()
+            ),
             Self::Path(error) => write!(f, "{error}"),
         }
     }

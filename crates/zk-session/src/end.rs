@@ -24,6 +24,9 @@ zk_proto::named! {
         /// This process is a fork of the one that has the session, where the session goes on. Connect
         /// a client of its own in this process.
         Forked,
+        /// The list of servers was empty when the session was made. No client has such a session,
+        /// because a connection string names a server.
+        NoServers,
     }
 }
 
@@ -40,6 +43,7 @@ impl fmt::Display for End {
                 "the session belongs to the process that this one was forked from"
             }
             Self::Forked => "",
+            Self::NoServers => "there is no server to connect to",
         })
     }
 }

@@ -36,6 +36,7 @@
 
 mod acl;
 mod auth;
+mod children;
 mod config;
 mod connection;
 mod creation;

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use zk_proto::{Acl, ErrorCode, EventType, OpCode, SessionId, Stat, Zxid, path};
 
 use super::acl::Grant;
+use super::children::Children;
 use super::log::{Change, Create};
 use super::version::Version;
 
@@ -20,7 +21,7 @@ pub struct Node {
     /// The stat, without the fields that [`stat`](Self::stat) computes. Its `cversion` counts the
     /// children ever created.
     stat: Stat,
-    children: BTreeSet<String>,
+    children: Children,
     life: Life,
 }
 
@@ -65,9 +66,9 @@ impl Node {
         }
     }
 
-    /// Returns the names of the children, sorted. A real server returns them in no order.
+    /// Returns the names of the children, in the order of a real server: that of their hashes.
     pub fn children(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.children.iter().map(String::as_str)
+        self.children.iter()
     }
 
     /// Returns the number of children ever created, which is the next sequence number.
@@ -88,7 +89,7 @@ impl Node {
     fn is_spent(&self, now: Duration, max_never_used: Option<Duration>) -> bool {
         let changed = Duration::from_millis(u64::try_from(self.stat.mtime).unwrap_or(0));
         let idle = now.saturating_sub(changed);
-        self.children.is_empty()
+        self.children.len() == 0
             && match self.life {
                 Life::Container if self.stat.cversion > 0 => true,
                 Life::Container => max_never_used.is_some_and(|longest| idle > longest),
@@ -141,7 +142,7 @@ impl Tree {
             data: Some(Bytes::new()),
             acl: [Grant::new(acl)].into(),
             stat: Stat { aversion, ..Stat::default() },
-            children: children.iter().map(ToString::to_string).collect(),
+            children: children.iter().copied().collect(),
             life: Life::Persistent,
         };
         let mut nodes = vec![
@@ -150,7 +151,7 @@ impl Tree {
             ("/zookeeper/quota", node(&[], Acl::OPEN, 0)),
         ];
         if version.has_config() {
-            nodes[1].1.children.insert("config".into());
+            nodes[1].1.children.insert("config");
             // The server itself sets its ACL, with version -1 for "any", which it then stores.
             nodes.push(("/zookeeper/config", node(&[], Acl::READ, -1)));
         }
@@ -289,7 +290,7 @@ impl Tree {
                 mtime: time,
                 ..Stat::default()
             },
-            children: BTreeSet::new(),
+            children: Children::new(),
             life: create.life,
         };
         match create.life {
@@ -307,7 +308,7 @@ impl Tree {
         notify(Event { kind: EventType::NODE_CREATED, path, acl: &create.acl });
         let counter_stops = self.version.counter_stops();
         self.change_parent(path, notify, |parent, name| {
-            parent.children.insert(name.to_string());
+            parent.children.insert(name);
             // The counter stops at its maximum, and the stat with it (`DataTree.createNode`).
             if create.parent_cversion > parent.stat.cversion || !counter_stops {
                 parent.stat.cversion = create.parent_cversion;

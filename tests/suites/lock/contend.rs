@@ -80,6 +80,7 @@ async fn clients_with_different_chroots_share_a_lock() {
     let below = zk_session::Client::connect(&format!("{}/locks", embedded.connect_string()))
         .await
         .expect("connected");
+    below.ensure_path("/").await.expect("created");
     let guard = Mutex::new(&below, "/test").expect("valid").acquire().await.expect("acquired");
     let waiting = Mutex::new(&whole, LOCK).expect("valid").acquire();
     let mut waiting = std::pin::pin!(waiting);

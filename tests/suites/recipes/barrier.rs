@@ -52,7 +52,8 @@ async fn the_end_of_the_session_ends_the_wait() {
 #[tokio::test]
 async fn nodes_and_parents_have_the_requested_acl() {
     let embedded = start().await;
-    let client = client(&embedded).await.with_chroot("/app").expect("a valid path");
+    let client = client(&embedded).await.with_chroot("/top").expect("a valid path");
+    client.ensure_path("/").await.expect("created");
     let world = |perms| Acl { perms, ..Acl::OPEN };
     let (node, parent) = (Perms::READ, Perms::READ | Perms::CREATE | Perms::DELETE);
     let options = Options::new().data("host-7").acl(&[world(node)]).parent_acl(&[world(parent)]);
@@ -65,18 +66,21 @@ async fn nodes_and_parents_have_the_requested_acl() {
     let is_container =
         |path| embedded.with(|all| all.node(path).is_some_and(|it| it.is_container()));
 
-    let barrier = Barrier::with(&client, "/one", options.clone()).expect("a valid path");
+    let barrier = Barrier::with(&client, "/app/one", options.clone()).expect("a valid path");
     barrier.close().await.expect("closed");
-    assert_eq!((perms("/app/one"), perms("/app")), (vec![node], vec![parent]));
-    assert!(is_container("/app") && !is_container("/app/one"), "a closed barrier stays closed");
-    assert_eq!(client.get_data("/one").await.expect("the node exists").0, "host-7");
+    assert_eq!((perms("/top/app/one"), perms("/top/app")), (vec![node], vec![parent]));
+    assert!(
+        is_container("/top/app") && !is_container("/top/app/one"),
+        "a closed barrier stays closed"
+    );
+    assert_eq!(client.get_data("/app/one").await.expect("the node exists").0, "host-7");
     barrier.open().await.expect("opened");
 
     let double =
-        DoubleBarrier::with(&client, "/two/participants", 1, options).expect("a valid path");
+        DoubleBarrier::with(&client, "/app/two/participants", 1, options).expect("a valid path");
     let participant = double.enter().await.expect("entered");
-    assert_eq!(perms(&format!("/app{}", participant.node_path())), [node]);
-    for path in ["/app/two", "/app/two/participants", "/app/two/participants/ready"] {
+    assert_eq!(perms(&format!("/top{}", participant.node_path())), [node]);
+    for path in ["/top/app/two", "/top/app/two/participants", "/top/app/two/participants/ready"] {
         assert_eq!(perms(path), [parent], "{path}");
     }
     participant.leave().await.expect("left");

@@ -170,3 +170,59 @@ async fn participants_with_names_of_another_kind_count() {
     leaving.await.expect("no panic").expect("left");
     nothing_is_left(&embedded).await;
 }
+
+/// The sixth comes while all five are inside, or while some of them leave.
+#[tokio::test]
+async fn six_get_into_a_barrier_of_five_and_out_again() {
+    let embedded = start().await;
+    let sixth = client(&embedded).await;
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        clients.push(client(&embedded).await);
+    }
+    for leave_early in 0..5 {
+        let mut entering = tokio::task::JoinSet::new();
+        for client in &clients {
+            entering.spawn(barrier(client, 5).enter());
+        }
+        let inside = timeout(HANG_TIMEOUT, entering.join_all()).await.expect("they enter");
+        let mut inside: Vec<_> = inside.into_iter().map(|it| it.expect("entered")).collect();
+        // The first one stays until all have left.
+        inside.sort_by_key(|guard| {
+            let node = guard.node_path();
+            node[node.len() - 10..].to_string()
+        });
+        let mut leaving = tokio::task::JoinSet::new();
+        for guard in inside.split_off(5 - leave_early) {
+            leaving.spawn(guard.leave());
+        }
+        eventually(&embedded, "some are out", |embedded| {
+            ephemerals(embedded).len() == 5 - leave_early
+        })
+        .await;
+        let late = timeout(HANG_TIMEOUT, barrier(&sixth, 5).enter()).await;
+        let late = late.unwrap_or_else(|_| panic!("it does not enter beside {leave_early}"));
+        leaving.spawn(late.expect("entered").leave());
+        for guard in inside {
+            leaving.spawn(guard.leave());
+        }
+        let left = timeout(HANG_TIMEOUT, leaving.join_all()).await;
+        let left = left.unwrap_or_else(|_| panic!("they do not leave after {leave_early}"));
+        assert!(left.len() == 6 && left.iter().all(Result::is_ok), "{left:?}");
+        nothing_is_left(&embedded).await;
+    }
+}
+
+#[tokio::test]
+async fn a_participant_that_leaves_in_vain_says_that_others_stay() {
+    let embedded = start().await;
+    let (one, two) = (client(&embedded).await, client(&embedded).await);
+    let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
+    let (inside, other) = (inside.expect("entered"), other.expect("entered"));
+    let error = inside.leave_timeout(MOMENT).await.expect_err("the other stays");
+    assert_eq!(error.reason, LockError::OthersInside);
+    assert!(error.to_string().contains("others have not left in time"), "{error}");
+    // It has left nevertheless.
+    other.leave_timeout(HANG_TIMEOUT).await.expect("left");
+    nothing_is_left(&embedded).await;
+}

@@ -2,6 +2,7 @@
 
 mod barrier;
 mod cache;
+mod chroot;
 mod double_barrier;
 mod dropping;
 #[path = "../../../crates/zk-recipes/examples/service.rs"]
@@ -11,6 +12,7 @@ mod example;
 mod frozen;
 mod herd;
 mod leader;
+mod limits;
 mod multi_lock;
 mod oldest;
 mod reentrant;

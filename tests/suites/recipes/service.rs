@@ -56,3 +56,19 @@ async fn a_service_survives_the_end_of_its_session_at_work_and_in_the_queue() {
         () = test => {}
     }
 }
+
+#[tokio::test]
+async fn a_persistent_node_at_the_path_of_an_ephemeral_one_is_refused() {
+    let embedded = start().await;
+    let client = client(&embedded).await;
+    client.ensure_path("/services").await.expect("created");
+    for kind in [NodeKind::Persistent, NodeKind::Container] {
+        client.create("/services/me", b"", kind).await.expect("created");
+        let node = zk_recipes::Ephemeral::new(&client, "/services/me", "").expect("a valid path");
+        let created = tokio::time::timeout(HANG_TIMEOUT, node.created()).await;
+        let error = created.expect("it waits for ever").expect_err("the node may stay for ever");
+        assert_eq!(error.reason, zk_recipes::LockError::UnknownNode { node: "me".into() });
+        client.delete("/services/me", None).await.expect("deleted");
+    }
+    nothing_is_left(&embedded).await;
+}

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 
 use zk_session::Error;
-use zk_session::proto::ErrorCode;
+use zk_session::proto::{ErrorCode, path};
 use zk_session::session::{Reply, State};
 
 use super::connection::Connection;
@@ -114,6 +114,9 @@ impl BarrierWait {
         // The watch of a read that failed, or was not trusted, would stay.
         if self.step != Step::Beginning {
             self.outputs.push_back(Output::Unwatch(self.last_op));
+        }
+        if let Err(error) = path::validate(&self.path) {
+            return self.conclude(Event::Failed(error.into()));
         }
         self.step = Step::Reading;
         self.last_op.0 += 1;

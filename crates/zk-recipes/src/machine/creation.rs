@@ -29,6 +29,7 @@ use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::synced_read::{Synced, SyncedRead};
 use super::{AttemptConfig, LockMode, OpId, Operation};
+use crate::error::LockError;
 
 /// The creation of one node, or of several at once.
 ///
@@ -85,7 +86,7 @@ pub(super) enum Progress {
     /// No nodes exist but strays. The owner may [repeat](Creation::repeat) the creation.
     NotCreated,
     /// No nodes are known but strays.
-    Failed(Error),
+    Failed(LockError),
 }
 
 /// The owner of a [`Creation`], as a reply finds it.
@@ -182,7 +183,10 @@ impl Creation {
                     ParentOutcome::Wait => Progress::Pending,
                     ParentOutcome::Made => Progress::NotCreated,
                     ParentOutcome::Again => self.make_parents(owner),
-                    ParentOutcome::Failed(_) if self.is_cancelled => Progress::NotCreated,
+                    ParentOutcome::Failed(_) | ParentOutcome::NoChroot if self.is_cancelled => {
+                        Progress::NotCreated
+                    }
+                    ParentOutcome::NoChroot => Progress::Failed(owner.config.no_chroot()),
                     ParentOutcome::Failed(error) => self.failed(error, owner),
                 }
             }
@@ -235,12 +239,14 @@ impl Creation {
         if self.is_cancelled {
             return Progress::NotCreated;
         }
-        let operations = self.parents.attempt(&owner.config.lock_path, &owner.config.parent_acl);
-        let Some(requests) = owner.outputs.submit_all(operations) else {
-            return Progress::Failed(Error::Server(ErrorCode::NO_NODE));
-        };
-        self.step = Step::MakingParents { requests };
-        Progress::Pending
+        match self.parents.attempt(&owner.config.lock_path, owner.config) {
+            Err(error) => Progress::Failed(error),
+            Ok(operations) => {
+                let requests = owner.outputs.submit_all(operations);
+                self.step = Step::MakingParents { requests };
+                Progress::Pending
+            }
+        }
     }
 
     // ---- The outcome is unknown ----------------------------------------------------------------
@@ -260,7 +266,7 @@ impl Creation {
                 self.step = Step::Unresolved;
                 owner.outputs.set_timer(RETRY_AFTER);
             }
-            RetryPolicy::Never => return Progress::Failed(error),
+            RetryPolicy::Never => return Progress::Failed(error.into()),
         }
         Progress::Pending
     }
@@ -301,7 +307,7 @@ impl Creation {
             Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => {}
             Err(error) => return self.failed(error, owner),
         }
-        Progress::Failed(unread)
+        Progress::Failed(unread.into())
     }
 
     fn adopted(
@@ -321,7 +327,9 @@ impl Creation {
                 paths.remove(0);
                 Progress::NotCreated
             }
-            Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => Progress::Failed(error),
+            Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => {
+                Progress::Failed(error.into())
+            }
             Err(error) => return self.failed(error, owner),
         };
         self.strays.extend(paths);

@@ -3,7 +3,9 @@
 use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 
-use zk_session::proto::{Create2Response, ErrorCode, EventType, ExistsResponse, Zxid, path};
+use zk_session::proto::{
+    Create2Response, ErrorCode, EventType, ExistsResponse, SessionId, Zxid, path,
+};
 use zk_session::session::{Reply, State};
 use zk_session::{Error, Outcome};
 
@@ -15,6 +17,10 @@ use super::synced_read::{Synced, SyncedRead};
 use super::{AttemptConfig, Event, Input, Machine, OpId, Operation, Output};
 use crate::error::{LockError, Loss};
 
+/// The owner in the stat of a persistent node, and of a container.
+pub(super) const NOBODY: SessionId = SessionId(0);
+pub(super) const OF_CONTAINER: SessionId = SessionId(i64::MIN);
+
 /// Keeps an ephemeral node alive: creates it again when somebody has deleted it, and when the
 /// session was [renewed](State::Renewing). Drive it as a [`Contender`](super::Contender).
 ///
@@ -25,7 +31,8 @@ use crate::error::{LockError, Loss};
 /// It reports [`Event::Enqueued`] and [`Event::Acquired`] once for each node that it has created,
 /// and [`Event::Lost`] when that node is gone. If another session owns a node at the path, it reports
 /// [`Event::Waiting`], and creates its own when that one is deleted: a service that restarts finds
-/// the node of its last session until that expires.
+/// the node of its last session until that expires. A node that no session owns may stay for ever, so
+/// it fails with [`LockError::UnknownNode`].
 ///
 /// It watches the node, and so notices a deletion after one notification. Data that somebody else
 /// has written stays until the node is created again. Without the permission to read the node, it
@@ -104,7 +111,7 @@ impl Machine for EphemeralMachine {
 impl EphemeralMachine {
     /// Creates a machine that begins with the first connection to a quorum.
     pub fn new(config: AttemptConfig) -> Self {
-        Self {
+        let mut machine = Self {
             config,
             step: Step::Beginning,
             czxid: None,
@@ -115,7 +122,11 @@ impl EphemeralMachine {
             connection: Connection::Down,
             is_releasing: false,
             outputs: Outputs::default(),
+        };
+        if let Err(error) = path::validate(&machine.config.lock_path) {
+            machine.conclude(Event::Failed(error.into()));
         }
+        machine
     }
 
     fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
@@ -172,7 +183,7 @@ impl EphemeralMachine {
             Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
             // After a lost reply, the node may exist. The next step finds out.
             Err(error) => {
-                self.may_exist |= error.outcome() == Outcome::Unknown;
+                self.may_exist |= error.outcome() != Outcome::NotApplied;
                 return self.retry(error);
             }
         }
@@ -181,10 +192,11 @@ impl EphemeralMachine {
 
     fn make_parents(&mut self) {
         let parent = path::parent(&self.config.lock_path).unwrap_or("/");
-        let operations = self.parents.attempt(parent, &self.config.parent_acl);
-        match self.outputs.submit_all(operations) {
-            Some(requests) => self.step = Step::MakingParents(requests),
-            None => self.fail(Error::Server(ErrorCode::NO_NODE)),
+        match self.parents.attempt(parent, &self.config) {
+            Err(error) => self.fail(error),
+            Ok(operations) => {
+                self.step = Step::MakingParents(self.outputs.submit_all(operations));
+            }
         }
     }
 
@@ -196,6 +208,7 @@ impl EphemeralMachine {
             }
             ParentOutcome::Made => self.create(),
             ParentOutcome::Again => self.make_parents(),
+            ParentOutcome::NoChroot => self.fail(self.config.no_chroot()),
             ParentOutcome::Failed(error) => self.retry(error),
         }
     }
@@ -216,6 +229,12 @@ impl EphemeralMachine {
                 if self.lost != Some(stat.czxid) {
                     self.hold(stat.czxid);
                 }
+            }
+            // No session owns it, so it may stay for ever. A container has an owner that is no session.
+            Ok(stat) if matches!(stat.ephemeral_owner, NOBODY | OF_CONTAINER) => {
+                self.unwatch();
+                self.lose(Loss::NodeDeleted);
+                self.fail(LockError::UnknownNode { node: self.name() });
             }
             Ok(_) => {
                 self.lose(Loss::NodeDeleted);
@@ -344,16 +363,16 @@ impl EphemeralMachine {
                 self.step = Step::Pausing;
                 self.outputs.set_timer(RETRY_AFTER);
             }
-            RetryPolicy::Never => self.fail(error),
+            RetryPolicy::Never => self.fail(error.into()),
         }
     }
 
-    fn fail(&mut self, error: Error) {
+    fn fail(&mut self, error: LockError) {
         let has_node = self.czxid.is_some() || self.may_exist;
         if self.is_releasing || !has_node {
-            return self.conclude(Event::Failed(error.into()));
+            return self.conclude(Event::Failed(error));
         }
-        self.outputs.conclude(Event::Failed(error.into()));
+        self.outputs.conclude(Event::Failed(error));
         self.is_releasing = true;
         self.resume();
     }

@@ -55,7 +55,7 @@
 //! # Paths
 //!
 //! All paths are those of the server. Put the [chroot](zk_session::Chroot) before the path of a
-//! machine.
+//! machine, and set [`chroot_length`](AttemptConfig::chroot_length): a chroot is never created.
 //!
 //! # Without a dispatcher
 //!
@@ -119,7 +119,7 @@ use zk_session::sync::Arc;
 
 use bytes::Bytes;
 use uuid::Uuid;
-use zk_session::proto::{EventType, SessionId, Zxid};
+use zk_session::proto::{ErrorCode, EventType, SessionId, Zxid};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
@@ -174,7 +174,13 @@ pub trait Machine: core::fmt::Debug {
 #[non_exhaustive]
 pub struct AttemptConfig {
     /// The lock path, as a path of the server: with the [chroot](zk_session::Chroot).
+    ///
+    /// With an [invalid](zk_session::proto::path::validate) one the attempt fails at once, with
+    /// [`LockError::Path`].
     pub lock_path: Arc<str>,
+    /// How many bytes of the lock path are the chroot; 0 by default. Missing parents are only created
+    /// below it. If it is missing itself, the attempt fails with [`LockError::NoChroot`].
+    pub chroot_length: usize,
     /// How lock nodes are named below the lock path.
     pub scheme: Scheme,
     /// Whether the lock may be shared with others.
@@ -216,6 +222,7 @@ impl AttemptConfig {
     pub const fn new(lock_path: Arc<str>, scheme: Scheme, guid: Uuid) -> Self {
         Self {
             lock_path,
+            chroot_length: 0,
             scheme,
             mode: LockMode::Exclusive,
             guid,
@@ -249,6 +256,15 @@ impl AttemptConfig {
     /// Returns whether the attempt begins before it is connected: its requests wait for that.
     fn begins_at_once(&self) -> bool {
         self.wait_policy.waits_for_connection() && self.session != SessionId::NONE
+    }
+
+    /// Returns the error if the node does not exist below which parents may be created.
+    fn no_chroot(&self) -> LockError {
+        match self.lock_path.get(..self.chroot_length) {
+            Some(chroot) if chroot.len() > 1 => LockError::NoChroot { chroot: chroot.into() },
+            // The root always exists.
+            _ => Error::Server(ErrorCode::NO_NODE).into(),
+        }
     }
 
     /// Takes the session id from a state, if that comes from a quorum. A read-only server assigns

@@ -25,15 +25,13 @@ impl Outputs {
         op
     }
 
-    /// Submits requests, the last one first, and returns the range of their ids. `None` if there are
-    /// none.
-    pub(super) fn submit_all(
-        &mut self,
-        operations: Vec<Operation>,
-    ) -> Option<RangeInclusive<OpId>> {
+    /// Submits requests, the last one first, and returns the range of their ids.
+    pub(super) fn submit_all(&mut self, operations: Vec<Operation>) -> RangeInclusive<OpId> {
         let first = OpId(self.last_op + 1);
-        let last = operations.into_iter().rev().map(|operation| self.submit(operation)).last()?;
-        Some(first..=last)
+        for operation in operations.into_iter().rev() {
+            self.submit(operation);
+        }
+        first..=OpId(self.last_op)
     }
 
     pub(super) fn unwatch(&mut self, watch: OpId) {

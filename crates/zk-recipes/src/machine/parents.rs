@@ -8,7 +8,8 @@ use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::retry_policy::RetryPolicy;
-use super::{AccessList, operation::Operation};
+use super::{AttemptConfig, operation::Operation};
+use crate::error::LockError;
 
 /// The number of attempts to create a lock path that is missing again right after its creation.
 /// Attempts whose last request was lost, or refused for now, do not count.
@@ -20,6 +21,8 @@ pub(super) struct ParentCreation {
     attempts: u32,
     /// Whether to create containers. Cleared if the server does not support them.
     containers: bool,
+    /// Whether the parent of the topmost ancestor is missing, once that is known.
+    has_no_chroot: Option<bool>,
     error: Option<Error>,
 }
 
@@ -32,32 +35,47 @@ pub(super) enum ParentOutcome {
     Made,
     /// The parents must be created again, at once.
     Again,
+    /// The [chroot](AttemptConfig::chroot_length) does not exist.
+    NoChroot,
     /// They were refused, perhaps only [for now](RetryPolicy).
     Failed(Error),
 }
 
 impl ParentCreation {
     pub(super) const fn new() -> Self {
-        Self { attempts: 0, containers: true, error: None }
+        Self { attempts: 0, containers: true, has_no_chroot: None, error: None }
     }
 
-    /// Returns the requests of the next attempt: the lock path first, the topmost ancestor last.
+    /// Returns the requests of the next attempt: `path` first, the topmost ancestor below the chroot
+    /// last.
     ///
-    /// They depend on each other, but all can be sent at once. There are none after too many
-    /// attempts.
-    pub(super) fn attempt(&mut self, lock_path: &str, acl: &AccessList) -> Vec<Operation> {
+    /// They depend on each other, but all can be sent at once.
+    pub(super) fn attempt(
+        &mut self,
+        path: &str,
+        config: &AttemptConfig,
+    ) -> Result<Vec<Operation>, LockError> {
         self.attempts += 1;
-        self.error = None;
-        let below_root = |path: &&str| *path != "/";
-        let mut next = Some(lock_path).filter(|_| self.attempts <= ATTEMPTS).filter(below_root);
+        (self.has_no_chroot, self.error) = (None, None);
+        if self.attempts > ATTEMPTS {
+            return Err(Error::Server(ErrorCode::NO_NODE).into());
+        }
+        let is_ours = |path: &&str| path.len() > config.chroot_length && *path != "/";
+        let mut next = Some(path).filter(is_ours);
         let mut operations = Vec::new();
         while let Some(path) = next {
-            let operation =
-                Operation::create_parent(path.to_string(), self.containers, acl.clone());
+            let operation = Operation::create_parent(
+                path.to_string(),
+                self.containers,
+                config.parent_acl.clone(),
+            );
             operations.push(operation);
-            next = path::parent(path).filter(below_root);
+            next = path::parent(path).filter(is_ours);
         }
-        operations
+        match operations.is_empty() {
+            true => Err(config.no_chroot()),
+            false => Ok(operations),
+        }
     }
 
     /// Handles the reply for one of the parents. A refusal may not matter: the server checks the
@@ -67,6 +85,10 @@ impl ParentCreation {
         is_last: bool,
         result: Result<Reply, Error>,
     ) -> ParentOutcome {
+        let is_missing = |error: &Error| matches!(error, Error::Server(ErrorCode::NO_NODE));
+        // The first reply is that of the topmost ancestor.
+        let has_no_chroot =
+            *self.has_no_chroot.get_or_insert(result.as_ref().is_err_and(is_missing));
         let error = match result {
             Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) if is_last => {
                 return ParentOutcome::Made;
@@ -93,12 +115,13 @@ impl ParentCreation {
                 _ => ParentOutcome::Failed(error),
             };
         }
-        let is_missing = |error: &Error| matches!(error, Error::Server(ErrorCode::NO_NODE));
         let again = is_missing(&error);
         let first = self.error.take().unwrap_or(error);
         if !is_last {
             self.error = Some(first);
             ParentOutcome::Wait
+        } else if again && has_no_chroot {
+            ParentOutcome::NoChroot
         } else if again && is_missing(&first) {
             ParentOutcome::Again
         } else {

@@ -23,6 +23,7 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
 use super::connection::Connection;
+use super::ephemeral::{NOBODY, OF_CONTAINER};
 use super::outputs::Outputs;
 use super::parents::{ParentCreation, ParentOutcome};
 use super::phase::Node;
@@ -32,10 +33,6 @@ use super::{
     AttemptConfig, Contender, Event, Input, Machine, OpId, Operation, Output, UnknownNodePolicy,
 };
 use crate::error::LockError;
-
-/// The owner in the stat of a persistent node, and of a container.
-const NOBODY: SessionId = SessionId(0);
-const OF_CONTAINER: SessionId = SessionId(i64::MIN);
 
 /// A bit in the numbers of the holder's requests.
 const OF_HOLDER: u64 = 1 << 32;
@@ -171,8 +168,10 @@ impl SimpleContender {
             has_failed: false,
             outputs: Outputs::default(),
         };
-        if contender.config.begins_at_once() {
-            contender.create();
+        match path::validate(&contender.config.lock_path) {
+            Err(error) => contender.fail(error.into()),
+            Ok(()) if contender.config.begins_at_once() => contender.create(),
+            Ok(()) => {}
         }
         contender
     }
@@ -223,7 +222,7 @@ impl SimpleContender {
             Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look(),
             Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
             Err(error) => {
-                self.may_exist |= error.outcome() == Outcome::Unknown;
+                self.may_exist |= error.outcome() != Outcome::NotApplied;
                 self.retry_or_fail(error);
             }
         }
@@ -234,10 +233,12 @@ impl SimpleContender {
             return self.conclude(Event::Released);
         }
         let lock_path = path::parent(&self.config.lock_path).unwrap_or("/");
-        let operations = self.parents.attempt(lock_path, &self.config.parent_acl);
-        match self.outputs.submit_all(operations) {
-            Some(requests) => self.step = Step::MakingParents { requests },
-            None => self.fail(Error::Server(ErrorCode::NO_NODE).into()),
+        match self.parents.attempt(lock_path, &self.config) {
+            Err(error) => self.fail(error),
+            Ok(operations) => {
+                let requests = self.outputs.submit_all(operations);
+                self.step = Step::MakingParents { requests };
+            }
         }
     }
 
@@ -247,6 +248,7 @@ impl SimpleContender {
             ParentOutcome::Made if self.is_releasing => self.conclude(Event::Released),
             ParentOutcome::Made => self.create(),
             ParentOutcome::Again => self.make_parents(),
+            ParentOutcome::NoChroot => self.fail(self.config.no_chroot()),
             ParentOutcome::Failed(error) => self.retry_or_fail(error),
         }
     }

@@ -41,7 +41,8 @@ impl SyncedRead {
 
     pub(super) fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) -> Synced {
         match result {
-            Ok(_) if op == self.sync => {
+            // The reply of a `sync` has nothing but its path.
+            Ok(_) | Err(Error::ReplyTooLarge { .. }) if op == self.sync => {
                 self.is_synced = true;
                 Synced::Pending
             }

@@ -19,6 +19,7 @@ mod listing;
 mod long_lists;
 pub(super) mod noise;
 mod on_session;
+mod paths;
 mod ranking;
 mod reading_only;
 mod renewals;

@@ -1,6 +1,7 @@
 //! A barrier that clients close and open.
 
 use zk_session::proto::ErrorCode;
+use zk_session::{End, Error};
 
 use super::client::{Limit, before};
 use super::macros::{methods, new};
@@ -22,8 +23,9 @@ use crate::machine::{BarrierWait, Scheme};
 ///
 /// # Cost
 ///
-/// One round trip to close the barrier, one to open it, and one to pass when it is open. Each
-/// waiter has one watch, and all of them are woken when the barrier opens.
+/// One round trip to close the barrier, one to open it, and one to pass when it is open: two with a
+/// chroot, which must exist. Each waiter has one watch, and all of them are woken when the barrier
+/// opens.
 #[doc(alias = "DistributedBarrier")]
 #[derive(Clone, Debug)]
 pub struct Barrier<C>(Queue<C>);
@@ -54,10 +56,8 @@ impl<C: SessionClient> Barrier<C> {
     async fn create(&self) -> Result<(), RecipeError> {
         let Queue { path, options, .. } = &self.0;
         match self.0.create_persistent(path, &options.data, &options.acl).await {
-            Err(error) if error.code() != Some(ErrorCode::NODE_EXISTS) => {
-                Err(self.0.call("close").failed(error))
-            }
-            _ => Ok(()),
+            Ok(()) | Err(LockError::Request(Error::Server(ErrorCode::NODE_EXISTS))) => Ok(()),
+            Err(error) => Err(self.0.call("close").failed(error)),
         }
     }
 
@@ -71,8 +71,13 @@ impl<C: SessionClient> Barrier<C> {
     }
 
     async fn exists(&self) -> Result<bool, RecipeError> {
+        let failed = |error| self.0.call("is_closed").failed(error);
         let stat = self.0.client.exists(&self.0.path).await;
-        stat.map(|stat| stat.is_some()).map_err(|error| self.0.call("is_closed").failed(error))
+        let is_closed = stat.map_err(|error| failed(error.into()))?.is_some();
+        if !is_closed {
+            self.0.check_chroot().await.map_err(failed)?;
+        }
+        Ok(is_closed)
     }
 
     fn wait_within(
@@ -81,17 +86,20 @@ impl<C: SessionClient> Barrier<C> {
     ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
         let path = self.0.client.chroot().apply(&self.0.path).into_owned();
         let handle = self.0.attach(BarrierWait::new(path, limit.wait_policy), None, None);
-        let call = self.0.call("wait");
+        let (call, queue) = (self.0.call("wait"), self.0.clone());
         async move {
             let passed = handle.status.wait(|report: &mut Report| match &report.status {
                 Status::Released => Some(Ok(())),
                 _ => report.acquired.take().map(|result| result.map(drop)),
             });
-            let passed = match before::<C, _>(limit.end, passed).await {
-                Some(passed) => passed.unwrap_or(Err(LockError::Ended(zk_session::End::Closed))),
-                None => Err(LockError::TimedOut),
+            // Below a chroot that is missing, any barrier seems to be open.
+            let passed = async {
+                let passed = passed.await.unwrap_or(Err(LockError::Ended(End::Closed)));
+                passed?;
+                queue.check_chroot().await
             };
-            passed.map_err(|error| call.failed(error))
+            let passed = before::<C, _>(limit.end, passed).await;
+            passed.unwrap_or(Err(LockError::TimedOut)).map_err(|error| call.failed(error))
         }
     }
 }

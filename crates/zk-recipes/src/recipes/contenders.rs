@@ -9,7 +9,7 @@ use zk_session::{AnyClient, Error};
 
 use super::SessionClient;
 use super::queue::Queue;
-use crate::error::RecipeError;
+use crate::error::{LockError, RecipeError};
 use crate::machine::{AttemptConfig, LockMode, QueuedNode, Scheme, queue_order};
 
 /// A contender that holds a lock or waits for it.
@@ -82,8 +82,14 @@ pub(crate) async fn list_in<C: SessionClient>(
     parent: &str,
     scheme: Scheme,
 ) -> Result<Vec<QueueEntry>, RecipeError> {
-    let listed = try_list_in(&queue.client, parent, scheme).await;
-    listed.map_err(|error| queue.call(operation).failed(error))
+    let listed = async {
+        let listed = try_list_in(&queue.client, parent, scheme).await?;
+        if listed.is_empty() {
+            queue.check_chroot().await?;
+        }
+        Ok::<_, LockError>(listed)
+    };
+    listed.await.map_err(|error| queue.call(operation).failed(error))
 }
 
 async fn try_list_in(

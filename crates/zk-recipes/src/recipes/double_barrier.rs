@@ -17,22 +17,25 @@ use crate::machine::{LockMode, Participant, Scheme};
 ///
 /// # Guarantee
 ///
-/// When `enter` succeeds, the requested number of participants was present at some moment, and this
-/// one was among them. When `leave` succeeds, all participants present at the call have left.
+/// When `enter` succeeds, the requested number of participants was present at some moment. This one
+/// was among them, or came later and joined one of them that was still inside. When `leave` succeeds,
+/// all participants that were let in together with this one, or before it, have left.
 ///
 /// A participant's node belongs to its session. One that gives up or dies is neither counted nor
 /// waited for. The state of the guard is that of this node.
 ///
-/// With exactly the requested number of participants, each can use the barrier again as soon as it
-/// has left. Additional participants may enter, but not while others leave. One that gives up and
-/// enters again may wait for others that leave, while they wait for it.
+/// Each participant can use the barrier again as soon as it has left. Additional participants, and
+/// those that gave up and come again, enter with the others. If they come while others leave, they
+/// join the one that came first, which stays until all have left. One that comes after that waits
+/// for the next meeting.
 ///
 /// # Cost
 ///
 /// To enter, two round trips and a watch. The last participant wakes all others and needs one more
 /// round trip, as does each participant that it wakes. To leave, a watch on one participant, and a
-/// round trip before and after. The first participant by name waits for the others one after
-/// another, and wakes all of them when it leaves.
+/// round trip before and after. The participant that came first waits for the others one after
+/// another, and wakes all of them when it leaves. One that comes while others leave needs a round
+/// trip more.
 ///
 /// The request that lets all in has 17 bytes and the path of the node for each participant, so with
 /// short paths it reaches the request limit of the servers (`jute.maxbuffer`, 1 MiB by default) near
@@ -132,8 +135,9 @@ methods! { BarrierGuard:
     /// # Errors
     ///
     /// [`Lost`](crate::LockError::Lost) if our node was lost before.
+    /// [`OthersInside`](crate::LockError::OthersInside) if others have not left in time.
     /// [`NotConfirmed`](crate::LockError::NotConfirmed) if no server has confirmed that all have
-    /// left. This participant has left in any case.
+    /// left. This participant leaves in any case.
     release fn leave [leave_until, leave_timeout] (self; end) -> Result<(), RecipeError> {
         self.0.leave(end)
     }

@@ -28,7 +28,8 @@ use crate::machine::{EphemeralMachine, Event, LockMode, Presence, Scheme, WaitPo
 /// too. There is a moment without the node in between.
 ///
 /// If another session owns a node at the path, it waits until that one is deleted. A service that
-/// restarts finds the node of its last session until that expires.
+/// restarts finds the node of its last session until that expires. A node that no session owns may
+/// stay for ever, so it is refused: [`LockError::UnknownNode`].
 ///
 /// A client that may not read the node, on servers since 3.9, does not notice its deletion. It fails
 /// if the reply to a creation or deletion is lost, and the node then stays until the session ends.

@@ -9,7 +9,7 @@ use core::task::{Context, Poll};
 use std::time::Instant;
 
 use zk_session::proto::{ErrorCode, Zxid, path};
-use zk_session::{Attachment, End, Error, RequestError, Transaction};
+use zk_session::{Attachment, End, Error, RequestError, State, Transaction};
 
 use super::SessionClient;
 use super::call::Call;
@@ -196,6 +196,13 @@ impl<C: SessionClient> HeldLock<C> {
         self.handle.command(Command::Leave);
         async move {
             let left = confirmed::<C>(end, &self.handle.status).await;
+            let is_connected = matches!(self.client.state(), State::Connected { .. });
+            let left = left.map_err(|error| match error {
+                LockError::NotConfirmed(Unconfirmed::TimedOut) if is_connected => {
+                    LockError::OthersInside
+                }
+                error => error,
+            });
             left.map_err(|error| self.call("leave").failed(error))
         }
     }

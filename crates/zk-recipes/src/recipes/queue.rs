@@ -8,8 +8,8 @@ use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use zk_session::End;
 use zk_session::proto::{ErrorCode, NodeKind, path};
-use zk_session::{End, RequestError};
 
 use super::SessionClient;
 use super::abandoned::Tracked;
@@ -115,6 +115,7 @@ impl<C: SessionClient> Queue<C> {
             Cow::Owned(path) => path.into(),
         };
         AttemptConfig {
+            chroot_length: self.client.chroot().apply("/").len(),
             mode,
             wait_policy,
             data: self.options.data.clone(),
@@ -157,21 +158,31 @@ impl<C: SessionClient> Queue<C> {
         reporter::start(&self.client, machine, observed, note, hook, self.cleanups.clone())
     }
 
-    /// Creates a persistent node, and containers for its missing ancestors.
+    /// Checks that the chroot exists. Its absence explains why another node is missing.
+    pub(crate) async fn check_chroot(&self) -> Result<(), LockError> {
+        let chroot = self.client.chroot().apply("/");
+        if chroot == "/" || self.client.exists("/").await?.is_some() {
+            return Ok(());
+        }
+        Err(LockError::NoChroot { chroot: chroot.into_owned() })
+    }
+
+    /// Creates a persistent node, and containers for its missing ancestors below the chroot.
     pub(crate) async fn create_persistent(
         &self,
         path: &str,
         data: &[u8],
         acl: &AccessList,
-    ) -> Result<(), RequestError> {
+    ) -> Result<(), LockError> {
         let acl: Vec<_> = acl.list().iter().collect();
         // The parent may be deleted in between, but not for ever.
         loop {
             let created = self.client.create_with_acl(path, data, NodeKind::Persistent, &acl).await;
             match created {
                 Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
-                created => return created.map(drop),
+                created => return Ok(created.map(drop)?),
             }
+            self.check_chroot().await?;
             let parent = path::parent(path).unwrap_or("/");
             let parent_acl: Vec<_> = self.options.parent_acl.list().iter().collect();
             self.client.ensure_path_with(parent, NodeKind::Container, &parent_acl).await?;

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use zk_session::Error;
 use zk_session::proto::{ErrorCode, path};
 
 use super::client::Limit;
@@ -140,8 +141,8 @@ impl<C: SessionClient> Semaphore<C> {
                 answer => return Ok(answer.map(|_| ())?),
             }
             match self.queue.create_persistent(&path, &data, acl).await {
-                Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {}
-                answer => return Ok(answer?),
+                Err(LockError::Request(Error::Server(ErrorCode::NODE_EXISTS))) => {}
+                answer => return answer,
             }
         }
     }

@@ -260,7 +260,7 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// Sets the longest reply to accept, in bytes; 64 MiB by default.
+    /// Sets the longest reply to accept, in bytes; 64 MiB by default, and at least 512.
     ///
     /// The client skips a longer one and keeps the connection. The request fails with
     /// [`Error::ReplyTooLarge`](crate::Error::ReplyTooLarge).
@@ -270,7 +270,8 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// Sets how many requests may wait for a reply; 65536 by default.
+    /// Sets how many requests may wait for a reply; 65536 by default, and at least one. A recipe may
+    /// exceed it by one step: most take two requests, or one for each level of a path to create.
     ///
     /// One more fails with [`Error::QueueFull`](crate::Error::QueueFull); `Client::ready` waits for
     /// room.
@@ -282,7 +283,8 @@ impl<C> ClientBuilder<C> {
 
     /// Sets how many bytes of requests may wait to be sent; 64 MiB by default.
     ///
-    /// At this limit a request fails with [`Error::BufferFull`](crate::Error::BufferFull).
+    /// At this limit a request fails with [`Error::BufferFull`](crate::Error::BufferFull), unless it
+    /// is the only one, or continues the step of a recipe.
     #[must_use]
     pub fn max_unsent(mut self, bytes: usize) -> Self {
         self.config.max_unsent = bytes;
@@ -353,6 +355,7 @@ impl<C> ClientBuilder<C> {
         let Self { mut config, request_timeout, clock, mechanism, .. } = self;
         let authenticator = mechanism.map(Authenticator::new);
         config.servers = at.servers.len();
+        config.max_reply = config.max_reply.max(Config::LEAST_REPLY);
         config.seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         Ok(Settings { at, connect_timeout, request_timeout, clock, authenticator, config })
     }

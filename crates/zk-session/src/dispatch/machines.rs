@@ -237,6 +237,7 @@ impl Machines {
             watches: &mut self.watches,
             waiting: &mut self.waiting,
             effects: &mut self.effects,
+            has_submitted: false,
         };
         match call {
             Call::Handle(input) => machine.handle(input, port),

@@ -23,6 +23,7 @@ pub(super) trait AnySession {
         request: &Request<'_>,
         token: (Key, u64),
         in_pieces: bool,
+        belongs: bool,
     ) -> Result<RequestId, Error>;
     fn unwatch(&mut self, request: RequestId);
     fn id(&self) -> SessionId;
@@ -38,9 +39,10 @@ impl<T> AnySession for Session<Token<T>> {
         request: &Request<'_>,
         (key, tag): (Key, u64),
         in_pieces: bool,
+        belongs: bool,
     ) -> Result<RequestId, Error> {
         let again: Option<Again<Token<T>>> = in_pieces.then_some(Token::again);
-        self.enqueue(request, Token::Machine(key, tag), None, again)
+        self.enqueue(request, Token::Machine(key, tag), None, again, belongs)
     }
 
     fn unwatch(&mut self, request: RequestId) {
@@ -81,6 +83,8 @@ pub struct Port<'a> {
     pub(super) watches: &'a mut Watches,
     pub(super) waiting: &'a mut Waiting,
     pub(super) effects: &'a mut Effects,
+    /// Whether the session has accepted a request of this call.
+    pub(super) has_submitted: bool,
 }
 
 impl fmt::Debug for Port<'_> {
@@ -96,8 +100,9 @@ impl Port<'_> {
     /// Submits a request. The reply is an [`Input::Reply`](super::Input::Reply) with this tag.
     ///
     /// A machine chooses its own tags, and may reuse them. Without a connection the request waits
-    /// for one. If the session refuses the request, the reply is an error. Watch events are not
-    /// delivered: for those use [`submit_and_watch`](Self::submit_and_watch).
+    /// for one. If the session refuses the request, the reply is an error. It has room for all
+    /// requests of one call, or for none. Watch events are not delivered: for those use
+    /// [`submit_and_watch`](Self::submit_and_watch).
     pub fn submit(&mut self, tag: u64, request: &Request<'_>) {
         self.try_submit(tag, request, false);
     }
@@ -143,7 +148,9 @@ impl Port<'_> {
         request: &Request<'_>,
         in_pieces: bool,
     ) -> Option<RequestId> {
-        let submitted = self.session.submit(request, (self.key, tag), in_pieces);
+        let belongs = self.has_submitted;
+        let submitted = self.session.submit(request, (self.key, tag), in_pieces, belongs);
+        self.has_submitted |= submitted.is_ok();
         submitted
             .map_err(|error| self.waiting.refused.push(Refusal { key: self.key, tag, error }))
             .ok()

@@ -55,7 +55,7 @@ impl<T> Session<T> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn submit(&mut self, request: &Request<'_>, token: T) -> Result<RequestId, Error> {
-        self.enqueue(request, token, None, None)
+        self.enqueue(request, token, None, None, false)
     }
 
     /// Submits a request whose reply may be longer than [`Config::max_reply`]. If it is, the body
@@ -72,7 +72,7 @@ impl<T> Session<T> {
     where
         T: Clone,
     {
-        self.enqueue(request, token, None, Some(|token| Some(token.clone())))
+        self.enqueue(request, token, None, Some(|token| Some(token.clone())), false)
     }
 
     /// Submits a request whose caller waits until `deadline`.
@@ -95,17 +95,21 @@ impl<T> Session<T> {
         token: T,
         deadline: Instant,
     ) -> Result<RequestId, Error> {
-        let id = self.enqueue(request, token, Some(deadline), None)?;
+        let id = self.enqueue(request, token, Some(deadline), None, false)?;
         self.timers.set_earlier(SessionTimer::Deadline, deadline);
         Ok(id)
     }
 
+    /// Submits a request. `belongs` skips the check for room: the request belongs to one that was
+    /// just accepted. If only some of a machine's step had room, the machine would repeat the step
+    /// for ever.
     pub(crate) fn enqueue(
         &mut self,
         request: &Request<'_>,
         token: T,
         deadline: Option<Instant>,
         again: Option<Again<T>>,
+        belongs: bool,
     ) -> Result<RequestId, Error> {
         let opcode = request.opcode();
         if RESERVED.contains(&opcode) || !PERSISTENT_WATCHES && opcode == OpCode::ADD_WATCH {
@@ -121,7 +125,7 @@ impl<T> Session<T> {
         // A watch that cannot be set again would cost each later connection.
         let replay = watch.as_ref().map_or(0, WatchRequest::replay_length);
         let length = outbox::request_length(request);
-        self.admit(length.max(replay))?;
+        self.admit(length.max(replay), belongs)?;
         if let Some(error) = self.refusal(opcode, length) {
             return Err(error);
         }
@@ -148,7 +152,7 @@ impl<T> Session<T> {
     }
 
     /// Checks that the session accepts a request of `length` bytes.
-    fn admit(&mut self, length: usize) -> Result<(), Error> {
+    fn admit(&mut self, length: usize, belongs: bool) -> Result<(), Error> {
         if let Some(end) = self.end() {
             return Err(Error::Ended { end, outcome: Outcome::NotApplied });
         }
@@ -156,7 +160,7 @@ impl<T> Session<T> {
         if length > limit {
             return Err(Invalid::TooLarge { length, limit }.into());
         }
-        if !self.has_room() {
+        if !belongs && !self.has_room() {
             self.refused = true;
             let Config { max_pending, max_unsent, .. } = self.config;
             return Err(match self.pending() < max_pending {
@@ -208,7 +212,7 @@ impl<T> Session<T> {
             return Err(Invalid::Scheme.into());
         }
         let request = credentials::request(scheme, auth);
-        self.admit(outbox::request_length(&request))?;
+        self.admit(outbox::request_length(&request), false)?;
         let accepted = self.connection.as_ref().map_or(0, |open| open.accepted_credentials);
         match self.credentials.add(scheme, auth, token, accepted) {
             Added::Accepted(token) => self.events.push_back(replies::accepted(token)),

@@ -19,7 +19,8 @@ use zk_proto::{SessionId, Zxid, frame};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// The number of servers in the ensemble.
+    /// The number of servers in the ensemble. Without any, the session has
+    /// [ended](crate::End::NoServers) from the start.
     pub servers: usize,
     /// The session timeout to request. The server may grant another one.
     pub timeout: Duration,
@@ -30,11 +31,14 @@ pub struct Config {
     /// A longer one comes [in pieces](super::Session::submit_in_pieces) to those who asked for that,
     /// as locks do for the list of their contenders. Otherwise the request [fails
     /// alone](crate::Error::ReplyTooLarge). The code that splits the stream into frames needs the
-    /// same limit.
+    /// same limit. With less than [`LEAST_REPLY`](Self::LEAST_REPLY) a session may never connect.
     pub max_reply: usize,
-    /// How many requests may wait for a reply.
+    /// How many requests may wait for a reply; at least one. If there is room for one, a machine may
+    /// submit all requests of its current step. A step of a lock has two, and one for each level of
+    /// a lock path that is missing.
     pub max_pending: usize,
-    /// How many bytes of requests may wait to be sent. At this limit the session refuses requests.
+    /// How many bytes of requests may wait to be sent. At this limit the session refuses requests,
+    /// except further ones of a machine's step. It never refuses the only one.
     pub max_unsent: usize,
     /// How many bytes the paths of the session's ephemeral nodes may take, with 4 bytes for each. `None`
     /// for [`max_request`](Self::max_request), which is below 1 MiB by default.
@@ -77,6 +81,10 @@ pub struct Config {
 }
 
 impl Config {
+    /// The least useful [`max_reply`](field@Self::max_reply), in bytes: a handshake, a stat, and a
+    /// watch event with a long path are shorter.
+    pub const LEAST_REPLY: usize = 512;
+
     /// Returns default settings: a session timeout of 10 s and a server's default limits.
     ///
     /// No other client may have the same [`seed`](Self::seed).
@@ -107,7 +115,8 @@ impl Config {
     /// Returns settings for a small memory: 8 pending requests, at most 1 KiB for a reply and for
     /// unsent requests, and buffers that are freed when they are empty.
     ///
-    /// That is enough for a lock whose path has up to six levels, however long its queue is.
+    /// That is enough for a lock, however long its queue is. A step that creates many levels of its
+    /// lock path takes more for a moment.
     ///
     /// ```
     /// use zk_session::session::Config;

@@ -30,8 +30,10 @@
 //!
 //! **Memory.** The session keeps:
 //!
-//! * requests until they are answered: at most [`Config::max_pending`];
-//! * their bytes until they are sent: at most [`Config::max_unsent`] and one more request;
+//! * requests until they are answered: at most [`Config::max_pending`], and the rest of a step of a
+//!   machine;
+//! * their bytes until they are sent: at most [`Config::max_unsent`] and one more request, or
+//!   step of a machine;
 //! * its own requests, beyond these limits, until they are answered: pings, a close, credentials, and
 //!   at most one removal for each watch set or requested on this connection;
 //! * each watch that is set, and each different credential;
@@ -346,6 +348,9 @@ impl<T> Session<T> {
         // The wire format has 32 bits for each.
         config.timeout = config.timeout.min(Duration::from_millis(i32::MAX as u64));
         config.max_request = config.max_request.min(i32::MAX as usize);
+        // A session that refused every request would be of no use.
+        config.max_pending = config.max_pending.max(1);
+        config.max_unsent = config.max_unsent.max(1);
         let resumed = config.resume.take();
         let seen_read_write = resumed.is_some();
         let SessionTicket { id, password, last_zxid } = resumed.unwrap_or(SessionTicket {
@@ -357,7 +362,7 @@ impl<T> Session<T> {
             connection: None,
             is_successor: false,
             closing: false,
-            ended: None,
+            ended: (config.servers == 0).then_some(End::NoServers),
             id,
             password: Secret(password),
             timeouts: Timeouts::new(config.timeout),

@@ -233,7 +233,8 @@ impl CacheMachine {
 impl CacheMachine {
     /// Creates a cache that begins with the first connection.
     pub fn new(config: CacheConfig) -> Self {
-        Self {
+        let valid = path::validate(&config.root);
+        let mut machine = Self {
             config,
             state: CacheState::Loading,
             tree: CacheTree::default(),
@@ -248,7 +249,11 @@ impl CacheMachine {
             existence_watch: 0,
             under_way: BTreeMap::new(),
             outputs: VecDeque::new(),
+        };
+        if let Err(error) = valid {
+            machine.end(error.into());
         }
+        machine
     }
 
     /// Handles an input of the dispatcher, and performs all outputs except events, which `observe`

@@ -272,7 +272,7 @@ impl Contender {
         strays.into_iter().for_each(|stray| self.delete(stray));
         match progress {
             Progress::Pending => {}
-            Progress::Failed(error) => self.not_converted(error.into()),
+            Progress::Failed(error) => self.not_converted(error),
             _ => self.not_converted(error.into()),
         }
     }

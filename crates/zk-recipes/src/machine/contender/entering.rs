@@ -57,7 +57,7 @@ impl Contender {
             }
             Progress::NotCreated if self.is_releasing => self.leave(),
             Progress::NotCreated => self.create_again(),
-            Progress::Failed(error) => self.fail(error.into()),
+            Progress::Failed(error) => self.fail(error),
         }
     }
 

@@ -162,6 +162,9 @@ impl Contender {
     }
 
     fn begin(&mut self) {
+        if let Err(error) = path::validate(&self.config.lock_path) {
+            return self.fail(error.into());
+        }
         match self.config.wait_policy {
             WaitPolicy::Queue => self.create(),
             #[cfg(feature = "try-lock")]

@@ -1,13 +1,15 @@
 //! Enters: waits until all participants are present.
 
+use alloc::collections::BTreeSet;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, path};
+use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, Zxid, path};
 use zk_session::session::Reply;
 
 use super::super::transaction::refusal;
-use super::super::{Event, Operation};
+use super::super::{Event, OpId, Operation};
 use super::{Participant, READY, Ready, Step};
 use crate::error::Loss;
 
@@ -31,12 +33,12 @@ impl Participant {
             Step::Counting { ready, .. } => {
                 *ready = match announced_at {
                     None => Ready::Missing,
-                    at if at > ours => Ready::New,
-                    Some(_) => Ready::Old,
+                    Some(at) if Some(at) > ours => Ready::New(at),
+                    Some(at) => Ready::Old(at),
                 };
             }
             // The watch was renewed.
-            Step::Waiting { .. } if announced_at > ours => self.count(),
+            Step::Waiting { .. } | Step::Joining { .. } if announced_at > ours => self.count(),
             _ => {}
         }
     }
@@ -56,28 +58,77 @@ impl Participant {
         };
         let members =
             || list.iter().flat_map(|list| list.children.iter()).filter(|name| *name != READY);
-        if ready == Ready::New {
+        if let Ready::New(announced_at) = ready {
             if !members().any(|name| name == own_node.name) {
                 // It may have been missing at the announcement, too.
                 return self.lose(Loss::NodeDeleted);
             }
             self.unwatch_others();
-            return self.enter();
+            return self.enter(announced_at);
         }
         if members().count() < self.members {
-            match self.config.wait_policy.refusal() {
-                Some(error) => self.fail(error),
-                None => self.step = Step::Waiting { look },
-            }
-            return;
+            let others = members().filter(|name| *name != own_node.name).map(super::rank);
+            let others: BTreeSet<_> = others.collect();
+            return match ready {
+                Ready::Old(announced_at) => {
+                    // Of those with our names, the first is inside if any of them is.
+                    let ours = others.iter().position(|(number, _)| number.is_some());
+                    let some = ours.map_or(others.len(), |ours| ours + 1);
+                    let candidates = others.into_iter().take(some).map(|(_, name)| name);
+                    self.join(look, candidates.collect(), announced_at);
+                }
+                _ => self.wait(look),
+            };
         }
         let others = members().filter(|name| *name != own_node.name);
         let others = others.take(self.members.saturating_sub(1));
         let others = others.map(|name| path::child(&self.lock_path, name));
         let own_node = path::child(&self.lock_path, &own_node.name);
         let present: Vec<_> = [own_node].into_iter().chain(others).collect();
+        self.announce(present, ready == Ready::Missing);
+    }
+
+    /// Waits for others, if the attempt does.
+    fn wait(&mut self, look: OpId) {
+        match self.config.wait_policy.refusal() {
+            Some(error) => self.fail(error),
+            None => self.step = Step::Waiting { look },
+        }
+    }
+
+    /// Looks for a participant that is inside, since `ready` may be a leftover. If there is one, it
+    /// or others may already have begun to leave, and wait for us.
+    fn join(&mut self, look: OpId, candidates: Vec<String>, announced_at: Zxid) {
+        let Some(first) = candidates.last() else { return self.wait(look) };
+        let stat = Operation::stat(path::child(&self.lock_path, first));
+        let stat = self.outputs.submit(stat);
+        self.step = Step::Joining { look, stat, candidates, announced_at };
+    }
+
+    /// Handles the stat of a participant that may be inside.
+    pub(super) fn found(&mut self, result: Result<Reply, Error>) {
+        let Step::Joining { look, candidates, announced_at, .. } = &mut self.step else { return };
+        let (look, announced_at) = (*look, *announced_at);
+        let mut candidates = core::mem::take(candidates);
+        let other = candidates.pop();
+        let came_at = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+            Ok(ExistsResponse { stat }) => Some(stat.czxid),
+            Err(Error::Server(ErrorCode::NO_NODE)) => None,
+            Err(error) => return self.retry_or_fail(error),
+        };
+        match (other, came_at, &self.own_node) {
+            (Some(other), Some(came_at), Some(own_node)) if came_at < announced_at => {
+                let present =
+                    [&own_node.name, &other].map(|name| path::child(&self.lock_path, name));
+                self.announce(present.into(), false);
+            }
+            _ => self.join(look, candidates, announced_at),
+        }
+    }
+
+    fn announce(&mut self, present: Vec<String>, is_new: bool) {
         let operations = present.len() + 1;
-        let acl = (ready == Ready::Missing).then(|| self.config.parent_acl.clone());
+        let acl = is_new.then(|| self.config.parent_acl.clone());
         let announcement = Operation::announce(self.ready(), present, acl);
         let announcement = self.outputs.submit(announcement);
         self.unwatch_others();
@@ -85,8 +136,13 @@ impl Participant {
     }
 
     pub(super) fn announced(&mut self, operations: usize, result: Result<Reply, Error>) {
-        let error = match result.and_then(|reply| refusal(&reply, operations)) {
-            Ok(None) => return self.enter(),
+        let answer = result.and_then(|reply| Ok((reply.zxid, refusal(&reply, operations)?)));
+        let (announced_at, answer) = match answer {
+            Ok((announced_at, answer)) => (announced_at, Ok(answer)),
+            Err(error) => (Zxid::ZERO, Err(error)),
+        };
+        let error = match answer {
+            Ok(None) => return self.enter(announced_at),
             Ok(Some((0, ErrorCode::NO_NODE))) => return self.lose(Loss::NodeDeleted),
             // Another participant has left, or was faster.
             Ok(Some((_, ErrorCode::NO_NODE | ErrorCode::NODE_EXISTS))) => return self.count(),
@@ -96,7 +152,8 @@ impl Participant {
         self.retry_or_fail(error);
     }
 
-    fn enter(&mut self) {
+    fn enter(&mut self, announced_at: Zxid) {
+        self.entered_at = announced_at;
         let Some(own_node) = &self.own_node else { return };
         let acquired = Event::Acquired { node: own_node.name.clone(), token: own_node.token };
         self.step = Step::Inside;

@@ -1,22 +1,24 @@
 //! Leaving a double barrier, and waiting until all others have left.
 
 use alloc::collections::BTreeSet;
-use alloc::string::{String, ToString};
 
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, GetChildrenResponse, path};
+use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, path};
 use zk_session::session::Reply;
 
 use super::super::retry_policy::RetryPolicy;
 use super::super::{Event, Input, Machine, OpId, Operation};
-use super::{Participant, READY, Step};
+use super::{Participant, READY, Rank, Step, rank};
 
 /// The state of a participant that leaves.
 #[derive(Clone, Debug)]
 pub(super) struct Leave {
-    /// The participants that are still waited for. `None` until they are listed. Later arrivals are
-    /// not waited for, since they have been outside in between.
-    others: Option<BTreeSet<String>>,
+    /// The participants that are still waited for. `None` until they are listed. One that has left
+    /// waits for no later arrivals, since they have been outside in between. The first one stays for
+    /// them, so that they can join it.
+    others: Option<BTreeSet<Rank>>,
+    /// Whether the last list showed no other participant.
+    is_alone: bool,
     /// Whether our own node still exists.
     is_in: bool,
     task: Task,
@@ -56,14 +58,15 @@ enum Next<'a> {
     /// Delete our node, and list again.
     GetOut,
     /// Wait for the end of this participant's node.
-    WaitFor(&'a str),
+    WaitFor(&'a Rank),
 }
 
-/// Returns the next action. The first participant by name stays until all others have left: they
-/// wait for the first, and it waits for the last.
-fn next<'a>(own: &str, is_in: bool, others: &'a BTreeSet<String>) -> Next<'a> {
+/// Returns the next action. The first participant stays until all others have left: they wait for
+/// the first, and it waits for the last. If all names are ours, it has been inside the longest. So
+/// one that comes while others leave finds it inside, and joins it.
+fn next<'a>(own: &Rank, is_in: bool, others: &'a BTreeSet<Rank>) -> Next<'a> {
     match (others.first(), others.last()) {
-        (Some(first), _) if is_in && first.as_str() < own => Next::GetOut,
+        (Some(first), _) if is_in && first < own => Next::GetOut,
         (Some(_), Some(last)) if is_in => Next::WaitFor(last),
         (Some(first), _) => Next::WaitFor(first),
         (None, _) => Next::Finish,
@@ -73,20 +76,32 @@ fn next<'a>(own: &str, is_in: bool, others: &'a BTreeSet<String>) -> Next<'a> {
 impl Participant {
     pub(super) fn leave(&mut self) {
         let list = self.list();
-        self.step =
-            Step::Leaving(Leave { others: None, is_in: true, task: Task::Listing { list } });
+        self.step = Step::Leaving(Leave {
+            others: None,
+            is_alone: false,
+            is_in: true,
+            task: Task::Listing { list },
+        });
     }
 
     pub(super) fn handle_leave(&mut self, op: OpId, result: Result<Reply, Error>) {
         let Step::Leaving(leave) = &self.step else { return };
         match leave.task {
             Task::Listing { list } if list == op => self.listed(result),
-            Task::Watching { watch } if watch == op => match result {
-                Ok(_) => {}
-                // It was deleted between the list and the watch.
-                Err(Error::Server(ErrorCode::NO_NODE)) => self.look_around(),
-                Err(error) => self.retry_or_fail(error),
-            },
+            Task::Watching { watch } if watch == op => {
+                let is_in = leave.is_in;
+                match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+                    // It came later than we entered. Once we are out, it may find nobody inside to
+                    // join, and wait for ever.
+                    Ok(ExistsResponse { stat }) if !is_in && stat.czxid > self.entered_at => {
+                        self.forget_awaited();
+                    }
+                    Ok(_) => {}
+                    // It was deleted between the list and the watch.
+                    Err(Error::Server(ErrorCode::NO_NODE)) => self.look_around(),
+                    Err(error) => self.retry_or_fail(error),
+                }
+            }
             Task::Tidying { delete } if delete == op => self.tidied(result),
             _ => {}
         }
@@ -109,20 +124,34 @@ impl Participant {
     fn listed(&mut self, result: Result<Reply, Error>) {
         let there: BTreeSet<_> = match result {
             Ok(reply) => match reply.decode::<GetChildrenResponse<'_>>() {
-                Ok(response) => response.children.iter().map(ToString::to_string).collect(),
+                Ok(response) => response.children.iter().map(rank).collect(),
                 Err(error) => return self.fail(error.into()),
             },
             Err(Error::Server(ErrorCode::NO_NODE)) => BTreeSet::new(),
             Err(error) => return self.retry_or_fail(error),
         };
-        let own = self.own_node.as_ref().map(|node| node.name.as_str());
+        let Some(own) = self.own_node.as_ref().map(|node| rank(&node.name)) else { return };
         let Step::Leaving(leave) = &mut self.step else { return };
+        let is_other = |other: &Rank| other.1 != READY && *other != own;
+        let there: BTreeSet<_> = there.into_iter().filter(is_other).collect();
+        leave.is_alone = there.is_empty();
         match &mut leave.others {
-            Some(others) => others.retain(|other| there.contains(other)),
-            others @ None => {
-                let is_other = |name: &String| name != READY && Some(name.as_str()) != own;
-                *others = Some(there.into_iter().filter(is_other).collect());
+            Some(others) if !leave.is_in || there.first().is_some_and(|first| *first < own) => {
+                others.retain(|other| there.contains(other));
             }
+            others => *others = Some(there),
+        }
+        self.go_on();
+    }
+
+    /// Stops waiting for the participant that is watched.
+    fn forget_awaited(&mut self) {
+        self.unwatch_others();
+        if let Step::Leaving(leave) = &mut self.step
+            && let Some(others) = &mut leave.others
+        {
+            // One that is out watches the first.
+            others.pop_first();
         }
         self.go_on();
     }
@@ -130,11 +159,17 @@ impl Participant {
     fn go_on(&mut self) {
         let (Step::Leaving(leave), Some(own_node)) = (&self.step, &self.own_node) else { return };
         let nobody = BTreeSet::new();
-        match next(&own_node.name, leave.is_in, leave.others.as_ref().unwrap_or(&nobody)) {
-            Next::WaitFor(other) => {
+        let own = rank(&own_node.name);
+        match next(&own, leave.is_in, leave.others.as_ref().unwrap_or(&nobody)) {
+            Next::WaitFor((_, other)) => {
                 let other = path::child(&self.lock_path, other);
-                let watch = self.outputs.submit(Operation::watch(other));
+                let watch = self.outputs.submit(Operation::watch_presence(other));
                 self.work_on(Task::Watching { watch });
+            }
+            // Another one may be inside, or be about to join one that is. It deletes `ready` later.
+            Next::Finish if !leave.is_in && !leave.is_alone => {
+                self.outputs.conclude(Event::Released);
+                self.step = Step::Done;
             }
             Next::Finish if !leave.is_in => {
                 let delete = self.outputs.submit(Operation::delete(self.ready()));
@@ -179,16 +214,37 @@ impl Participant {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+    use zk_session::proto::SessionId;
+
+    use super::super::LockMode;
     use super::*;
 
     #[test]
     fn the_first_participant_stays_until_it_is_alone() {
-        let others = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-        let all: BTreeSet<_> = others(&["b", "d"]);
-        assert_eq!(next("a", true, &all), Next::WaitFor("d"));
-        assert_eq!(next("c", true, &all), Next::GetOut);
-        assert_eq!(next("c", false, &all), Next::WaitFor("b"));
-        assert_eq!(next("a", true, &others(&[])), Next::Finish);
-        assert_eq!(next("c", false, &others(&[])), Next::Finish);
+        let all = |names: &[&str]| names.iter().map(|name| rank(name)).collect::<BTreeSet<_>>();
+        let ours = |number: i32| {
+            let prefix = Participant::SCHEME.prefix(
+                LockMode::Shared,
+                // The name with the lowest GUID is the last to come.
+                Uuid::from_u128(9 - number as u128),
+                SessionId::NONE,
+            );
+            alloc::format!("{prefix}{number:010}")
+        };
+        let [one, two, three] = [1, 2, 3].map(ours);
+        let next = |own: &str, is_in, others: &[&str]| match next(&rank(own), is_in, &all(others)) {
+            Next::WaitFor((_, name)) => name.clone(),
+            action => alloc::format!("{action:?}"),
+        };
+        assert_eq!(next(&one, true, &[&two, &three]), three);
+        assert_eq!(next(&two, true, &[&one, &three]), "GetOut");
+        assert_eq!(next(&two, false, &[&one, &three]), one);
+        // Participants of other programs have no number. They come first, so that we never both stay.
+        assert_eq!(next(&one, true, &[&two, "0d9c", "zz"]), "GetOut");
+        assert_eq!(next(&one, false, &[&two, "zz"]), "zz");
+        for is_in in [true, false] {
+            assert_eq!(next(&one, is_in, &[]), "Finish");
+        }
     }
 }

@@ -7,6 +7,7 @@ mod entering;
 mod leaving;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
 use zk_session::proto::{Zxid, path};
@@ -51,6 +52,8 @@ pub struct Participant {
     /// Our node, once it exists.
     own_node: Option<OwnNode>,
     connection: Connection,
+    /// The transaction that let us in, or a later one that let others in.
+    entered_at: Zxid,
     suspended: bool,
     /// Whether the current step was refused for now, and will be repeated.
     stalled: bool,
@@ -67,10 +70,10 @@ struct OwnNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
     Missing,
-    /// Last changed before our node existed, so in an earlier meeting.
-    Old,
+    /// Last changed before our node existed: in an earlier meeting, or before we came to this one.
+    Old(Zxid),
     /// Changed after our node was created: all have entered, if our node still exists.
-    New,
+    New(Zxid),
 }
 
 /// The step of a participant, with the requests that it waits for.
@@ -88,6 +91,14 @@ enum Step {
     /// Waits for `ready`: some are missing.
     Waiting {
         look: OpId,
+    },
+    /// Some are missing, and others may be inside. Reads the node of one that may, to join it.
+    Joining {
+        look: OpId,
+        stat: OpId,
+        /// Its name, behind those to be read if it is not inside.
+        candidates: Vec<String>,
+        announced_at: Zxid,
     },
     /// Creates or changes `ready`, if enough of the counted participants, including us, still exist.
     /// Otherwise a delayed announcement could let in participants of a later meeting.
@@ -185,6 +196,7 @@ impl Participant {
             config,
             own_node: None,
             connection: Connection::Up,
+            entered_at: Zxid::ZERO,
             suspended: false,
             stalled: false,
             outputs: Outputs::default(),
@@ -195,9 +207,12 @@ impl Participant {
 
     fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
         match &self.step {
-            Step::Counting { look, .. } | Step::Waiting { look } if *look == op => {
+            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
+                if *look == op =>
+            {
                 self.looked(result);
             }
+            Step::Joining { stat, .. } if *stat == op => self.found(result),
             Step::Counting { list, .. } if *list == op => self.counted(result),
             Step::Announcing { announcement, operations } if *announcement == op => {
                 self.announced(*operations, result);
@@ -209,7 +224,11 @@ impl Participant {
 
     fn watch_fired(&mut self, op: OpId) {
         match self.step {
-            Step::Counting { look, .. } | Step::Waiting { look } if look == op => self.count(),
+            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
+                if look == op =>
+            {
+                self.count();
+            }
             Step::Leaving(_) => self.other_is_gone(op),
             _ => {}
         }
@@ -292,7 +311,10 @@ impl Participant {
         // Before there is a node, its contender reports the failure.
         let is_entering = matches!(
             self.step,
-            Step::Counting { .. } | Step::Waiting { .. } | Step::Announcing { .. }
+            Step::Counting { .. }
+                | Step::Waiting { .. }
+                | Step::Joining { .. }
+                | Step::Announcing { .. }
         );
         if !self.config.wait_policy.waits_for_connection() && is_entering {
             self.fail(LockError::NoConnection);
@@ -308,7 +330,9 @@ impl Participant {
 
     fn unwatch_others(&mut self) {
         let watch = match &self.step {
-            Step::Counting { look, .. } | Step::Waiting { look } => Some(*look),
+            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. } => {
+                Some(*look)
+            }
             Step::Leaving(leave) => leave.watch(),
             _ => None,
         };
@@ -331,7 +355,10 @@ impl Participant {
     /// Repeats the current step, or an earlier one. That is always safe.
     fn repeat(&mut self) {
         match self.step {
-            Step::Counting { .. } | Step::Waiting { .. } | Step::Announcing { .. } => self.count(),
+            Step::Counting { .. }
+            | Step::Waiting { .. }
+            | Step::Joining { .. }
+            | Step::Announcing { .. } => self.count(),
             Step::Leaving(_) => self.look_around(),
             Step::Coming | Step::Inside | Step::Quitting | Step::Done => {}
         }
@@ -346,4 +373,11 @@ impl Participant {
     fn ready(&self) -> String {
         path::child(&self.lock_path, READY)
     }
+}
+
+/// The position of a participant: first those with foreign names, then ours as they have come.
+type Rank = (Option<i32>, String);
+
+fn rank(name: &str) -> Rank {
+    (Participant::SCHEME.parse(name).map(|name| name.sequence.0), name.into())
 }

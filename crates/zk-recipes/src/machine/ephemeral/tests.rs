@@ -451,3 +451,31 @@ fn the_presence_follows_the_events() {
         assert_eq!(presence, after, "{event:?}");
     }
 }
+
+#[test]
+fn a_node_that_no_session_owns_is_refused() {
+    for owner in [NOBODY, OF_CONTAINER] {
+        let mut world = World::new();
+        world.feed(connected(OURS));
+        world.answer(OpCode::CREATE2, Err(NODE_EXISTS));
+        world.seen(owner, 3);
+        world.expect(&["unwatch", "Failed(UnknownNode { node: \"me\" })"]);
+        assert!(world.machine.is_done());
+    }
+    // Somebody has put it in place of ours.
+    let (mut world, op) = World::holding();
+    world.feed(Input::Watch { op, event_type: EventType::NODE_DATA_CHANGED });
+    world.seen(NOBODY, 9);
+    world.expect(&["unwatch", "Lost(NodeDeleted)", "Failed(UnknownNode { node: \"me\" })"]);
+    assert!(world.machine.is_done());
+}
+
+#[test]
+fn a_missing_chroot_is_reported() {
+    let mut world = World::new();
+    world.machine.config.chroot_length = "/services".len();
+    world.feed(connected(OURS));
+    world.answer(OpCode::CREATE2, Err(NO_NODE));
+    world.expect(&["Failed(NoChroot { chroot: \"/services\" })"]);
+    assert!(world.machine.is_done());
+}

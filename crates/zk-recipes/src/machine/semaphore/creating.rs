@@ -58,7 +58,7 @@ impl SemaphoreMachine {
             Progress::NotCreated => self.borrow(),
             Progress::Failed(error) => {
                 self.step = Step::Leaving;
-                self.fail(error.into());
+                self.fail(error);
             }
         }
     }

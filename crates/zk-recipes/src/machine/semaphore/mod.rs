@@ -86,6 +86,7 @@ impl PermitRequest {
 
     fn check(&self) -> Result<(), LockError> {
         const MOST: u32 = i32::MAX.cast_unsigned();
+        path::validate(&self.config.lock_path)?;
         match (self.permits, self.maximum) {
             (0, _) => Err(LockError::NoPermits),
             (_, Some(maximum)) if maximum > MOST => {

@@ -111,9 +111,12 @@ impl Rig {
             Progress::Created(nodes) => Some(format!("created {}", text(&nodes))),
             Progress::Found(nodes) => Some(format!("found {}", text(&nodes))),
             Progress::NotCreated => Some("not created".to_string()),
-            Progress::Failed(Error::Server(code)) => Some(format!("failed: {code:?}")),
-            Progress::Failed(Error::ReplyTooLarge { .. }) => Some("failed: too long".to_string()),
-            Progress::Failed(error) => Some(format!("failed: {error:?}")),
+            Progress::Failed(LockError::Request(error)) => Some(match error {
+                Error::Server(code) => format!("failed: {code:?}"),
+                Error::ReplyTooLarge { .. } => "failed: too long".to_string(),
+                error => format!("failed: {error:?}"),
+            }),
+            Progress::Failed(error) => Some(format!("failed: {error}")),
         };
         let strays = self.creation.take_strays();
         let strays = strays.iter().map(|stray| format!("stray {}", label(stray)));
@@ -348,6 +351,68 @@ fn parents_that_are_refused_end_it() {
     let mut rig = Rig::creating().making_parents();
     rig.answers(refused(ErrorCode::NO_AUTH), &[]);
     rig.answers(refused(ErrorCode::NO_NODE), &["failed: ErrorCode(NO_AUTH)"]);
+}
+
+#[test]
+fn parents_are_made_below_the_chroot_only() {
+    let containers = |chroot_length, expected: &[&str]| {
+        let mut rig = Rig::creating();
+        rig.config.chroot_length = chroot_length;
+        rig.answers(refused(ErrorCode::NO_NODE), expected);
+        rig
+    };
+    containers(1, &["container /locks", "container /locks/printer"]);
+    let mut rig = containers("/locks".len(), &["container /locks/printer"]);
+    rig.answers(refused(ErrorCode::NO_NODE), &[NO_CHROOT]);
+    containers(
+        "/locks/printer".len(),
+        &["failed: the chroot '/locks/printer' does not exist: \
+        correct the connection string, or create this node"],
+    );
+    // A length that makes no sense does no harm.
+    containers(usize::MAX, &["failed: ErrorCode(NO_NODE)"]);
+}
+
+const NO_CHROOT: &str = "failed: the chroot '/locks' does not exist: \
+    correct the connection string, or create this node";
+
+#[test]
+fn a_chroot_is_missing_only_if_the_topmost_parent_cannot_be_made() {
+    let making = || {
+        let mut rig = Rig::creating();
+        rig.config = AttemptConfig {
+            lock_path: "/locks/printer/a/b".into(),
+            chroot_length: "/locks".len(),
+            ..rig.config
+        };
+        let containers = ["printer", "printer/a", "printer/a/b"];
+        let containers = containers.map(|path| format!("container /locks/{path}"));
+        rig.answers(refused(ErrorCode::NO_NODE), &containers.each_ref().map(String::as_str));
+        (rig, containers)
+    };
+    let missing = || refused(ErrorCode::NO_NODE);
+    let (mut rig, _) = making();
+    rig.answers(missing(), &[]);
+    rig.answers(missing(), &[]);
+    rig.answers(missing(), &[NO_CHROOT]);
+    // One of them was there, or may have been.
+    let unknown = || refused(ErrorCode::SYSTEM_ERROR);
+    for topmost in [ok(), refused(ErrorCode::NODE_EXISTS), unknown()] {
+        let (mut rig, containers) = making();
+        rig.answers(topmost, &[]);
+        rig.answers(missing(), &[]);
+        rig.answers(missing(), &containers.each_ref().map(String::as_str));
+    }
+    let (mut rig, _) = making();
+    rig.answers(refused(ErrorCode::NO_AUTH), &[]);
+    rig.answers(missing(), &[]);
+    rig.answers(missing(), &["failed: ErrorCode(NO_AUTH)"]);
+    // An owner that does not want the node any more does not care.
+    let (mut rig, _) = making();
+    rig.creation.cancel();
+    rig.answers(missing(), &[]);
+    rig.answers(missing(), &[]);
+    rig.answers(missing(), &["not created"]);
 }
 
 // ---- The sync and the list -----------------------------------------------------------------------

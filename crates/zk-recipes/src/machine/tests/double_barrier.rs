@@ -6,6 +6,7 @@ use super::*;
 type ParticipantHarness = Harness<Participant>;
 
 const LOOK: &str = "watch presence ready";
+const OTHER: SessionId = SessionId(0x52);
 const ANNOUNCE: &str = "create ready beside own-B7, a-B5";
 
 impl ParticipantHarness {
@@ -24,6 +25,16 @@ impl ParticipantHarness {
         let mut h = Self::counting();
         h.nobody_has_told();
         h.answer("list", children(&["own-B7"]));
+        h
+    }
+
+    /// Others may be inside, and have begun to leave.
+    fn joining() -> Self {
+        let mut h = Self::driving(config(), |config| Participant::new(config, 3));
+        h.created_as("create B", "own-B7", czxid(7));
+        h.answer("list", children(&["own-B7"]));
+        h.ready_exists(czxid(6));
+        h.answer("list", children(&["ready", "own-B7", "a-B5"]));
         h
     }
 
@@ -48,14 +59,14 @@ impl ParticipantHarness {
         h
     }
 
-    /// First by name.
+    /// The first to come.
     fn staying() -> Self {
         let mut h = Self::listing();
         h.answer("list", children(&["ready", "own-B7", "c-B8", "b-B9"]));
         h
     }
 
-    /// Not first by name.
+    /// Not the first to come.
     fn getting_out() -> Self {
         let mut h = Self::driving(config_of(0xf), |config| Participant::new(config, 2));
         h.created_as("create f-B", "f-B7", czxid(7));
@@ -76,7 +87,7 @@ impl ParticipantHarness {
 
     fn tidying() -> Self {
         let mut h = Self::staying();
-        h.deleted("watch c-B8");
+        h.deleted("watch presence b-B9");
         h.answer("list", children(&["own-B7"]));
         h.answer("delete own-B7", ok());
         h
@@ -204,6 +215,85 @@ fn a_refused_announcement_counts_again() {
 }
 
 #[test]
+fn one_that_comes_while_others_leave_joins_one_that_is_inside() {
+    let mut h = ParticipantHarness::joining();
+    h.wanted();
+    h.answer("stat a-B5", stat(OTHER, 5));
+    h.expect(&["touch ready beside own-B7, a-B5", &format!("un{LOOK}")]);
+    h.answer("touch ready beside own-B7, a-B5", announced(2, None));
+    h.expect(&["Acquired own-B7 token 107"]);
+
+    // The other has left by then.
+    let mut h = ParticipantHarness::joining();
+    h.answer("stat a-B5", stat(OTHER, 5));
+    h.wanted();
+    h.answer("touch ready beside own-B7, a-B5", announced(2, Some((1, ErrorCode::NO_NODE))));
+    h.expect(&[LOOK, "list"]);
+}
+
+#[test]
+fn a_leftover_ready_node_lets_nobody_join_others_that_wait() {
+    // The others came after `ready` had changed, or are gone.
+    for answer in [stat(OTHER, 7), refused(ErrorCode::NO_NODE)] {
+        let mut h = ParticipantHarness::joining();
+        h.wanted();
+        h.answer("stat a-B5", answer);
+        h.expect(&[]);
+        h.fire(LOOK, EventType::NODE_DELETED);
+        h.expect(&[LOOK, &format!("un{LOOK}"), "list"]);
+    }
+    // It is changed while the node is read.
+    let mut h = ParticipantHarness::joining();
+    h.wanted();
+    h.fire(LOOK, EventType::NODE_DATA_CHANGED);
+    h.expect(&[LOOK, &format!("un{LOOK}"), "list"]);
+    h.answer("stat a-B5", stat(OTHER, 5));
+    h.expect(&[]);
+}
+
+#[test]
+fn every_participant_of_another_program_may_be_inside() {
+    let mut h = ParticipantHarness::driving(config(), |config| Participant::new(config, 9));
+    h.created_as("create B", "own-B7", czxid(7));
+    h.answer("list", children(&["own-B7"]));
+    h.ready_exists(czxid(6));
+    h.wanted();
+    h.answer("list", children(&["ready", "own-B7", "b-B9", "a-B5", "zz", "ab"]));
+    // One of ours is enough: the first.
+    h.expect(&["stat a-B5"]);
+    h.answer("stat a-B5", stat(OTHER, 8));
+    h.expect(&["stat zz"]);
+    h.answer("stat zz", refused(ErrorCode::NO_NODE));
+    h.expect(&["stat ab"]);
+    h.answer("stat ab", stat(OTHER, 3));
+    h.expect(&["touch ready beside own-B7, ab", &format!("un{LOOK}")]);
+}
+
+#[test]
+fn the_first_stays_for_later_arrivals_and_others_do_not_wait_for_them() {
+    let mut h = ParticipantHarness::staying();
+    h.deleted("watch presence b-B9");
+    h.wanted();
+    h.answer("list", children(&["ready", "own-B7", "d-B10"]));
+    h.expect(&["watch presence d-B10"]);
+    h.answer("watch presence d-B10", stat(OTHER, 10));
+    h.expect(&[]);
+
+    // One that was listed, but came after the announcement. The first is gone, so nobody is inside.
+    let mut h = ParticipantHarness::outside();
+    h.wanted();
+    h.answer("watch presence a-B5", stat(OTHER, 5));
+    h.expect(&[]);
+    h.deleted("watch presence a-B5");
+    h.answer("list", children(&["ready", "d-B10"]));
+    h.wanted();
+    let mut h = ParticipantHarness::outside();
+    h.wanted();
+    h.answer("watch presence a-B5", stat(OTHER, 9));
+    h.expect_last(&["unwatch presence a-B5", "Released"]);
+}
+
+#[test]
 fn an_announcement_checks_only_as_many_as_needed() {
     let mut h = ParticipantHarness::counting();
     h.nobody_has_told();
@@ -283,7 +373,7 @@ fn a_release_ends_every_step() {
     }
 }
 
-const STARTS: [Start<Participant>; 10] = [
+const STARTS: [Start<Participant>; 11] = [
     (ParticipantHarness::coming, &[]),
     (
         ParticipantHarness::counting,
@@ -308,6 +398,18 @@ const STARTS: [Start<Participant>; 10] = [
                 h.ready_exists(czxid(6));
                 h.answer("list", children(&["own-B7", "a-B5"]));
             }),
+            ("ready is older than our node; list: we are alone", |h| {
+                h.ready_exists(czxid(6));
+                h.answer("list", children(&["ready", "own-B7"]));
+            }),
+        ],
+    ),
+    (
+        ParticipantHarness::joining,
+        &[
+            ("the other is inside", |h| h.answer("stat a-B5", stat(OTHER, 5))),
+            ("the other waits, too", |h| h.answer("stat a-B5", stat(OTHER, 7))),
+            ("ready changes", |h| h.fire(LOOK, EventType::NODE_DATA_CHANGED)),
         ],
     ),
     (
@@ -354,7 +456,7 @@ const STARTS: [Start<Participant>; 10] = [
     (
         ParticipantHarness::staying,
         &[
-            ("the other is gone", |h| h.deleted("watch c-B8")),
+            ("the other is gone", |h| h.deleted("watch presence b-B9")),
             ("our own node is gone", |h| h.deleted("watch own-B7")),
         ],
     ),
@@ -362,11 +464,19 @@ const STARTS: [Start<Participant>; 10] = [
     (
         ParticipantHarness::outside,
         &[
-            ("the other is gone", |h| h.deleted("watch a-B5")),
-            ("all others are gone", |h| {
-                h.deleted("watch a-B5");
+            ("the other is gone", |h| h.deleted("watch presence a-B5")),
+            ("the other came after we had entered", |h| {
+                h.answer("watch presence a-B5", stat(OTHER, 9));
+            }),
+            ("all others are gone, and a later one is there", |h| {
+                h.deleted("watch presence a-B5");
                 h.wanted();
                 h.answer("list", children(&["d-B10"]));
+            }),
+            ("all others are gone", |h| {
+                h.deleted("watch presence a-B5");
+                h.wanted();
+                h.answer("list", children(&[]));
             }),
         ],
     ),

@@ -108,3 +108,32 @@ fn a_log_shows_machines_and_effects_and_no_secret() {
     let effects = format!("{:?}", world.dispatcher.take_effects());
     assert!(effects.contains("[Drop]") && !effects.contains("Run"), "{effects}");
 }
+
+#[test]
+fn a_step_of_a_machine_has_room_as_a_whole_or_not_at_all() {
+    let limits: [fn(&mut Config); 4] = [
+        |config| config.max_pending = 0,
+        |config| config.max_pending = 2,
+        |config| config.max_unsent = 0,
+        |config| config.max_unsent = 30,
+    ];
+    for limit in limits {
+        let mut config = Config::new(1, 0);
+        limit(&mut config);
+        let mut world = World::new();
+        world.dispatcher = Dispatcher::new(Session::new(world.now, config));
+        world.connect();
+        world.drain();
+        let key = world.attach();
+        world.log.take();
+        let refused = |world: &mut World| {
+            world.act(key, |port| (1..=3).for_each(|tag| sync(port, tag)));
+            world.dispatcher.settle(world.now);
+            world.drain();
+            world.log.take().len()
+        };
+        assert_eq!(refused(&mut world), 0);
+        assert_eq!(refused(&mut world), 3, "the next step has no room");
+        world.session().submit(&exists(), Token::Caller(1)).expect_err("nor has a caller");
+    }
+}

@@ -198,3 +198,18 @@ fn the_cause_of_a_lost_connection_has_a_text() {
     let text = Cause::Malformed(malformed).to_string();
     assert_eq!(text.strip_prefix("malformed frame: "), Some(&*malformed.to_string()));
 }
+
+#[test]
+fn a_session_without_servers_has_ended_from_the_start() {
+    let mut h = Harness::new(0);
+    let ended = State::Ended(End::NoServers);
+    assert_eq!(h.session.state(), ended);
+    assert_eq!(h.actions(), []);
+    let refusal = h.session.submit(&SYNC, 1).map(drop);
+    assert_eq!(refusal, Err(Error::Ended { end: End::NoServers, outcome: Outcome::NotApplied }));
+    assert_eq!(End::NoServers.to_string(), "there is no server to connect to");
+    // It has no events, so that a dispatcher takes it. Its machines learn the end at once.
+    assert!(h.session.poll_event().is_none());
+    h.session.update_servers(h.now, &[], 1);
+    assert_eq!((h.session.state(), h.session.poll_timeout()), (ended, None));
+}

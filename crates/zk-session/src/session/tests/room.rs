@@ -203,3 +203,16 @@ fn empty_buffers_keep_no_more_than_the_settings_say() {
     assert_eq!(kept(Config::small(1, 0)), 0);
     assert!(kept(Config::new(1, 0)) > 8, "larger ones are there for the next burst");
 }
+
+#[test]
+fn no_limit_refuses_the_only_request() {
+    for (max_pending, max_unsent) in [(0, 1 << 10), (8, 0), (0, 0)] {
+        let mut h = Harness::with(Config { max_pending, max_unsent, ..Config::new(1, 0) });
+        h.connect();
+        h.sync(1);
+        refused(&mut h, &SYNC);
+        h.sent();
+        h.reply(1, 1, ErrorCode::OK);
+        h.sync(2);
+    }
+}
