@@ -43,7 +43,7 @@ fn the_only_reader_becomes_a_writer() {
     let mut h = created();
     // Later contenders wait.
     h.answer("list", children(&["own-R7", "own-W9", "a-R10"]));
-    h.expect(&["unwatch own-R7", "delete own-R7", "Converted to own-W9 token 109", "timer"]);
+    h.expect(&["unwatch own-R7", "Converted to own-W9 token 109", "delete own-R7", "timer"]);
     h.answer("delete own-R7", ok());
     h.feed(Input::Timer);
     h.expect(&["watch own-W9"]);
