@@ -20,7 +20,7 @@ use zk_recipes::machine::{
 use zk_recipes::session::proto::{
     Create2Response, Encode, GetChildrenResponse, List, OpCode, SessionId, Stat, Zxid,
 };
-use zk_recipes::session::session::Reply;
+use zk_recipes::session::session::{Reply, State};
 
 const SESSION: SessionId = SessionId(7);
 /// Scatters what would be in order.
@@ -44,7 +44,8 @@ fn submitted(contender: &mut Contender) -> OpId {
 fn last_in_line(scheme: Scheme, contenders: usize) -> (Contender, Input) {
     let guid = |number: usize| Uuid::from_u128((number as u128 + 1).wrapping_mul(SCATTER));
     let name = |number: usize| {
-        let prefix = scheme.prefix(LockMode::Exclusive, guid(number), SESSION);
+        let node_guid = AttemptConfig::node_guid(guid(number), SESSION);
+        let prefix = scheme.prefix(LockMode::Exclusive, node_guid, SESSION);
         format!("{prefix}{number:010}")
     };
     let last = contenders - 1;
@@ -55,8 +56,9 @@ fn last_in_line(scheme: Scheme, contenders: usize) -> (Contender, Input) {
         name.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)))
     });
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let config = AttemptConfig::new("/locks/printer".into(), scheme, guid(last), SESSION);
+    let config = AttemptConfig::new("/locks/printer".into(), scheme, guid(last));
     let mut contender = Contender::new(config);
+    contender.handle(Input::Session(State::Connected { server: 0, session: SESSION }));
     let (create, list) = (submitted(&mut contender), submitted(&mut contender));
     let stat = Stat { czxid: Zxid(9), ephemeral_owner: SESSION, ..Stat::default() };
     let created = reply(OpCode::CREATE2, &Create2Response { path: &path, stat });

@@ -172,8 +172,11 @@ enum Stage {
 impl Java {
     fn wait(&mut self, now: Time) {
         // A whole round of servers costs a second more.
-        let round =
-            if self.attempts > 0 && self.attempts % SERVERS == 0 { 1_000_000_000 } else { 0 };
+        let round = if self.attempts > 0 && self.attempts.is_multiple_of(SERVERS) {
+            1_000_000_000
+        } else {
+            0
+        };
         self.stage = Stage::Waiting;
         self.due = now + self.rng.u64(..1_000_000_000) + round;
     }

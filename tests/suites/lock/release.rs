@@ -58,7 +58,9 @@ async fn a_lease_that_ended_in_a_suspension_is_noticed_soon_after_it() {
 
     let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("free");
     let (sender, noticed) = tokio::sync::oneshot::channel();
-    guard.on_lost(|loss| drop(sender.send(loss)));
+    guard.on_lost(|loss| {
+        let _ = sender.send(loss);
+    });
     jump(session_timeout);
     // Long before the next ping, which was due in ten seconds.
     let loss = timeout(Duration::from_secs(5), noticed).await.expect("soon");

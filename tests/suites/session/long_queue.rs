@@ -16,6 +16,7 @@ use zk_session::proto::{
 use zk_session::session::{Action, Config, Session};
 use zk_session::time::Instant;
 
+const SESSION: SessionId = SessionId(7);
 const LOCK: &str = "/locks/printer";
 /// The most bytes that are read at once.
 const READ: usize = 64;
@@ -134,7 +135,7 @@ impl Scene {
             let welcome = ConnectResponse {
                 protocol_version: 0,
                 timeout: 10_000,
-                session_id: SessionId(7),
+                session_id: SESSION,
                 password: Some(&[7; 16]),
                 read_only: Some(false),
             };
@@ -174,8 +175,8 @@ fn framed(message: &impl Encode) -> Vec<u8> {
 }
 
 fn node(number: u128) -> String {
-    let guid = Uuid::from_u128(number + 1);
-    let prefix = Scheme::CURATOR_MUTEX.prefix(LockMode::Exclusive, guid, SessionId::NONE);
+    let guid = AttemptConfig::node_guid(Uuid::from_u128(number + 1), SESSION);
+    let prefix = Scheme::CURATOR_MUTEX.prefix(LockMode::Exclusive, guid, SESSION);
     format!("{prefix}{number:010}")
 }
 
@@ -199,7 +200,7 @@ fn takes_its_turn(ahead: usize) -> i64 {
     let status = Status::default();
     let (report, guid) = (status.clone(), Uuid::from_u128(ahead as u128 + 1));
     scene.act("enters", |board| {
-        let attempt = AttemptConfig::new(LOCK.into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
+        let attempt = AttemptConfig::new(LOCK.into(), Scheme::CURATOR_MUTEX, guid);
         let machine = OnSession::new(Contender::new(attempt), report, 1);
         board.dispatcher.attach(Instant::START, Box::new(machine));
     });
