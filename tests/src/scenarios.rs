@@ -145,10 +145,10 @@ pub async fn a_contender_waits_in_a_queue_that_is_longer_than_a_reply(fixture: &
 /// alone.
 pub async fn the_watch_of_a_list_that_is_too_long_is_removed(fixture: &impl Fixture) {
     let at = fixture.connect_string();
-    let narrow = Client::builder(&at).max_reply(200).connect().await.expect("connected");
+    let narrow = Client::builder(&at).max_reply(600).connect().await.expect("connected");
     let other = client(fixture).await;
     narrow.ensure_path("/long").await.expect("made");
-    for number in 0..5 {
+    for number in 0..12 {
         let path = format!("/long/{number}-{}", "x".repeat(50));
         narrow.create(&path, b"", NodeKind::Ephemeral).await.expect("new");
         let path = format!("/long/other-{number}");
@@ -156,7 +156,7 @@ pub async fn the_watch_of_a_list_that_is_too_long_is_removed(fixture: &impl Fixt
     }
     let listed = narrow.get_children_and_watch("/long").await;
     let is_too_long =
-        |error: &RequestError| matches!(error.reason, Error::ReplyTooLarge { limit: 200, .. });
+        |error: &RequestError| matches!(error.reason, Error::ReplyTooLarge { limit: 600, .. });
     assert!(listed.as_ref().is_err_and(is_too_long), "{listed:?}");
     let all = narrow.get_ephemerals("/").await;
     assert!(all.as_ref().is_err_and(is_too_long), "{all:?}");

@@ -4,6 +4,7 @@
 //! leave both alone: what it wrote would come from the parent, what it read would be missing there,
 //! and another thread may have held any lock at the time of the fork.
 
+use alloc::boxed::Box;
 use std::sync::OnceLock;
 
 use super::Router;
@@ -15,7 +16,7 @@ use crate::time::Instant;
 pub(crate) struct Process<T> {
     id: u32,
     /// Stands in for the state of the client in a child: an ended session, without a connection.
-    in_child: OnceLock<T>,
+    in_child: OnceLock<Box<T>>,
 }
 
 impl<T> Process<T> {
@@ -30,7 +31,10 @@ impl<T> Process<T> {
 
     /// Returns the state of the client: its own, or in another process one whose session has ended.
     pub(crate) fn state<'a>(&'a self, own: &'a T, ended: impl FnOnce(Router) -> T) -> &'a T {
-        if self.is_forked() { self.in_child.get_or_init(|| ended(ended_router())) } else { own }
+        match self.is_forked() {
+            true => self.in_child.get_or_init(|| Box::new(ended(ended_router()))),
+            false => own,
+        }
     }
 }
 
