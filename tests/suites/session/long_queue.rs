@@ -20,8 +20,9 @@ const SESSION: SessionId = SessionId(7);
 const LOCK: &str = "/locks/printer";
 /// The most bytes that are read at once.
 const READ: usize = 64;
-/// What the lock may take at any time, on a processor of 64 bits. The dispatcher does not count.
-const MOST: i64 = 3_000;
+/// What the lock may take at any time, on a processor of 64 bits. The dispatcher does not count. The
+/// set of ephemeral nodes does, which boards do not have: 220 bytes.
+const MOST: i64 = 3_300;
 
 /// What the lock reported last, besides that it was enqueued.
 #[derive(Clone, Default)]
