@@ -36,7 +36,7 @@ fn an_invalid_path_fails_at_once_and_sends_nothing() {
             for (kind, mut machine) in machines(path, wait_policy) {
                 machine.handle(Input::Session(CONNECTED));
                 let outputs: Vec<_> = core::iter::from_fn(|| machine.poll_output()).collect();
-                let failed = Output::Event(Event::Failed(LockError::Path(error.clone())));
+                let failed = Output::Event(Event::Failed(LockError::Path(error)));
                 assert_eq!(outputs, [failed], "{kind} at {path:?}");
                 assert!(machine.is_done(), "{kind} at {path:?}");
             }
