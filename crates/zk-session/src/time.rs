@@ -45,6 +45,14 @@ pub(crate) const fn scaled(duration: Duration, by: u32, over: u32) -> Duration {
     Duration::from_nanos(nanoseconds(duration).saturating_mul(by as u64) / over as u64)
 }
 
+/// Returns the earlier of two moments. An iterator takes more code.
+pub(crate) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Instant {
     /// The chosen start.
     pub const START: Self = Self(0);
@@ -67,6 +75,8 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     /// Adds a duration. The sum saturates at [`Instant::END`].
+    // Boards have it once, not in each of many places.
+    #[cfg_attr(target_os = "none", inline(never))]
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(nanoseconds(duration)))
     }

@@ -107,7 +107,12 @@ pub(super) struct Nodes {
 impl Nodes {
     fn new(paths: Vec<String>, czxid: Zxid) -> Option<Self> {
         let mut nodes = paths.into_iter().map(|path| Node::new(path, czxid));
-        Some(Self { first: nodes.next()?, others: nodes.collect() })
+        let first = nodes.next()?;
+        let others = match cfg!(feature = "semaphore") {
+            true => nodes.collect(),
+            false => Vec::new(),
+        };
+        Some(Self { first, others })
     }
 }
 
@@ -287,7 +292,7 @@ impl Creation {
             Err(error) => return self.failed(error, owner),
         };
         // A server creates all of them or none. More are a forgery, and the lowest count.
-        self.strays.extend(paths.drain(self.count().min(paths.len())..));
+        self.strays.append(&mut paths.split_off(self.count().min(paths.len())));
         let Some(first) = paths.first() else {
             return Progress::NotCreated;
         };
@@ -303,7 +308,7 @@ impl Creation {
         owner: &mut Owner<'_>,
     ) -> Progress {
         match ours(self.mode, &mut None, result, owner) {
-            Ok(paths) => self.strays.extend(paths.into_iter().flatten()),
+            Ok(paths) => self.strays.append(&mut paths.unwrap_or_default()),
             Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => {}
             Err(error) => return self.failed(error, owner),
         }
@@ -332,7 +337,7 @@ impl Creation {
             }
             Err(error) => return self.failed(error, owner),
         };
-        self.strays.extend(paths);
+        self.strays.append(&mut paths);
         progress
     }
 

@@ -407,17 +407,19 @@ pub(super) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;
-    let (mut bits, mut left) = (0, guid.as_bytes());
+    let (mut halves, mut left) = ([0; 2], guid.as_bytes());
     // 64 bits at a time are far less work than 128.
-    for (digits, has_dash) in [(8, false), (4, true), (4, true), (4, true), (12, true)] {
+    for (half, digits, has_dash) in
+        [(0, 8, false), (0, 4, true), (0, 4, true), (1, 4, true), (1, 12, true)]
+    {
         if has_dash && length == 36 {
             left = left.strip_prefix(b"-")?;
         }
         let (group, after) = left.split_at_checked(digits)?;
-        bits = bits << (4 * digits) | u128::from(hexadecimal(group)?);
+        halves[half] = halves[half] << (4 * digits) | hexadecimal(group)?;
         left = after;
     }
-    Some((Uuid::from_u128(bits), rest))
+    Some((Uuid::from_u64_pair(halves[0], halves[1]), rest))
 }
 
 // Once, and not for each group of a GUID. Boards have it inlined, where that takes less.
@@ -454,10 +456,11 @@ fn compact_guid(child: &str) -> Option<(Uuid, &str)> {
 /// go-zk.
 fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
     let rest = child.strip_prefix("_c_")?;
-    [36, 32].into_iter().find_map(|length| {
+    let of_length = |length| {
         let (guid, rest) = guid_of(rest, length)?;
         Some((guid, rest.strip_prefix('-')?))
-    })
+    };
+    of_length(36).or_else(|| of_length(32))
 }
 
 /// Parses a name of ZooKeeper's own recipe. The session is a signed decimal number in Java,

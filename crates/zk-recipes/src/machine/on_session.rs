@@ -153,8 +153,7 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
                 }),
             },
             Output::Unwatch(op) => {
-                self.watches.retain(|watching| watching.op != op);
-                self.drop_watches(op, port);
+                self.unwatch(op, port);
             }
             Output::SetTimer(after) => self.alarm = Some(port.now() + after),
             Output::Settle => port.settle(),
@@ -182,17 +181,18 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
         self.deliver(input, port);
     }
 
-    fn drop_watches(&mut self, op: OpId, port: &mut Port<'_>) {
+    /// Drops a watch. Returns whether it was set.
+    #[inline(never)]
+    fn unwatch(&mut self, op: OpId, port: &mut Port<'_>) -> bool {
         port.unwatch(op.0);
         port.unwatch(op.0 | RENEWED);
+        let place = self.watches.iter().position(|watching| watching.op == op);
+        place.map(|place| self.watches.remove(place)).is_some()
     }
 
     fn handle_watch(&mut self, tag: u64, event_type: EventType, port: &mut Port<'_>) {
         let op = OpId(tag & !RENEWED);
-        let before = self.watches.len();
-        self.watches.retain(|watching| watching.op != op);
-        if self.watches.len() < before {
-            self.drop_watches(op, port);
+        if self.unwatch(op, port) {
             self.deliver(Input::Watch { op, event_type }, port);
         }
     }
@@ -247,7 +247,11 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
             let wait = renewal.wait(port.session_timeout());
             self.silent_until = Some(self.silent_since + wait);
         }
-        port.set_timer(self.alarm.into_iter().chain(self.silent_until).min());
+        let at = match (self.alarm, self.silent_until) {
+            (Some(alarm), Some(silent_until)) => Some(alarm.min(silent_until)),
+            (alarm, silent_until) => alarm.or(silent_until),
+        };
+        port.set_timer(at);
     }
 }
 
@@ -257,7 +261,7 @@ impl<M: Machine + Send, O: Observer> Attached for OnSession<M, O> {
             dispatch::Input::State(state) => {
                 self.is_connected = matches!(state, State::Connected { .. });
                 self.silent_since = port.now();
-                if state == State::Renewing {
+                if let State::Renewing = state {
                     // They were dropped with the old session.
                     self.watches.clear();
                     self.renewing = None;

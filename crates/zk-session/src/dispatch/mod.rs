@@ -135,7 +135,7 @@ use self::machines::Machines;
 pub use self::port::Port;
 use crate::error::Error;
 use crate::session::{Event, Reply, Session, State, WatchedEvent};
-use crate::time::Instant;
+use crate::time::{Instant, earlier};
 
 /// A state machine that can be attached to a session.
 ///
@@ -476,8 +476,7 @@ impl<T> Dispatcher<T> {
 
     /// Returns the same without the check, for a thread that wakes the loop but does not sleep.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let both = [self.session.poll_timeout(), self.machines.poll_timeout()];
-        both.into_iter().flatten().min()
+        earlier(self.session.poll_timeout(), self.machines.poll_timeout())
     }
 
     /// Returns when the next timer of a machine is due.

@@ -158,7 +158,7 @@ impl<T> Session<T> {
     fn disconnected(&mut self, now: Instant, mut cause: Cause) {
         let Some(server) = self.server() else { return };
         let mut end = self.closing.then_some(End::Closed);
-        if let Cause::AuthRefused(_) = cause {
+        if AUTHENTICATION && let Cause::AuthRefused(_) = cause {
             if self.refusals >= self.servers.count() {
                 end = end.or(Some(End::AuthFailed));
             }
@@ -192,12 +192,12 @@ impl<T> Session<T> {
             self.watches.disconnected();
             self.events.push_back(Event::State(self.state()));
             self.begin_disconnect_timeout(now);
-            delay = self.servers.delay_after_loss(self.loss_limit(now));
+            delay = self.servers.delay_after_loss(self.loss_limit(now, limit));
         }
         if lost.purpose == Purpose::Question {
             delay = self.history.back_off;
         } else if !lost.has_served {
-            let timed_out = cause == Cause::ConnectTimeout;
+            let timed_out = matches!(cause, Cause::ConnectTimeout);
             let rounds = self.servers.failed_rounds();
             delay = delay.max(self.servers.delay_after_failure(timed_out, limit));
             if self.servers.failed_rounds() > rounds && self.asks_next(now) {

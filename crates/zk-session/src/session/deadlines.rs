@@ -83,8 +83,6 @@ pub(super) struct Timeouts {
     pub(super) ping: Duration,
     /// From the last bytes of the server to the end of the connection.
     pub(super) read: Duration,
-    /// What is added to that for [`HIDDEN`] bytes. It leaves time to find another server.
-    pub(super) hidden: Duration,
     /// From a request that the server has answered to the end of the lease.
     pub(super) lease: Duration,
 }
@@ -95,7 +93,6 @@ impl Timeouts {
             session,
             ping: ping_interval(session),
             read: scaled(session, 2, 3),
-            hidden: scaled(session, 1, 6),
             lease: scaled(session, LEASE_MARGIN - 1, LEASE_MARGIN),
         }
     }
@@ -168,6 +165,27 @@ impl<T> Session<T> {
         }
     }
 
+    /// Extends the read timeout after the transport has taken bytes, if the peer has taken others.
+    ///
+    /// Only with `deadlines`: boards send short requests, whose replies extend the timeout.
+    pub(super) fn taken(&mut self, now: Instant, count: usize) {
+        let Some(connection) = self.connection.as_mut().filter(|_| DEADLINES) else { return };
+        // The transport had no room for these bytes before, so the peer has taken others.
+        let was_full = connection.full_at.is_some_and(|full_at| full_at < now);
+        let is_full = !connection.output(&self.outbox).is_empty();
+        connection.full_at = connection.full_at.or(Some(now)).filter(|_| is_full);
+        let is_served = count > 0 && connection.stage == Stage::Connected;
+        if is_served && (was_full || count >= HIDDEN) {
+            // A peer that takes requests has to answer them.
+            let unanswered_since = connection.in_flight.oldest_sent_at();
+            let at = unanswered_since.map_or(now, |at| at.min(now));
+            // It leaves time to find another server.
+            let hidden =
+                if was_full { Duration::ZERO } else { scaled(self.timeouts.session, 1, 6) };
+            self.progressed(at + hidden, count);
+        }
+    }
+
     fn ping(&mut self, now: Instant) {
         // If too many are unanswered, the next reply triggers the next ping.
         if let Some(connection) = &mut self.connection
@@ -202,10 +220,9 @@ impl<T> Session<T> {
         }
     }
 
-    /// Returns the longest delay after the loss of a connection. Enough of the lease is left to try
-    /// every server.
-    pub(super) fn loss_limit(&self, now: Instant) -> Duration {
-        let limit = self.retry_limit(now);
+    /// Returns the longest delay after the loss of a connection. It may be longer than `limit`, that
+    /// of other delays, but enough of the lease is left to try every server.
+    pub(super) fn loss_limit(&self, now: Instant, limit: Duration) -> Duration {
         if !DEADLINES {
             return limit;
         }

@@ -109,6 +109,13 @@ zk_proto::named! {
     }
 }
 
+impl Cause {
+    /// Returns whether the transport was lost. The derived comparison takes more code.
+    pub(super) const fn is_transport(self) -> bool {
+        matches!(self, Self::Transport)
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

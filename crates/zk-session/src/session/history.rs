@@ -43,7 +43,7 @@ impl<T> Session<T> {
     /// Call it before the connection is dropped.
     pub(super) fn note_history(&mut self, cause: Cause) -> bool {
         let refusing =
-            |open: &&Connection<T>| open.stage == Stage::Handshaking && cause == Cause::Transport;
+            |open: &&Connection<T>| open.stage == Stage::Handshaking && cause.is_transport();
         let Some(connection) = self.connection.as_ref().filter(refusing) else { return false };
         if connection.purpose == Purpose::Service {
             self.history.refused_by = Some(connection.server);

@@ -103,7 +103,7 @@ use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, WatchRequest, Watches};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success};
-use crate::time::Instant;
+use crate::time::{Instant, earlier};
 
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
 pub(crate) const AUTHENTICATION: bool = cfg!(feature = "authentication");
@@ -402,21 +402,11 @@ impl<T> Session<T> {
     pub fn handle_sent(&mut self, now: Instant, count: usize) {
         let Some(connection) = &mut self.connection else { return };
         let count = connection.sent(now, count, &mut self.outbox);
-        // The transport had no room for these bytes before, so the peer has taken others.
-        let was_full = connection.full_at.is_some_and(|full_at| full_at < now);
-        let is_full = !connection.output(&self.outbox).is_empty();
-        connection.full_at = connection.full_at.or(Some(now)).filter(|_| is_full);
         if count > 0 && connection.stage == Stage::Connected {
             connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
-            if was_full || count >= deadlines::HIDDEN {
-                // A peer that takes requests has to answer them.
-                let unanswered_since = connection.in_flight.oldest_sent_at();
-                let at = unanswered_since.map_or(now, |at| at.min(now));
-                let hidden = if was_full { Duration::ZERO } else { self.timeouts.hidden };
-                self.progressed(at + hidden, count);
-            }
             self.touched(now);
         }
+        self.taken(now, count);
     }
 }
 
@@ -444,7 +434,7 @@ impl<T> Session<T> {
     /// ever.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let of_connection = self.connection.as_ref().and_then(|open| open.timers.next());
-        of_connection.into_iter().chain(self.timers.next()).min()
+        earlier(of_connection, self.timers.next())
     }
 
     /// Returns the deadline of the current attempt to connect: first for the transport, then for

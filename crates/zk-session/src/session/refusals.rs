@@ -55,7 +55,7 @@ impl<T> Session<T> {
         }
         let soon = self.reach_timeout(now);
         let in_flight = lost.in_flight.sent_within(now, soon);
-        let in_flight = in_flight.filter(|_| cause == Cause::Transport);
+        let in_flight = in_flight.filter(|_| cause.is_transport());
         let begun = self.outbox.first().filter(|_| lost.taken > 0);
         let unanswered = in_flight.chain(begun);
         let before = self.suspect;

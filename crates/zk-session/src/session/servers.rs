@@ -166,11 +166,12 @@ impl Servers {
     /// Returns the delay after the loss of an established connection, or of a session: a random
     /// time, at most `limit`. It grows until a connection is of use.
     pub(super) fn delay_after_loss(&mut self, limit: Duration) -> Duration {
-        let spread = scaled(SPREAD, 1 << self.losses.min(16), 1).min(limit);
+        let mut spread = SPREAD;
         if DEADLINES {
+            spread = scaled(SPREAD, 1 << self.losses.min(16), 1);
             self.losses = self.losses.saturating_add(1);
         }
-        self.random_below(spread)
+        self.random_below(spread.min(limit))
     }
 
     /// Returns the delay after a failed attempt: zero within a round of all servers; a random,

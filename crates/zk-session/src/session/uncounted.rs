@@ -7,7 +7,7 @@ use super::outbox::Pending;
 use crate::error::Error;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Changes;
+pub(super) struct Changes(());
 
 #[derive(Clone, Debug)]
 pub(super) struct Ephemerals;
@@ -20,7 +20,7 @@ impl Ephemerals {
     pub(super) fn clear(&mut self) {}
 
     pub(super) fn changes(&self, _request: &Request<'_>) -> Changes {
-        Changes
+        Changes::default()
     }
 
     pub(super) fn admit(&mut self, _changes: &Changes) -> Result<(), Error> {

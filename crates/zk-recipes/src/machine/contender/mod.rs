@@ -250,9 +250,8 @@ impl Contender {
     }
 
     fn handle_timer(&mut self) {
-        let refused = self.deletions.extract_if(.., |(op, _)| op.is_none());
-        for (_, path) in refused.collect::<Vec<_>>() {
-            self.delete(path);
+        for (op, path) in &mut self.deletions {
+            op.get_or_insert_with(|| self.outputs.submit(Operation::delete(path.clone())));
         }
         self.repeat();
     }
