@@ -50,15 +50,15 @@ impl Embedded {
     /// # Errors
     ///
     /// If no port is free.
-    pub async fn with_config(config: Config) -> io::Result<Self> {
+    pub async fn with_config(mut config: Config) -> io::Result<Self> {
+        let ports = (0..config.servers.max(1)).map(|_| Port::reserve());
+        let ports = ports.collect::<io::Result<Vec<_>>>()?;
+        config.client_addresses = ports.iter().map(Port::address).collect();
         let shared = Arc::new(Shared::new(Ensemble::new(config)));
         let timer = tokio::spawn(run_timer(Arc::clone(&shared)));
-        let mut embedded = Self { shared, ports: Vec::new(), listeners: Mutex::default(), timer };
-        for server in 0..embedded.with(|ensemble| ensemble.servers()) {
-            let port = Port::reserve()?;
-            let listener = bind(port.address()).await?;
-            embedded.ports.push(port);
-            embedded.listen(server, listener);
+        let embedded = Self { shared, ports, listeners: Mutex::default(), timer };
+        for (server, port) in embedded.ports.iter().enumerate() {
+            embedded.listen(server, bind(port.address()).await?);
         }
         Ok(embedded)
     }

@@ -39,6 +39,15 @@ zk_session::proto::named! {
             /// The name of that node.
             node: String,
         },
+        /// A client that [resumed](zk_session::ClientBuilder::resume) its session would wait for a
+        /// node that an earlier client of this session has left behind.
+        ///
+        /// The node stays until the session ends. Delete it, if the earlier process no longer works
+        /// under the lock, or close the session. Then acquire again.
+        HeldByOwnSession {
+            /// The path of that node.
+            node: String,
+        },
         /// The sequence numbers of the lock path are exhausted, after about 2^31 creations.
         ///
         /// The order of the contenders is unknown. Delete the lock path when it is empty.
@@ -207,6 +216,10 @@ impl fmt::Display for LockError {
             Self::Abandoned { node } => write!(
                 f,
                 "'{node}' is ahead of our node: this client created it, and the ensemble refused to delete it"
+            ),
+            Self::HeldByOwnSession { node } => write!(
+                f,
+                "'{node}' belongs to an earlier client of this session: delete it, or close the session"
             ),
             Self::SequenceExhausted => {
                 f.write_str("the sequence numbers of the lock path are exhausted")

@@ -6,7 +6,8 @@ use alloc::string::{String, ToString};
 /// The names of children, in the order of a Java `HashSet` (`DataNode.children`).
 ///
 /// So a client that forgets to sort a list fails here as it would with a real server. A real server
-/// that has read a snapshot may have another order, since the set has grown otherwise.
+/// that has read a snapshot may have another order, since the set has grown otherwise. Nor does this
+/// model the trees that Java makes of more than eight names in one bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Children {
     /// By bucket, and within it by insertion.

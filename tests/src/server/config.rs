@@ -2,8 +2,10 @@
 
 #[cfg(feature = "sasl")]
 use alloc::collections::BTreeMap;
+use core::net::SocketAddr;
 use core::time::Duration;
 
+use bytes::Bytes;
 use zk_proto::{OpCode, frame};
 
 use super::version::Version;
@@ -40,6 +42,9 @@ pub struct Config {
     pub extended_types: bool,
     /// Whether `reconfig` is enabled (`reconfigEnabled`).
     pub reconfig: bool,
+    /// The addresses of the servers for clients, which `/zookeeper/config` then lists. By default
+    /// there are none, as in a static configuration with `clientPort`.
+    pub client_addresses: Vec<SocketAddr>,
     /// Whether a server without a quorum serves clients that accept that (`readonlymode.enabled`).
     pub read_only_mode: bool,
     /// Whether a read-only server creates local sessions (`localSessionsEnabled`). Since 3.7 it
@@ -74,6 +79,19 @@ impl Config {
         let (min_session_timeout, max_session_timeout) = (tick * 2, tick * 20);
         Self { tick, min_session_timeout, max_session_timeout, ..self }
     }
+
+    /// Returns the data of `/zookeeper/config`: the members, or nothing for a standalone server.
+    pub(super) fn members(&self) -> Bytes {
+        let mut text = String::new();
+        for number in 1..=self.servers {
+            text += &format!("server.{number}=127.0.0.{number}:2888:3888:participant");
+            if let Some(address) = self.client_addresses.get(number - 1) {
+                text += &format!(";{address}");
+            }
+            text += "\n";
+        }
+        if self.servers > 1 { (text + "version=0").into() } else { Bytes::new() }
+    }
 }
 
 impl Default for Config {
@@ -91,6 +109,7 @@ impl Default for Config {
             version: Version::default(),
             extended_types: true,
             reconfig: false,
+            client_addresses: Vec::new(),
             read_only_mode: false,
             local_sessions: false,
             max_connections: None,

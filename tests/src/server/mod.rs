@@ -105,7 +105,7 @@ pub struct Ensemble {
 impl Ensemble {
     /// Returns an ensemble with all servers alive and a leader elected.
     pub fn new(config: Config) -> Self {
-        let servers = vec![Replica::new(config.version); config.servers.max(1)];
+        let servers = vec![Replica::new(config.version, config.members()); config.servers.max(1)];
         let sessions = Sessions::new(config.tick, config.seed);
         let local_sessions = Sessions::local(config.tick, config.seed);
         let mut ensemble = Self {

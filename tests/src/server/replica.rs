@@ -62,9 +62,9 @@ pub(super) struct Notification {
 }
 
 impl Replica {
-    pub(super) fn new(version: Version) -> Self {
+    pub(super) fn new(version: Version, members: Bytes) -> Self {
         Self {
-            tree: Tree::new(version),
+            tree: Tree::new(version, members),
             watches: Watches::new(version),
             zxid: Zxid::ZERO,
             applied: 0,

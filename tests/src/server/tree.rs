@@ -136,8 +136,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Returns the nodes of a new server.
-    pub(super) fn new(version: Version) -> Self {
+    /// Returns the nodes of a new server of an ensemble with these members, if it is not standalone.
+    pub(super) fn new(version: Version, members: Bytes) -> Self {
         let node = |children: &[&str], acl, aversion| Node {
             data: Some(Bytes::new()),
             acl: [Grant::new(acl)].into(),
@@ -153,7 +153,12 @@ impl Tree {
         if version.has_config() {
             nodes[1].1.children.insert("config");
             // The server itself sets its ACL, with version -1 for "any", which it then stores.
-            nodes.push(("/zookeeper/config", node(&[], Acl::READ, -1)));
+            let mut config = node(&[], Acl::READ, -1);
+            if !members.is_empty() {
+                config.stat.version = -1;
+                config.data = Some(members);
+            }
+            nodes.push(("/zookeeper/config", config));
         }
         Self {
             nodes: nodes.into_iter().map(|(path, node)| (path.into(), node)).collect(),

@@ -45,8 +45,10 @@ pub enum Bug {
     IgnoresOwnDeletion,
     /// Locks ignore contenders whose names have the form of other implementations.
     IgnoresForeigners,
-    /// Locks consider only the first hundred names of a list.
+    /// Locks consider only the first hundred names of a list, and their own.
     ReadsShortLists,
+    /// Mutexes take the order of a list for that of the queue: they ignore all names behind their own.
+    ForgetsToSort,
     /// Has a clock that is slower than those of the servers by a fifth.
     RunsSlow,
     /// Claims that the authentication exchange has ended before it begins.
@@ -89,7 +91,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -111,6 +113,7 @@ impl Bug {
         Self::IgnoresOwnDeletion,
         Self::IgnoresForeigners,
         Self::ReadsShortLists,
+        Self::ForgetsToSort,
         Self::RunsSlow,
         Self::SkipsAuthentication,
         Self::IgnoresLeases,

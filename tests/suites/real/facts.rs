@@ -12,9 +12,12 @@ use zk_proto::{
     EventType, ExistsRequest, ExistsResponse, List, OpCode, Password, Reader, ReplyHeader,
     RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
+use zk_session::Client;
+use zk_session::proto::NodeKind;
 use zk_testkit::peers::{Peer, Runnable};
 use zk_testkit::real::{self, Settings, ensemble_or_skip};
-use zk_testkit::server::Version;
+use zk_testkit::serve::Embedded;
+use zk_testkit::server::{Config, Version};
 use zk_testkit::suite::HANG_TIMEOUT;
 
 use crate::line::Line;
@@ -224,4 +227,99 @@ fn kazoo_sends_null_ids() {
     line.write(&(RequestHeader { xid: Xid::AUTH, opcode: OpCode::AUTH }, auth)).expect("it reads");
     assert_eq!(line.reply().expect("a reply").0.err, ErrorCode::OK);
     assert_eq!(line.ask_raw(OpCode::CREATE, &[&output.stdout]).0, ErrorCode::OK);
+}
+
+/// Without this order, a recipe that forgets to sort would pass all tests and fail in production.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_in_memory_server_lists_children_in_the_order_of_a_real_one() {
+    let Some(real) = ensemble_or_skip(1) else { return };
+    let embedded = Embedded::with_config(Config::default().with_version(real.version())).await;
+    let embedded = embedded.expect("loopback");
+    let clients = [real.address(0), embedded.connect_string()];
+    let [first, second] = clients.map(|at| async move { Client::connect(&at).await });
+    let clients = [first.await.expect("connected"), second.await.expect("connected")];
+    for client in &clients {
+        client.create("/order", b"", NodeKind::Persistent).await.expect("created");
+    }
+    let (mut unsorted, mut largest) = (0, 0);
+    // From 8 places to 256, and down to no name and up again with the places that stay.
+    for round in 0..2 {
+        for number in 0..140_u32 {
+            let random = u128::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced);
+            let (path, kind) = match number % 6 {
+                0 => (format!("/order/_c_{random:032x}-lock-"), NodeKind::EphemeralSequential),
+                1 => (format!("/order/{random:032x}__lock__"), NodeKind::PersistentSequential),
+                2 => ("/order/n_".into(), NodeKind::PersistentSequential),
+                3 => (format!("/order/\u{fc}\u{65e5}{number}"), NodeKind::Persistent),
+                4 => (format!("/order/{}{}", ["Aa", "BB"][round], number), NodeKind::Persistent),
+                // The hashes of these are equal: those of `Aa` and `BB` are.
+                _ => {
+                    let letters = (0..3).map(|bit| ["Aa", "BB"][(number / 6 >> bit & 1) as usize]);
+                    let name: String = letters.collect();
+                    (format!("/order/{name}{}", number / 48), NodeKind::Persistent)
+                }
+            };
+            for client in &clients {
+                client.create(&path, b"", kind).await.expect("created");
+            }
+            let listed = same_children(&clients).await;
+            (unsorted, largest) =
+                (unsorted + usize::from(!listed.is_sorted()), largest.max(listed.len()));
+            // Every fifth step, one from the middle goes.
+            if number % 5 == 0 {
+                let path = format!("/order/{}", listed[listed.len() / 2]);
+                for client in &clients {
+                    client.delete(&path, None).await.expect("deleted");
+                }
+                same_children(&clients).await;
+            }
+        }
+        for name in same_children(&clients).await {
+            for client in &clients {
+                client.delete(&format!("/order/{name}"), None).await.expect("deleted");
+            }
+        }
+    }
+    assert!(unsorted > 250 && largest > 96, "{unsorted} unsorted, of at most {largest}");
+}
+
+/// Returns the children of `/order`, in an order that both servers agree on.
+async fn same_children([real, embedded]: &[Client; 2]) -> Vec<String> {
+    let (expected, _) = real.get_children("/order").await.expect("listed");
+    let (listed, _) = embedded.get_children("/order").await.expect("listed");
+    assert_eq!(listed, expected);
+    expected
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_in_memory_ensemble_lists_its_members_like_a_real_one() {
+    for servers in [1, 3] {
+        let Some(real) = ensemble_or_skip(servers) else { return };
+        let config = Config { servers, version: real.version(), ..Config::default() };
+        let embedded = Embedded::with_config(config).await.expect("loopback");
+        let mut texts = Vec::new();
+        for at in [real.address(servers - 1), embedded.connect_string()] {
+            let client = Client::connect(&at).await.expect("connected");
+            let (text, stat) = client.get_config().await.expect("readable by anyone");
+            let text = String::from_utf8(text.to_vec()).expect("text");
+            let zxids = (stat.czxid, stat.mzxid, stat.pzxid);
+            texts.push((members(&text), zxids, stat.version, stat.aversion));
+        }
+        assert_eq!(texts[0], texts[1]);
+        assert_eq!(texts[0].0.len(), if servers == 1 { 0 } else { servers + 1 });
+    }
+}
+
+/// Returns the lines without addresses and ports. The real servers have a static configuration,
+/// which does not name the ports for clients.
+fn members(text: &str) -> Vec<String> {
+    let line = |line: &str| match line.split_once(';').map_or(line, |(peers, _)| peers).split(':') {
+        parts if line.starts_with("server.") => {
+            let parts: Vec<_> = parts.collect();
+            let server = parts[0].split('=').next().unwrap_or_default();
+            format!("{server} of {} parts: {}", parts.len(), parts[parts.len() - 1])
+        }
+        _ => line.into(),
+    };
+    text.split('\n').filter(|line| !line.is_empty()).map(line).collect()
 }

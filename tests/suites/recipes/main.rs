@@ -16,6 +16,7 @@ mod limits;
 mod multi_lock;
 mod oldest;
 mod reentrant;
+mod resumed;
 mod service;
 mod simple;
 mod timeouts;

@@ -207,3 +207,22 @@ fn malformed_acls_are_refused_and_others_stored() {
     assert_eq!(world.ask(conn, &with("/b", &[])), "CREATE INVALID_ACL");
     assert_eq!(world.ask(conn, &with("/b", &[Acl::CREATOR_ALL])), "CREATE INVALID_ACL");
 }
+
+/// A recipe that forgets to sort must fail here as it would with a real server.
+#[test]
+fn the_first_name_of_a_list_is_not_the_first_in_the_queue() {
+    let mut world = World::new(1);
+    let (conn, _) = world.connect(0);
+    world.ask(conn, &create("/q"));
+    let sequential = create_as("/q/n-", CreateMode::EPHEMERAL_SEQUENTIAL);
+    (0..20).for_each(|_| drop(world.ask(conn, &sequential)));
+    let mut overtaken = 0;
+    for _ in 0..20 {
+        let names: Vec<_> = world.ensemble.node("/q").expect("it exists").children().collect();
+        let (first, lowest) = (names[0].to_owned(), names.iter().min().copied());
+        overtaken += usize::from(Some(&*first) != lowest);
+        let path = format!("/q/{first}");
+        assert_eq!(world.ask(conn, &delete(&path)), "DELETE OK");
+    }
+    assert!(overtaken >= 10, "{overtaken} of 20");
+}

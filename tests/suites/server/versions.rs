@@ -258,6 +258,12 @@ fn the_members_are_listed_in_a_node_since_3_5() {
         let has_config = world.ensemble.node("/zookeeper/config").is_some();
         assert_eq!(has_config, version >= Version::V3_5);
     }
+    let client_addresses = vec![([127, 0, 0, 1], 2181).into()];
+    let world = World::with(Config { client_addresses, ..Config::servers(2) });
+    let node = world.ensemble.node("/zookeeper/config").expect("it exists");
+    let text = "server.1=127.0.0.1:2888:3888:participant;127.0.0.1:2181\n\
+                server.2=127.0.0.2:2888:3888:participant\nversion=0";
+    assert_eq!((node.data(), node.stat().version), (Some(text.as_bytes()), -1));
 }
 
 #[test]

@@ -115,7 +115,13 @@ fn an_ignored_contender_of_another_implementation_is_found() {
 
 #[test]
 fn a_list_of_contenders_without_its_end_is_found() {
-    assert_found_from(0, Targets::Locks, Bug::ReadsShortLists, "acquired the lock before _c_");
+    // It waits for a node that is not the one ahead of its own.
+    assert_found_from(10, Targets::Locks, Bug::ReadsShortLists, "and another attempt");
+}
+
+#[test]
+fn a_queue_in_the_order_of_the_list_is_found() {
+    assert_found(Bug::ForgetsToSort, "acquired the lock before _c_");
 }
 
 #[test]

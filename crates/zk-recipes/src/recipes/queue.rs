@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::future::pending;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use zk_session::proto::{ErrorCode, NodeKind, path};
 use super::SessionClient;
 use super::abandoned::Tracked;
 use super::call::Call;
-use super::client::before;
+use super::client::{before, unless};
 use super::guid;
 use super::held::HeldLock;
 use super::hint_cache::HintCache;
@@ -90,7 +91,9 @@ impl<C: SessionClient> Queue<C> {
     ) -> PendingAcquire<C> {
         let config = self.config(mode, wait_policy);
         let contender = HintingContender::new(config, self.hint_cache.clone());
-        self.start(operation, self.requeuing(contender, wait_policy), self.path.clone())
+        let parent = self.path.clone();
+        let pending = self.start(operation, self.requeuing(contender, wait_policy), parent);
+        pending.refusing_leftovers(self.scheme)
     }
 
     /// Makes a machine that waits queue again on the next session, if there can be one.
@@ -124,7 +127,7 @@ impl<C: SessionClient> Queue<C> {
             unknown_nodes: self.options.unknown_nodes,
             disconnect_policy: self.options.disconnect_policy,
             revocable: self.options.revocable,
-            ..AttemptConfig::new(lock_path, self.scheme, guid::next())
+            ..AttemptConfig::new(lock_path, self.scheme, guid::next(self.client.resumption()))
         }
     }
 
@@ -136,7 +139,7 @@ impl<C: SessionClient> Queue<C> {
         parent: Arc<str>,
     ) -> PendingAcquire<C> {
         let handle = self.attach(machine, self.note(), None);
-        PendingAcquire { call: self.call(operation), parent, handle }
+        PendingAcquire { call: self.call(operation), parent, handle, leftovers: None }
     }
 
     /// Returns a function that calls the user's observer with the events of a new attempt.
@@ -209,19 +212,54 @@ pub(crate) struct PendingAcquire<C> {
     pub(crate) call: Call<C>,
     parent: Arc<str>,
     pub(crate) handle: Handle,
+    /// The scheme of nodes that an earlier client of a resumed session may have left behind.
+    leftovers: Option<Scheme>,
 }
 
 impl<C: SessionClient> PendingAcquire<C> {
+    /// Fails instead of waiting if an earlier client of the session has left a contender behind.
+    pub(crate) fn refusing_leftovers(mut self, scheme: Scheme) -> Self {
+        self.leftovers = (self.call.client.resumption() != 0).then_some(scheme);
+        self
+    }
+
+    /// Waits until it is known that an earlier client of this session has left a contender behind,
+    /// or for ever. A server without `getEphemerals` does not know any.
+    async fn leftover(client: &C, parent: &str, scheme: Option<Scheme>) -> String {
+        let leftover = match scheme {
+            Some(scheme) => client.get_ephemerals(parent).await.ok().and_then(|paths| {
+                let is_leftover = |path: &String| {
+                    let name = path.strip_prefix(parent).and_then(|name| name.strip_prefix('/'));
+                    let name = name.and_then(|name| scheme.parse(name));
+                    name.and_then(|name| name.guid).is_some_and(|guid| {
+                        let guid = AttemptConfig::node_guid(guid, client.session_id());
+                        !guid::is_of(guid, client.resumption())
+                    })
+                };
+                paths.into_iter().find(is_leftover)
+            }),
+            None => None,
+        };
+        match leftover {
+            Some(node) => node,
+            None => pending().await,
+        }
+    }
+
     /// Waits for the lock until `end`.
     pub(crate) async fn held(self, end: Option<Instant>) -> Result<HeldLock<C>, RecipeError> {
         let acquired = self.handle.status.wait(|report: &mut Report| report.acquired.take());
-        let acquired = before::<C, _>(end, acquired).await;
-        let Self { call, parent, handle } = self;
+        let leftover = Self::leftover(&self.call.client, &self.parent, self.leftovers);
+        let acquired = before::<C, _>(end, unless(leftover, acquired)).await;
+        let Self { call, parent, handle, .. } = self;
         match acquired {
-            Some(Some(Ok(node))) => Ok(HeldLock::new(call.client, call.path, parent, node, handle)),
-            Some(Some(Err(error))) => Err(call.failed(error)),
+            Some(Ok(Some(Ok(node)))) => {
+                Ok(HeldLock::new(call.client, call.path, parent, node, handle))
+            }
+            Some(Ok(Some(Err(error)))) => Err(call.failed(error)),
             // The runtime was shut down.
-            Some(None) => Err(call.failed(LockError::Ended(End::Closed))),
+            Some(Ok(None)) => Err(call.failed(LockError::Ended(End::Closed))),
+            Some(Err(node)) => Err(call.failed(LockError::HeldByOwnSession { node })),
             None => Err(call.failed(LockError::TimedOut)),
         }
     }

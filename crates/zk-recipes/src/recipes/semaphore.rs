@@ -106,7 +106,8 @@ impl<C: SessionClient> Semaphore<C> {
         request.refuses_other_locks = self.refuses_other_locks;
         let machine = SemaphoreMachine::new(request);
         let machine = self.queue.requeuing(machine, wait_policy);
-        self.queue.start(operation, machine, self.queue.below("leases").into())
+        let pending = self.queue.start(operation, machine, self.queue.below("leases").into());
+        pending.refusing_leftovers(Scheme::CURATOR_LEASE)
     }
 
     fn enter(

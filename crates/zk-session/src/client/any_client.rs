@@ -35,6 +35,11 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
     /// Returns whether the client opens a new session when the old one has expired.
     fn renews(&self) -> bool;
 
+    /// Returns 0, or for a client that has [resumed](crate::ClientBuilder::resume) a session, a
+    /// number that no other client of this process has.
+    #[doc(hidden)]
+    fn resumption(&self) -> usize;
+
     /// Returns the node that is the root for this client.
     fn chroot(&self) -> &Chroot;
 
@@ -74,6 +79,9 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
     /// Returns the names of a node's children, in no order, and its stat.
     fn get_children(&self, path: &str) -> Self::Answer<(Vec<String>, Stat)>;
 
+    /// Returns the ephemeral nodes of this session whose paths begin with `path`, in no order.
+    fn get_ephemerals(&self, path: &str) -> Self::Answer<Vec<String>>;
+
     /// Begins a transaction.
     fn transaction(&self) -> Transaction<'_, Self>;
 
@@ -106,6 +114,10 @@ macro_rules! any_client {
 
             fn renews(&self) -> bool {
                 Self::renews(self)
+            }
+
+            fn resumption(&self) -> usize {
+                self.with_router(|router| router.resumption)
             }
 
             fn chroot(&self) -> &Chroot {
@@ -153,6 +165,10 @@ macro_rules! any_client {
 
             fn get_children(&self, path: &str) -> $answer<(Vec<String>, Stat)> {
                 $answer::of(Children::get_children(self, path))
+            }
+
+            fn get_ephemerals(&self, path: &str) -> $answer<Vec<String>> {
+                $answer::of(Children::get_ephemerals(self, path))
             }
 
             fn transaction(&self) -> Transaction<'_, Self> {

@@ -180,6 +180,9 @@ impl<C> ClientBuilder<C> {
 
     /// Resumes the session of a ticket from `Client::session_ticket` or `Client::detach`, instead
     /// of beginning a new one. The client that had the session must not use it any more.
+    ///
+    /// The session still owns its ephemeral nodes. A lock does not pass to the new client: delete its
+    /// node before you acquire the lock again, which fails otherwise.
     #[must_use]
     pub fn resume(mut self, session: SessionTicket) -> Self {
         self.config.resume = Some(session);

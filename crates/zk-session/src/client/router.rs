@@ -4,11 +4,12 @@ use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Waker;
 use std::collections::HashMap;
 use std::io;
 
-use zk_proto::OpCode;
+use zk_proto::{OpCode, SessionId};
 
 use super::reports::Reports;
 use super::room::RoomQueue;
@@ -45,6 +46,8 @@ pub(crate) struct Router {
     /// Why the session was given up before it has begun.
     given_up: Option<ConnectError>,
     authenticator: Option<Authenticator>,
+    /// Not 0 if the session was resumed: then no other client of this process has this number.
+    pub(crate) resumption: usize,
     /// The state that was delivered last.
     delivered_state: State,
     watches: HashMap<RequestId, Sender<WatchedEvent>>,
@@ -61,9 +64,15 @@ impl Router {
         servers: Vec<ServerAddress>,
         authenticator: Option<Authenticator>,
     ) -> Self {
+        static RESUMPTIONS: AtomicUsize = AtomicUsize::new(1);
         let delivered_state = session.state();
+        let resumption = match session.id() {
+            SessionId::NONE => 0,
+            _ => RESUMPTIONS.fetch_add(1, Ordering::Relaxed),
+        };
         let mut dispatcher = Dispatcher::new(session);
         Self {
+            resumption,
             reports: Reports::new(&mut dispatcher, &servers),
             delivered_state,
             dispatcher,

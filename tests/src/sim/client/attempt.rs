@@ -251,7 +251,24 @@ impl<M: Machine> Machine for Attempt<M> {
                 Input::Reply { op, result: with_names(result, |it| it.retain(|it| is_ours(it))) }
             }
             (Some(Bug::ReadsShortLists), Input::Reply { op, result }) => {
-                Input::Reply { op, result: with_names(result, |it| it.truncate(SHORT)) }
+                let mut place = 0;
+                let result = with_names(result, |it| {
+                    it.retain(|it| {
+                        place += 1;
+                        place <= SHORT || self.is_own(it)
+                    });
+                });
+                Input::Reply { op, result }
+            }
+            (Some(Bug::ForgetsToSort), Input::Reply { op, result })
+                if self.kind == LockKind::Mutex =>
+            {
+                let result = with_names(result, |it| {
+                    if let Some(own) = it.iter().position(|it| self.is_own(it)) {
+                        it.truncate(own + 1);
+                    }
+                });
+                Input::Reply { op, result }
             }
             (Some(Bug::CountsTwice), Input::Reply { op, result }) => {
                 Input::Reply { op, result: with_names(result, |it| it.extend_from_within(..)) }

@@ -1,0 +1,59 @@
+//! Locks of a session that another client has resumed.
+
+use std::time::Duration;
+
+use zk_recipes::{LockError, Mutex, RwLock, Semaphore, blocking};
+use zk_session::Client;
+use zk_testkit::serve::Embedded;
+
+/// A restarted service would wait for ever behind the node of its own session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_the_resumed_session_still_holds_is_named() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let at = format!("{}/app", embedded.connect_string());
+    let first = Client::connect(&at).await.expect("connected");
+    first.ensure_path("/").await.expect("created");
+    let held = Mutex::new(&first, "/lock").expect("valid").acquire().await.expect("free");
+    let read = RwLock::new(&first, "/shared").expect("valid").read().await.expect("free");
+    let permits = Semaphore::new(&first, "/permits", 1).expect("valid");
+    let permit = permits.acquire().await.expect("free");
+    let nodes = [held.node_path(), read.node_path(), permit.node_path()];
+    let resume = first.detach().await.expect("the session is alive");
+    drop((held, read, permit));
+
+    let second = Client::builder(&at).resume(resume).connect().await.expect("the session is alive");
+    let mutex = Mutex::new(&second, "/lock").expect("valid");
+    let rw = RwLock::new(&second, "/shared").expect("valid");
+    let permits = Semaphore::new(&second, "/permits", 1).expect("valid");
+    let refused = [
+        mutex.acquire().await.map(drop),
+        rw.write().await.map(drop),
+        permits.acquire().await.map(drop),
+    ];
+    for (refused, node) in refused.into_iter().zip(&nodes) {
+        let node = node.clone();
+        let reason = refused.expect_err("it is held").reason;
+        assert_eq!(reason, LockError::HeldByOwnSession { node });
+    }
+    // Others that read do not wait for a reader.
+    rw.read().await.expect("free").release().await.expect("released");
+    // Contenders of this client are waited for.
+    second.delete(&nodes[0], None).await.expect("deleted");
+    let held = mutex.acquire().await.expect("free");
+    let waits = mutex.acquire_timeout(Duration::from_millis(100)).await;
+    assert_eq!(waits.expect_err("it is held").reason, LockError::TimedOut);
+    drop(held);
+
+    // The blocking client.
+    let resume = second.detach().await.expect("the session is alive");
+    let blocking = tokio::task::spawn_blocking(move || {
+        let third =
+            zk_session::blocking::Client::builder(&at).resume(resume).connect().expect("still");
+        let rw = blocking::RwLock::new(&third, "/shared").expect("valid");
+        let reason = rw.write().map(drop).expect_err("it is held").reason;
+        assert_eq!(reason, LockError::HeldByOwnSession { node: nodes[1].clone() });
+        third.delete(&nodes[1], None).expect("deleted");
+        rw.write().map(drop).expect("free");
+    });
+    blocking.await.expect("no panic");
+}
