@@ -30,6 +30,8 @@ struct DoubleBarrier {
     present: BTreeSet<String>,
     /// Those that were present while at least `members` were.
     met: BTreeSet<String>,
+    /// Those that have been let in, with the last zxid at which that was still to come.
+    let_in: BTreeMap<String, Zxid>,
 }
 
 /// An attempt to enter a double barrier, and to leave it.
@@ -37,7 +39,8 @@ struct DoubleBarrier {
 struct Visit {
     path: String,
     node: Option<String>,
-    /// The others that must leave before it may report that all have left.
+    /// The others that must leave before it may report that all have left: they were let in with it,
+    /// or before it.
     others: Option<BTreeSet<String>>,
 }
 
@@ -73,6 +76,7 @@ impl BarrierChecker {
                     members: *members,
                     present: BTreeSet::new(),
                     met: BTreeSet::new(),
+                    let_in: BTreeMap::new(),
                 });
                 let visit = Visit { path: path.clone(), node: None, others: None };
                 self.visits.insert((client, *id), visit);
@@ -88,10 +92,15 @@ impl BarrierChecker {
             }
             ClientEvent::Leaving(id) => {
                 if let Some(visit) = self.visits.get_mut(&(client, *id)) {
+                    let let_in = self
+                        .double_barriers
+                        .get(&visit.path)
+                        .and_then(|barrier| barrier.let_in.get(visit.node.as_ref()?).copied());
+                    let until = let_in.map_or(Zxid::ZERO, |let_in| let_in.min(seen));
                     let is_other = |name: &String| {
                         let node = ensemble.node(&format!("{}/{name}", visit.path));
                         Some(name) != visit.node.as_ref()
-                            && node.is_some_and(|node| node.stat().czxid <= seen)
+                            && node.is_some_and(|node| node.stat().czxid <= until)
                     };
                     let others = members(&visit.path, ensemble).into_iter().filter(is_other);
                     visit.others = Some(others.collect());
@@ -142,6 +151,7 @@ impl BarrierChecker {
     /// Observes the nodes after a step.
     pub(super) fn check(&mut self, ensemble: &Ensemble) {
         let zxid = ensemble.zxid();
+        let before = self.checked_at;
         if ensemble.leader().is_none() || core::mem::replace(&mut self.checked_at, zxid) == zxid {
             return;
         }
@@ -151,6 +161,12 @@ impl BarrierChecker {
         }
         for (path, barrier) in &mut self.double_barriers {
             let mut present = members(path, ensemble);
+            let ready = ensemble.node(&format!("{path}/{READY}"));
+            if ready.is_some_and(|ready| ready.stat().mzxid > before) {
+                for name in &present {
+                    barrier.let_in.entry(name.clone()).or_insert(before);
+                }
+            }
             if present == barrier.present {
                 continue;
             }

@@ -213,6 +213,34 @@ async fn six_get_into_a_barrier_of_five_and_out_again() {
     }
 }
 
+/// Nobody leaves before the nodes of all six exist. A sixth that comes when all have left would wait
+/// for the next meeting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn six_come_at_once_to_a_barrier_of_five_again_and_again() {
+    let embedded = start().await;
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        clients.push(client(&embedded).await);
+    }
+    for round in 0..25 {
+        let (all_came, _) = tokio::sync::watch::channel(false);
+        let mut visits = tokio::task::JoinSet::new();
+        for client in &clients {
+            let (entering, mut came) = (barrier(client, 5).enter(), all_came.subscribe());
+            visits.spawn(async move {
+                let inside = entering.await.expect("entered");
+                came.wait_for(|came| *came).await.expect("all come");
+                inside.leave().await.expect("left");
+            });
+        }
+        eventually(&embedded, "all have come", |embedded| ephemerals(embedded).len() == 6).await;
+        all_came.send_replace(true);
+        let left = timeout(HANG_TIMEOUT, visits.join_all()).await;
+        left.unwrap_or_else(|_| panic!("one waits for ever in round {round}"));
+        nothing_is_left(&embedded).await;
+    }
+}
+
 #[tokio::test]
 async fn a_participant_that_leaves_in_vain_says_that_others_stay() {
     let embedded = start().await;

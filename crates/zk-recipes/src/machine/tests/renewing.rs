@@ -97,12 +97,12 @@ fn a_participant_notices_the_others_by_renewal() {
     h.expect(&["unwatch presence ready", "Acquired own-B7 token 107"]);
     h.feed(Input::Leave);
     h.answer("list", children(&["own-B7", "c-B8"]));
-    h.answer("watch c-B8", ok());
+    h.answer("watch presence c-B8", ready());
     h.wanted();
-    h.renewed("watch c-B8", children(&[]));
+    h.renewed("watch presence c-B8", ready());
     h.expect(&[]);
-    h.renewed("watch c-B8", gone());
-    h.expect(&["unwatch c-B8", "list"]);
+    h.renewed("watch presence c-B8", gone());
+    h.expect(&["unwatch presence c-B8", "list"]);
 }
 
 #[test]
