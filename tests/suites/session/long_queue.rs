@@ -199,7 +199,7 @@ fn takes_its_turn(ahead: usize) -> i64 {
     let status = Status::default();
     let (report, guid) = (status.clone(), Uuid::from_u128(ahead as u128 + 1));
     scene.act("enters", |board| {
-        let attempt = AttemptConfig::new(LOCK.into(), Scheme::CURATOR_MUTEX, guid, SessionId::NONE);
+        let attempt = AttemptConfig::new(LOCK.into(), Scheme::CURATOR_MUTEX, guid);
         let machine = OnSession::new(Contender::new(attempt), report, 1);
         board.dispatcher.attach(Instant::START, Box::new(machine));
     });
