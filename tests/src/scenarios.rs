@@ -145,24 +145,24 @@ pub async fn a_contender_waits_in_a_queue_that_is_longer_than_a_reply(fixture: &
 /// alone.
 pub async fn the_watch_of_a_list_that_is_too_long_is_removed(fixture: &impl Fixture) {
     let at = fixture.connect_string();
-    let narrow = Client::builder(&at).max_reply(200).connect().await.expect("connected");
+    let narrow = Client::builder(&at).max_reply(512).connect().await.expect("connected");
     let other = client(fixture).await;
     narrow.ensure_path("/long").await.expect("made");
     for number in 0..5 {
-        let path = format!("/long/{number}-{}", "x".repeat(50));
+        let path = format!("/long/{number}-{}", "x".repeat(100));
         narrow.create(&path, b"", NodeKind::Ephemeral).await.expect("new");
         let path = format!("/long/other-{number}");
         other.create(&path, b"", NodeKind::Ephemeral).await.expect("new");
     }
     let listed = narrow.get_children_and_watch("/long").await;
     let is_too_long =
-        |error: &RequestError| matches!(error.reason, Error::ReplyTooLarge { limit: 200, .. });
+        |error: &RequestError| matches!(error.reason, Error::ReplyTooLarge { limit: 512, .. });
     assert!(listed.as_ref().is_err_and(is_too_long), "{listed:?}");
     let all = narrow.get_ephemerals("/").await;
     assert!(all.as_ref().is_err_and(is_too_long), "{all:?}");
     // The prefix of a path is enough.
     let own = narrow.get_ephemerals("/long/3-").await.expect("listed");
-    assert_eq!(own, [format!("/long/3-{}", "x".repeat(50))]);
+    assert_eq!(own, [format!("/long/3-{}", "x".repeat(100))]);
     eventually(fixture, "no watch", |fixture| fixture.watches() == 0).await;
     assert_eq!(narrow.statistics().connections, 1);
     narrow.close().await;
