@@ -407,19 +407,20 @@ pub(super) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;
-    let (mut halves, mut left) = ([0; 2], guid.as_bytes());
+    let (mut high, mut low, mut left) = (0, 0, guid.as_bytes());
     // 64 bits at a time are far less work than 128.
-    for (half, digits, has_dash) in
-        [(0, 8, false), (0, 4, true), (0, 4, true), (1, 4, true), (1, 12, true)]
+    for (is_low, digits, has_dash) in
+        [(false, 8, false), (false, 4, true), (false, 4, true), (true, 4, true), (true, 12, true)]
     {
         if has_dash && length == 36 {
             left = left.strip_prefix(b"-")?;
         }
         let (group, after) = left.split_at_checked(digits)?;
-        halves[half] = halves[half] << (4 * digits) | hexadecimal(group)?;
+        let half = if is_low { &mut low } else { &mut high };
+        *half = *half << (4 * digits) | hexadecimal(group)?;
         left = after;
     }
-    Some((Uuid::from_u64_pair(halves[0], halves[1]), rest))
+    Some((Uuid::from_u64_pair(high, low), rest))
 }
 
 // Once, and not for each group of a GUID. Boards have it inlined, where that takes less.
