@@ -28,7 +28,7 @@ struct Wait {
 struct DoubleBarrier {
     members: usize,
     present: BTreeSet<String>,
-    /// Those that were present while at least `members` were.
+    /// Those that were present while at least `members` were, or were let in beside one of those.
     met: BTreeSet<String>,
     /// Those that have been let in, with the last zxid at which that was still to come.
     let_in: BTreeMap<String, Zxid>,
@@ -163,6 +163,12 @@ impl BarrierChecker {
             let mut present = members(path, ensemble);
             let ready = ensemble.node(&format!("{path}/{READY}"));
             if ready.is_some_and(|ready| ready.stat().mzxid > before) {
+                let is_inside =
+                    |name: &String| barrier.met.contains(name) && barrier.let_in.contains_key(name);
+                // Additional participants join one that is inside. It may have left in this step.
+                if present.union(&barrier.present).any(is_inside) {
+                    barrier.met.extend(present.iter().cloned());
+                }
                 for name in &present {
                     barrier.let_in.entry(name.clone()).or_insert(before);
                 }
