@@ -254,7 +254,8 @@ async fn the_in_memory_server_lists_children_in_the_order_of_a_real_one() {
                 4 => (format!("/order/{}{}", ["Aa", "BB"][round], number), NodeKind::Persistent),
                 // The hashes of these are equal: those of `Aa` and `BB` are.
                 _ => {
-                    let letters = (0..3).map(|bit| ["Aa", "BB"][(((number / 6) >> bit) & 1) as usize]);
+                    let letters =
+                        (0..3).map(|bit| ["Aa", "BB"][(((number / 6) >> bit) & 1) as usize]);
                     let name: String = letters.collect();
                     (format!("/order/{name}{}", number / 48), NodeKind::Persistent)
                 }
