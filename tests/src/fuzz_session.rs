@@ -173,7 +173,7 @@ impl World {
             due: Vec::new(),
             servers,
             zxid: 0,
-            ended: false,
+            ended: servers == 0,
         }
     }
 

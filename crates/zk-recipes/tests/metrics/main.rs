@@ -114,7 +114,8 @@ async fn async_clients(embedded: &Embedded, page: &mut Page) {
     assert_eq!(page.values()[&failures(&server.to_string())], 0.0);
     two.set_servers(&format!("{server},127.0.0.1:2")).expect("valid");
     two.sync("/").await.expect("connected");
-    page.shows(&[(&failures("127.0.0.1:2"), 0.0)]);
+    // The client may have moved there, in vain.
+    assert!(page.values().contains_key(&failures("127.0.0.1:2")));
     assert!(page.values().keys().all(|name| !name.starts_with("zk_lock_")));
     RwLock::new(&one, "/lock").expect("valid");
     page.shows(&[

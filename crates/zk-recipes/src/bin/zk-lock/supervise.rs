@@ -12,6 +12,7 @@
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -20,6 +21,9 @@ use crate::processes::Processes;
 use crate::settings::{CONFIG_TEXT, LONGEST_TEXT, Settings};
 use crate::signals::{Signals, send};
 use crate::{Failure, Usage, exec, run};
+
+/// How long a signal is held back before it is passed on to the keeper.
+const HEAD_START: Duration = Duration::from_millis(20);
 
 pub(crate) async fn run(
     arguments: &run::Arguments,
@@ -37,6 +41,8 @@ pub(crate) async fn run(
                 // The keyboard has sent it to the keeper as well, while the keeper is in the
                 // foreground.
                 if !received.is_from_keyboard {
+                    // One sent to every process is to reach the keeper first: it shows the sender.
+                    tokio::time::sleep(HEAD_START).await;
                     send(received.signal, processes.child());
                 }
             }
