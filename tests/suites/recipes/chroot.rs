@@ -64,7 +64,7 @@ async fn call_each(client: &Client, path: &str) -> Vec<(&'static str, Option<Loc
 async fn no_recipe_works_below_a_chroot_that_does_not_exist() {
     let embedded = start().await;
     let before = paths(&embedded);
-    for chroot in ["/prodution", "/prodution/app"] {
+    for chroot in ["/staging", "/staging/app"] {
         let at = format!("{}{chroot}", embedded.connect_string());
         let wrong = Client::builder(&at).session_timeout(SESSION_TIMEOUT).connect().await;
         let wrong = wrong.expect("connected");
@@ -104,7 +104,7 @@ async fn a_chroot_is_created_on_request_and_locks_work_below_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_blocking_client_checks_its_chroot_too() {
     let embedded = start().await;
-    let at = format!("{}/prodution", embedded.connect_string());
+    let at = format!("{}/staging", embedded.connect_string());
     let locked = tokio::task::spawn_blocking(move || {
         let client = zk_session::blocking::Client::connect(&at).expect("connected");
         let lock = blocking::Mutex::new(&client, "/printer").expect("a valid path");
@@ -114,5 +114,5 @@ async fn the_blocking_client_checks_its_chroot_too() {
         wrong
     });
     let wrong = locked.await.expect("no panic");
-    assert_eq!(wrong.reason, LockError::NoChroot { chroot: "/prodution".into() });
+    assert_eq!(wrong.reason, LockError::NoChroot { chroot: "/staging".into() });
 }

@@ -10,7 +10,7 @@ async fn the_wrong_name_of_a_scheme_fails_alone() {
     let at = embedded.connect_string();
     let client = Client::connect(&at).await.expect("connected");
     client.create("/async", b"", NodeKind::Ephemeral).await.expect("created");
-    let refused = client.add_auth("digets", b"me:secret").await.expect_err("unknown");
+    let refused = client.add_auth("password", b"me:secret").await.expect_err("unknown");
     assert_eq!(refused.code(), Some(ErrorCode::AUTH_FAILED), "{refused}");
     assert_eq!(client.last_failure().map(|(server, _)| server), Some(at.clone()));
     client.add_auth("digest", b"me:secret").await.expect("accepted");
@@ -18,7 +18,7 @@ async fn the_wrong_name_of_a_scheme_fails_alone() {
     let blocking = tokio::task::spawn_blocking(move || {
         let client = blocking::Client::connect(&at).expect("connected");
         client.create("/blocking", b"", NodeKind::Ephemeral).expect("created");
-        let refused = client.add_auth("digets", b"me:secret").expect_err("unknown");
+        let refused = client.add_auth("password", b"me:secret").expect_err("unknown");
         assert_eq!(refused.code(), Some(ErrorCode::AUTH_FAILED), "{refused}");
         assert_eq!(client.last_failure().map(|(server, _)| server), Some(at));
         client.add_auth("digest", b"me:secret").expect("accepted");
