@@ -45,7 +45,9 @@ impl Contender {
         let Phase::Ranking { ranks, left } = &mut self.phase else {
             return;
         };
-        ranks[place].czxid = czxid;
+        if let Some(rank) = ranks.get_mut(place) {
+            rank.czxid = czxid;
+        }
         *left -= 1;
         if *left > 0 {
             return;
