@@ -6,14 +6,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A expected=(
-    [get]=173527
-    [mutex]=269255
-    [blocking-get]=186679
-    [blocking-mutex]=280007
-    [get,full]=235625
-    [mutex,full]=383497
-    [blocking-get,full]=242647
-    [blocking-mutex,full]=388057
+    [get]=203175
+    [mutex]=310967
+    [blocking-get]=235431
+    [blocking-mutex]=340951
+    [get,full]=267351
+    [mutex,full]=420423
+    [blocking-get,full]=299735
+    [blocking-mutex,full]=450567
 )
 
 build() {
