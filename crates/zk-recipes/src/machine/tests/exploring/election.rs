@@ -209,7 +209,7 @@ fn two_stand_again_in_their_next_sessions() {
 #[ignore = "half a minute; in a release build some seconds"]
 fn two_stand_again_after_a_renewal_or_a_deletion() {
     let bounds = Bounds { faults: 2, deletions: Some(1), ..RENEWING };
-    search::prove(election(2, bounds), 135_664, &ALL);
+    search::prove(election(2, bounds), 135_708, &ALL);
 }
 
 #[test]
