@@ -391,8 +391,10 @@ impl<T> Session<T> {
             events: VecDeque::new(),
             config,
         };
-        session.begin_disconnect_timeout(now);
-        session.connect_next(now);
+        if session.ended.is_none() {
+            session.begin_disconnect_timeout(now);
+            session.connect_next(now);
+        }
         session
     }
 
