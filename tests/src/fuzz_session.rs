@@ -437,11 +437,12 @@ mod tests {
                 State::Ended(End::Expired) => "expired",
                 State::Ended(End::Closed) => "closed",
                 State::Ended(End::AuthFailed) => "auth-failed",
+                State::Ended(End::NoServers) => "no servers",
                 other => panic!("{other:?}"),
             };
             *reached.entry(name).or_insert(0) += 1;
         }
-        assert_eq!(reached.len(), 7, "{reached:?}");
+        assert_eq!(reached.len(), 8, "{reached:?}");
         assert!(reached.values().all(|count| *count > 20), "{reached:?}");
     }
 }
