@@ -443,6 +443,7 @@ mod tests {
             *reached.entry(name).or_insert(0) += 1;
         }
         assert_eq!(reached.len(), 8, "{reached:?}");
-        assert!(reached.values().all(|count| *count > 20), "{reached:?}");
+        // Seldom do all servers refuse the credentials in a row.
+        assert!(reached.values().all(|count| *count > 5), "{reached:?}");
     }
 }
