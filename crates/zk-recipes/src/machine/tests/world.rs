@@ -142,9 +142,9 @@ pub(super) const fn guid(client: usize, attempt: u128) -> Uuid {
 }
 
 /// Returns whether a node is of this client, in any of its attempts and sessions. These differ in the
-/// upper half and in the last byte.
+/// other bytes.
 pub(super) const fn is_guid_of(client: usize, guid: Uuid) -> bool {
-    guid.as_u64_pair().1 >> 8 == client as u64 + 1
+    guid.as_u64_pair().1 >> 8 & 0xff == client as u64 + 1
 }
 
 pub(super) const fn session(client: usize) -> SessionId {
