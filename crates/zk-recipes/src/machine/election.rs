@@ -40,7 +40,7 @@ impl Machine for ElectionMachine {
 }
 
 impl ElectionMachine {
-    /// Creates a candidate that begins now. Its session must be connected.
+    /// Creates a candidate, which begins when its session is connected.
     pub fn new(config: AttemptConfig) -> Self {
         let (mode, wait_policy) = (LockMode::Exclusive, WaitPolicy::Queue);
         let contender = Contender::new(AttemptConfig { mode, wait_policy, ..config });

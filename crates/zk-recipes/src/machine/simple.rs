@@ -151,8 +151,9 @@ impl Machine for SimpleContender {
 impl SimpleContender {
     /// Creates an attempt.
     ///
-    /// With [`WaitPolicy::Queue`](super::WaitPolicy::Queue) it begins now. Otherwise it begins with
-    /// the first [`Input::Session`] and fails if that is no connection to a quorum.
+    /// With [`WaitPolicy::Queue`](super::WaitPolicy::Queue) it begins with the first
+    /// [`State::Connected`]. Otherwise it begins with the first [`Input::Session`] and fails if that
+    /// is no connection to a quorum.
     pub fn new(config: AttemptConfig) -> Self {
         let mut contender = Self {
             config,

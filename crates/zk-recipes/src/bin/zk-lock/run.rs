@@ -38,7 +38,7 @@ use crate::{
 
 /// How long to wait in any case for the end of a session, which takes a round trip.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// Whoever waits for a shorter time need not know for whom.
+/// Shorter waits are not worth a report.
 const REPORT_DELAY: Duration = Duration::from_secs(1);
 /// How many characters of the program's name are published.
 const MAX_PROGRAM_LENGTH: usize = 60;

@@ -135,8 +135,8 @@ impl Restart for Contender {
 impl Contender {
     /// Creates an attempt.
     ///
-    /// With [`WaitPolicy::Queue`] it begins now. Otherwise it begins with the first
-    /// [`Input::Session`] and fails if that is no connection to a quorum.
+    /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
+    /// with the first [`Input::Session`] and fails if that is no connection to a quorum.
     #[inline]
     pub fn new(config: AttemptConfig) -> Self {
         match config.begins_at_once() {

@@ -204,8 +204,8 @@ impl Restart for SemaphoreMachine {
 impl SemaphoreMachine {
     /// Creates an attempt.
     ///
-    /// With [`WaitPolicy::Queue`] it begins now. Otherwise it begins with the first
-    /// [`Input::Session`] and fails if that is no connection to a quorum.
+    /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
+    /// with the first [`Input::Session`] and fails if that is no connection to a quorum.
     pub fn new(request: PermitRequest) -> Self {
         let permit_config = AttemptConfig {
             lock_path: path::child(&request.config.lock_path, "leases").into(),

@@ -31,7 +31,7 @@ fn a_request_repeated_after_it_has_ended_three_connections_fails() {
     }
     h.connect();
     assert_eq!(h.session.submit(&create(LONG), 1), Err(refused(LONG)));
-    // All that repeat such a request fail, and others do not.
+    // Each repetition of the request fails. Other requests do not.
     assert_eq!(h.session.submit(&create(LONG), 2), Err(refused(LONG)));
     h.submit(&create(FINE), 3);
     h.submit(&exists(LONG), 4);
