@@ -24,5 +24,6 @@ mod reconnect;
 mod render;
 mod sasl;
 mod script;
+mod slow_links;
 mod survival;
 mod tls;

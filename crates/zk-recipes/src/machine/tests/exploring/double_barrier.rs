@@ -101,6 +101,8 @@ impl Workload for BarrierWorkload {
         event: &Event,
         mut context: ReportContext<'_>,
     ) -> Result<Progress, String> {
+        // The reply to a transaction arrives before the state after it is checked.
+        self.observe(context.tree);
         let ParticipantState { leaves, came_at, ref others, .. } = self.members[client];
         let Owner { progress, release } = context.owners[client];
         let through = leaves && !release;
@@ -156,39 +158,17 @@ impl Workload for BarrierWorkload {
         _: &[&Line],
         _: &mut Milestones,
     ) -> Result<(), String> {
-        let all = self.members.len();
-        let visits = self.visits;
-        for (client, member) in self.members.iter_mut().enumerate() {
-            let came_at = tree.owned_by(client, tree.log).next().map(|node| node.created);
-            let comes = came_at.is_some() && came_at != member.came_at;
-            self.came = all.min(self.came + usize::from(comes));
-            member.let_in_at = member.let_in_at.filter(|_| !comes);
-            member.came_at = came_at;
-        }
-        let there = self.members.iter().filter(|member| member.came_at.is_some()).count();
-        let is_complete = there >= self.needed;
-        for member in
-            self.members.iter_mut().filter(|member| is_complete && member.came_at.is_some())
-        {
-            member.met = member.came_at;
-        }
+        let some_are_inside = self.observe(tree);
+        let is_complete = self.is_complete();
+        let (all, visits) = (self.members.len(), self.visits);
         let has_gone = |(owner, member): (&Owner, &ParticipantState)| {
             member.visits + 1 == visits && (owner.release || owner.progress == Progress::Over)
         };
         let gone = owners.iter().zip(&self.members).filter(|member| has_gone(*member)).count();
         let some_have_gone = all - gone < self.needed || (visits == 1 && self.came == all);
-        let ready = tree.find(READY).map(|ready| ready.data_at(tree.log).0);
-        let is_told =
-            |member: &ParticipantState| member.came_at.is_some() && ready > member.came_at;
-        let is_inside = |member: &ParticipantState| is_told(member) && member.met == member.came_at;
-        let some_are_inside = self.members.iter().any(is_inside);
         for member in &mut self.members {
-            if is_told(member) && some_are_inside {
-                member.met = member.came_at;
-                member.let_in_at = member.let_in_at.or(ready);
-            }
             // It can join those that are inside, whether they have begun to leave or not.
-            let can_join = some_are_inside || is_complete || is_told(member);
+            let can_join = some_are_inside || is_complete || member.is_told(ready(tree));
             member.is_stuck = some_have_gone && !can_join;
         }
         Ok(())
@@ -205,7 +185,52 @@ impl Workload for BarrierWorkload {
     }
 }
 
+/// The last change of the node `ready`.
+fn ready(tree: &Tree) -> Option<Index> {
+    tree.find(READY).map(|ready| ready.data_at(tree.log).0)
+}
+
+impl ParticipantState {
+    /// Returns whether `ready` was changed after its node was created.
+    fn is_told(&self, ready: Option<Index>) -> bool {
+        self.came_at.is_some() && ready > self.came_at
+    }
+}
+
 impl BarrierWorkload {
+    /// Returns whether as many participants as needed are there.
+    fn is_complete(&self) -> bool {
+        let there = self.members.iter().filter(|member| member.came_at.is_some()).count();
+        there >= self.needed
+    }
+
+    /// Updates what the participants have met, after any transaction. Returns whether some are inside.
+    fn observe(&mut self, tree: &Tree) -> bool {
+        let all = self.members.len();
+        for (client, member) in self.members.iter_mut().enumerate() {
+            let came_at = tree.owned_by(client, tree.log).next().map(|node| node.created);
+            let comes = came_at.is_some() && came_at != member.came_at;
+            self.came = all.min(self.came + usize::from(comes));
+            member.let_in_at = member.let_in_at.filter(|_| !comes);
+            member.came_at = came_at;
+        }
+        if self.is_complete() {
+            for member in self.members.iter_mut().filter(|member| member.came_at.is_some()) {
+                member.met = member.came_at;
+            }
+        }
+        let ready = ready(tree);
+        let some_are_inside =
+            self.members.iter().any(|member| member.is_told(ready) && member.met == member.came_at);
+        for member in self.members.iter_mut().filter(|member| member.is_told(ready)) {
+            if some_are_inside {
+                member.met = member.came_at;
+                member.let_in_at = member.let_in_at.or(ready);
+            }
+        }
+        some_are_inside
+    }
+
     fn machine(&self, client: usize) -> Participant {
         let guid = guid(client, self.members[client].visits as u128);
         let config = AttemptConfig::of_node(LOCK_PATH.into(), SCHEME, guid, session(client));
