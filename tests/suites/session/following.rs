@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zk_session::proto::NodeKind;
 use zk_session::{Client, State, blocking};
 use zk_testkit::serve::Embedded;
-use zk_testkit::server::{Config, Version};
+use zk_testkit::server::{Config, Ensemble, Version};
 use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT};
 
 /// Waits until the condition holds.
@@ -84,4 +84,19 @@ async fn without_a_configuration_the_list_stays() {
         let servers: Vec<_> = client.servers().iter().map(ToString::to_string).collect();
         assert_eq!(servers, [at]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewed_session_follows_again() {
+    let embedded = Embedded::start(3).await.expect("loopback");
+    let builder = Client::builder(&embedded.connect_string()).renew(true).follow_config(true);
+    let client = builder.connect().await.expect("connected");
+    let watches = || embedded.with(Ensemble::watches);
+    until(|| watches() == 1).await;
+    let first = client.session_id();
+    assert!(embedded.expire_session(first));
+    until(|| is_connected(client.state()) && client.session_id() != first).await;
+    until(|| watches() == 1).await;
+    assert_eq!(client.servers().len(), 3);
+    client.close().await;
 }

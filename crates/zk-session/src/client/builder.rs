@@ -277,10 +277,11 @@ impl<C> ClientBuilder<C> {
     ///   configuration serves the session. So addresses that this client cannot reach, as behind NAT
     ///   or in a network of containers, cost time in each search for a server, but do not lock the
     ///   client out.
-    /// * **Trust.** Anyone who may reconfigure the ensemble chooses the servers of this client, and so
-    ///   does anyone who can answer in place of a server. TLS excludes the latter: the certificate of
-    ///   each server must have the name or address by which the configuration names it. The
-    ///   configuration has the plain ports, so TLS needs `client.portUnification=true` on the servers.
+    /// * **Trust.** Anyone who may reconfigure the ensemble chooses the servers of this client, which
+    ///   presents its credentials to them, and so does anyone who can answer in place of a server. TLS
+    ///   excludes the latter: the certificate of each server must have the name or address by which the
+    ///   configuration names it. The configuration has the plain ports, so TLS needs
+    ///   `client.portUnification=true` on the servers.
     /// * **Errors.** A server before 3.5, or one that refuses to show the configuration, changes
     ///   nothing. The next server is asked.
     /// * **Cost.** One read in each session and after each change, and one watch.
