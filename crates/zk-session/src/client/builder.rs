@@ -265,8 +265,9 @@ impl<C> ClientBuilder<C> {
     /// `Client::set_servers` names others.
     ///
     /// With it, the client reads `/zookeeper/config` in each session, and again after each change. If
-    /// the configuration is newer and names addresses for clients, they replace the list of servers,
-    /// as by `Client::set_servers`: the session may move to another server.
+    /// the configuration is newer and names addresses for clients, they replace the list of servers.
+    /// After a change, the session may move to another server, as by `Client::set_servers`. The first
+    /// configuration of a session moves nothing.
     ///
     /// * **Which addresses.** Those of participants and observers: the address and port behind the
     ///   semicolon of `server.1=host:2888:3888;address:2181`. For `0.0.0.0` and `[::]`, or without an

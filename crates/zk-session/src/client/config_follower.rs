@@ -19,6 +19,8 @@ pub(crate) struct ConfigFollower {
     followed: Vec<ServerAddress>,
     /// The version of that configuration, if this session has read it.
     version: Option<u64>,
+    /// Whether that configuration has replaced another one of this session.
+    has_changed: bool,
     /// The servers that have failed since one has served the session.
     failed: Vec<ServerAddress>,
     reading: Reading,
@@ -42,6 +44,7 @@ impl ConfigFollower {
             named,
             followed: Vec::new(),
             version: None,
+            has_changed: false,
             failed: Vec::new(),
             reading: Reading::Paused,
             is_changed: false,
@@ -100,7 +103,7 @@ impl ConfigFollower {
         let config = EnsembleConfig::parse(data);
         let is_newer = self.version.is_none_or(|version| version < config.version);
         if is_newer && !config.servers.is_empty() {
-            self.version = Some(config.version);
+            self.has_changed = self.version.replace(config.version).is_some();
             self.followed = config.servers;
             self.is_changed = true;
         }
@@ -109,6 +112,12 @@ impl ConfigFollower {
     /// Handles the end of the watch: by an event, or with its session.
     pub(crate) fn handle_watch(&mut self, has_fired: bool) {
         self.reading = if has_fired { Reading::Wanted } else { Reading::Paused };
+    }
+
+    /// Returns whether the ensemble has changed since the session has begun, so that sessions should
+    /// spread over its servers anew. The first configuration is only news to this client.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.has_changed
     }
 
     /// Returns the list that replaces `servers`, if it differs. `current` is the server that serves
@@ -233,7 +242,9 @@ mod tests {
         world.connect("a");
         world.change(7, &["a", "b"]);
         assert_eq!(world.replacements, 0, "the list is the same");
+        assert!(!world.follower.has_changed(), "no session has to move");
         world.change(8, &["a", "c", "d"]);
+        assert!(world.follower.has_changed());
         assert_eq!(world.hosts(), ["a", "c", "d"]);
         for version in [0, 7, 8] {
             world.change(version, &["e"]);

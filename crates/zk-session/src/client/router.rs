@@ -245,9 +245,10 @@ impl Router {
         };
         let current = current.and_then(|server| self.servers.get(server));
         let wanted = following.follower.poll_servers(&self.servers, current);
+        let moves = following.follower.has_changed();
         self.following = Some(following);
         if let Some(servers) = wanted {
-            self.replace_servers(now, servers);
+            self.replace_servers(now, servers, moves);
         }
     }
 
@@ -261,13 +262,13 @@ impl Router {
         if let Some(following) = &mut self.following {
             following.follower.set_servers(servers.clone());
         }
-        self.replace_servers(now, servers);
+        self.replace_servers(now, servers, true);
     }
 
-    fn replace_servers(&mut self, now: Instant, servers: Vec<ServerAddress>) {
+    fn replace_servers(&mut self, now: Instant, servers: Vec<ServerAddress>, moves: bool) {
         let place = |server| servers.iter().position(|new| new == server);
         let kept: Vec<_> = self.servers.iter().map(place).collect();
-        self.session_mut().update_servers(now, &kept, servers.len());
+        self.session_mut().replace_servers(now, &kept, servers.len(), moves);
         // Recorded events have the old indices.
         while let Some(event) = self.dispatcher.poll_event(now) {
             match event {
