@@ -76,10 +76,10 @@ async fn sessions_and_locks_outlive_all_servers_of_their_connection_string() {
             && is_connected(blocking.state())
             && names(&follows.servers()) == new
             && names(&blocking.servers()) == new
+            && guard.state() == Holding::Held
     })
     .await;
     assert_eq!((follows.session_id(), blocking.session_id()), sessions);
-    assert_eq!(guard.state(), Holding::Held);
     follows.sync("/").await.expect("served");
 
     // The client that does not follow says why it is suspended, and does not get lost.
