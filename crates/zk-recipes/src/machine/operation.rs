@@ -120,6 +120,11 @@ enum Kind {
         present: Vec<String>,
         acl: Option<AccessList>,
     },
+    #[cfg(feature = "semaphore")]
+    Retract {
+        version: i32,
+        present: String,
+    },
     Delete,
     List,
     ListInPieces,
@@ -178,6 +183,12 @@ impl Operation {
     #[cfg(feature = "semaphore")]
     pub(super) fn announce(path: String, present: Vec<String>, acl: Option<AccessList>) -> Self {
         Self::new(path, Kind::Announce { present, acl })
+    }
+
+    /// Deletes `path` if it has this version, in one transaction that checks that `present` exists.
+    #[cfg(feature = "semaphore")]
+    pub(super) fn retract(path: String, version: i32, present: String) -> Self {
+        Self::new(path, Kind::Retract { version, present })
     }
 
     pub(super) fn delete(path: impl Into<Arc<str>>) -> Self {
@@ -275,14 +286,18 @@ impl Operation {
             }
             #[cfg(feature = "semaphore")]
             Kind::Announce { present, acl } => {
-                let check = |path| MultiOp::Check(CheckVersionRequest { path, version: -1 });
                 let change = match acl {
                     Some(acl) => MultiOp::Create(create(&[], CreateMode::PERSISTENT, acl.list())),
                     None => MultiOp::SetData(SetDataRequest { path, data: Some(&[]), version: -1 }),
                 };
-                let checks = present.iter().map(|path| check(path));
+                let checks = present.iter().map(|path| check_presence(path));
                 let all: Vec<_> = checks.chain([change]).collect();
                 return send(&Request::Multi(Multi::new(&all)));
+            }
+            #[cfg(feature = "semaphore")]
+            Kind::Retract { version, present } => {
+                let deletion = MultiOp::Delete(DeleteRequest { path, version: *version });
+                return send(&Request::Multi(Multi::new(&[check_presence(present), deletion])));
             }
             Kind::CreateParent { container: true, acl } => {
                 Request::CreateContainer(create(&[], CreateMode::CONTAINER, acl.list()))
@@ -311,4 +326,9 @@ impl Operation {
         };
         send(&request)
     }
+}
+
+#[cfg(feature = "semaphore")]
+fn check_presence(path: &str) -> MultiOp<'_> {
+    MultiOp::Check(CheckVersionRequest { path, version: -1 })
 }

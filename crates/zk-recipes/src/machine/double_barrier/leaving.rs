@@ -17,8 +17,8 @@ pub(super) struct Leave {
     /// waits for no later arrivals, since they have been outside in between. The first one stays for
     /// them, so that they can join it.
     others: Option<BTreeSet<Rank>>,
-    /// Whether the last list showed no other participant.
-    is_alone: bool,
+    /// The version of `ready` before the list, if it existed.
+    ready: Option<i32>,
     /// Whether our own node still exists.
     is_in: bool,
     task: Task,
@@ -26,14 +26,14 @@ pub(super) struct Leave {
 
 #[derive(Clone, Debug)]
 enum Task {
-    /// Lists the participants.
-    Listing { list: OpId },
+    /// Reads the version of `ready`, then the list of participants.
+    Listing { look: OpId, list: OpId },
     /// Watches a participant's node.
     Watching { watch: OpId },
+    /// All others have left. Deletes `ready`, if nobody has come since.
+    Tidying { deletion: OpId },
     /// Deletes our own node.
     GettingOut,
-    /// All have left. Deletes `ready`.
-    Tidying { delete: OpId },
 }
 
 impl Leave {
@@ -53,7 +53,7 @@ impl Leave {
 /// The next action of a participant that leaves.
 #[derive(Debug, PartialEq, Eq)]
 enum Next<'a> {
-    /// All others have left.
+    /// All others have left. Delete `ready` and our node, if they exist.
     Finish,
     /// Delete our node, and list again.
     GetOut,
@@ -75,19 +75,26 @@ fn next<'a>(own: &Rank, is_in: bool, others: &'a BTreeSet<Rank>) -> Next<'a> {
 
 impl Participant {
     pub(super) fn leave(&mut self) {
-        let list = self.list();
-        self.step = Step::Leaving(Leave {
-            others: None,
-            is_alone: false,
-            is_in: true,
-            task: Task::Listing { list },
-        });
+        let task = self.list_others();
+        self.step = Step::Leaving(Leave { others: None, ready: None, is_in: true, task });
+    }
+
+    fn list_others(&mut self) -> Task {
+        let look = self.outputs.submit(Operation::stat(self.ready()));
+        Task::Listing { look, list: self.list() }
     }
 
     pub(super) fn handle_leave(&mut self, op: OpId, result: Result<Reply, Error>) {
-        let Step::Leaving(leave) = &self.step else { return };
+        let Step::Leaving(leave) = &mut self.step else { return };
         match leave.task {
-            Task::Listing { list } if list == op => self.listed(result),
+            Task::Listing { look, .. } if look == op => {
+                match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+                    Ok(ExistsResponse { stat }) => leave.ready = Some(stat.version),
+                    Err(Error::Server(ErrorCode::NO_NODE)) => leave.ready = None,
+                    Err(error) => self.retry_or_fail(error),
+                }
+            }
+            Task::Listing { list, .. } if list == op => self.listed(result),
             Task::Watching { watch } if watch == op => {
                 let is_in = leave.is_in;
                 match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
@@ -102,7 +109,7 @@ impl Participant {
                     Err(error) => self.retry_or_fail(error),
                 }
             }
-            Task::Tidying { delete } if delete == op => self.tidied(result),
+            Task::Tidying { deletion } if deletion == op => self.tidied(result),
             _ => {}
         }
     }
@@ -117,8 +124,8 @@ impl Participant {
 
     pub(super) fn look_around(&mut self) {
         self.unwatch_others();
-        let list = self.list();
-        self.work_on(Task::Listing { list });
+        let task = self.list_others();
+        self.work_on(task);
     }
 
     fn listed(&mut self, result: Result<Reply, Error>) {
@@ -134,7 +141,6 @@ impl Participant {
         let Step::Leaving(leave) = &mut self.step else { return };
         let is_other = |other: &Rank| other.1 != READY && *other != own;
         let there: BTreeSet<_> = there.into_iter().filter(is_other).collect();
-        leave.is_alone = there.is_empty();
         match &mut leave.others {
             Some(others) if !leave.is_in || there.first().is_some_and(|first| *first < own) => {
                 others.retain(|other| there.contains(other));
@@ -160,26 +166,32 @@ impl Participant {
         let (Step::Leaving(leave), Some(own_node)) = (&self.step, &self.own_node) else { return };
         let nobody = BTreeSet::new();
         let own = rank(&own_node.name);
-        match next(&own, leave.is_in, leave.others.as_ref().unwrap_or(&nobody)) {
-            Next::WaitFor((_, other)) => {
+        let next = next(&own, leave.is_in, leave.others.as_ref().unwrap_or(&nobody));
+        match (next, leave.ready) {
+            (Next::WaitFor((_, other)), _) => {
                 let other = path::child(&self.lock_path, other);
                 let watch = self.outputs.submit(Operation::watch_presence(other));
                 self.work_on(Task::Watching { watch });
             }
-            // Another one may be inside, or be about to join one that is. It deletes `ready` later.
-            Next::Finish if !leave.is_in && !leave.is_alone => {
+            (Next::Finish, _) if !leave.is_in => {
                 self.outputs.conclude(Event::Released);
                 self.step = Step::Done;
             }
-            Next::Finish if !leave.is_in => {
-                let delete = self.outputs.submit(Operation::delete(self.ready()));
-                self.work_on(Task::Tidying { delete });
+            // As long as we are there, we are the first, and only the first deletes `ready`. If
+            // somebody has announced a meeting since we have read its version, it stays.
+            (Next::Finish, Some(version)) => {
+                let own_node = path::child(&self.lock_path, &own_node.name);
+                let deletion = Operation::retract(self.ready(), version, own_node);
+                let deletion = self.outputs.submit(deletion);
+                self.work_on(Task::Tidying { deletion });
             }
-            Next::Finish | Next::GetOut => {
-                self.work_on(Task::GettingOut);
-                self.node.handle(Input::Release);
-            }
+            (Next::Finish | Next::GetOut, _) => self.get_out(),
         }
+    }
+
+    fn get_out(&mut self) {
+        self.work_on(Task::GettingOut);
+        self.node.handle(Input::Release);
     }
 
     pub(super) fn node_is_gone(&mut self) {
@@ -193,16 +205,12 @@ impl Participant {
 
     fn tidied(&mut self, result: Result<Reply, Error>) {
         match result {
-            Err(error)
-                if RetryPolicy::of(&error) == RetryPolicy::Never
-                    && error != Error::Server(ErrorCode::NO_NODE) =>
-            {
-                self.outputs.conclude(Event::Failed(error.into()));
+            Err(error) if RetryPolicy::of(&error) != RetryPolicy::Never => {
+                self.retry_or_fail(error);
             }
             // A leftover `ready` does no harm.
-            _ => self.outputs.conclude(Event::Released),
+            _ => self.get_out(),
         }
-        self.step = Step::Done;
     }
 
     fn work_on(&mut self, task: Task) {

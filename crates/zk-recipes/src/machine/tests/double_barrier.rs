@@ -8,6 +8,7 @@ type ParticipantHarness = Harness<Participant>;
 const LOOK: &str = "watch presence ready";
 const OTHER: SessionId = SessionId(0x52);
 const ANNOUNCE: &str = "create ready beside own-B7, a-B5";
+const RETRACT: &str = "delete ready of version 3 beside own-B7";
 
 impl ParticipantHarness {
     fn coming() -> Self {
@@ -62,6 +63,7 @@ impl ParticipantHarness {
     /// The first to come.
     fn staying() -> Self {
         let mut h = Self::listing();
+        h.ready_has(2);
         h.answer("list", children(&["ready", "own-B7", "c-B8", "b-B9"]));
         h
     }
@@ -88,13 +90,18 @@ impl ParticipantHarness {
     fn tidying() -> Self {
         let mut h = Self::staying();
         h.deleted("watch presence b-B9");
-        h.answer("list", children(&["own-B7"]));
-        h.answer("delete own-B7", ok());
+        h.ready_has(3);
+        h.answer("list", children(&["own-B7", "ready"]));
         h
     }
 
     fn nobody_has_told(&mut self) {
         self.answer(LOOK, refused(ErrorCode::NO_NODE));
+    }
+
+    fn ready_has(&mut self, version: i32) {
+        let stat = Stat { version, ..Stat::default() };
+        self.answer("stat ready", reply(OpCode::EXISTS, &ExistsResponse { stat }));
     }
 
     fn ready_exists(&mut self, mzxid: Zxid) {
@@ -468,11 +475,6 @@ const STARTS: [Start<Participant>; 11] = [
             ("the other came after we had entered", |h| {
                 h.answer("watch presence a-B5", stat(OTHER, 9));
             }),
-            ("all others are gone, and a later one is there", |h| {
-                h.deleted("watch presence a-B5");
-                h.wanted();
-                h.answer("list", children(&["d-B10"]));
-            }),
             ("all others are gone", |h| {
                 h.deleted("watch presence a-B5");
                 h.wanted();
@@ -483,8 +485,12 @@ const STARTS: [Start<Participant>; 11] = [
     (
         ParticipantHarness::tidying,
         &[
-            ("deleted, or gone", |h| h.answer("delete ready", refused(ErrorCode::NO_NODE))),
-            ("refused", |h| h.answer("delete ready", refused(ErrorCode::NO_AUTH))),
+            ("deleted", |h| h.answer(RETRACT, announced(1, None))),
+            ("another meeting was announced", |h| {
+                h.answer(RETRACT, announced(1, Some((1, ErrorCode::BAD_VERSION))));
+            }),
+            ("refused", |h| h.answer(RETRACT, refused(ErrorCode::NO_AUTH))),
+            ("refused for now", |h| h.answer(RETRACT, refused(ErrorCode::THROTTLED_OP))),
         ],
     ),
 ];

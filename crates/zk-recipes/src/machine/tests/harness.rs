@@ -244,6 +244,10 @@ fn request_line(lock_path: &str, operation: &Operation, request: &Request<'_>) -
                     assert_eq!((set.data, set.version), (Some(&b""[..]), -1));
                     format!("touch {} beside {}", with_lock_path(set.path), checked(checks))
                 }
+                [checks @ .., MultiOp::Delete(delete)] => {
+                    let (path, version) = (with_lock_path(delete.path), delete.version);
+                    format!("delete {path} of version {version} beside {}", checked(checks))
+                }
                 other => panic!("{other:?}"),
             }
         }

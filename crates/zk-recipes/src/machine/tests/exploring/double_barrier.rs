@@ -260,27 +260,27 @@ const CALM: Bounds = Bounds { deletions: Some(0), timers: Timers::AtLast, ..Boun
 
 #[test]
 fn two_enter_and_leave_together() {
-    search::prove(meeting(2, CALM), 223, &["comes", "is in", "is out"]);
+    search::prove(meeting(2, CALM), 351, &["comes", "is in", "is out"]);
 }
 
 #[test]
 #[ignore = "some seconds; in a release build one"]
 fn three_enter_and_leave_together() {
-    search::prove(meeting(3, CALM), 14_945, &["comes", "is in", "is out"]);
+    search::prove(meeting(3, CALM), 34_967, &["comes", "is in", "is out"]);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build some seconds"]
 fn of_three_one_may_give_up() {
     let bounds = Bounds { early_commands: 1, ..CALM };
-    search::prove(meeting(3, bounds), 63_038, &["comes", "is in", "is out", "gives up"]);
+    search::prove(meeting(3, bounds), 123_370, &["comes", "is in", "is out", "gives up"]);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build some seconds"]
 fn of_three_one_may_lose_its_connection() {
     let bounds = Bounds { faults: 1, ..CALM };
-    search::prove(meeting(3, bounds), 281_374, &SURVIVED);
+    search::prove(meeting(3, bounds), 752_287, &SURVIVED);
 }
 
 #[test]
@@ -288,26 +288,26 @@ fn of_three_one_may_lose_its_connection() {
 fn of_three_one_may_be_deleted() {
     let bounds = Bounds { deletions: Some(1), ..CALM };
     let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
-    search::prove(meeting(3, bounds), 139_212, &milestones);
+    search::prove(meeting(3, bounds), 295_913, &milestones);
 }
 
 #[test]
 fn a_participant_that_gives_up_blocks_no_one() {
     let bounds = Bounds { early_commands: 1, ..CALM };
-    search::prove(meeting(2, bounds), 957, &["comes", "is in", "is out", "gives up"]);
+    search::prove(meeting(2, bounds), 1_353, &["comes", "is in", "is out", "gives up"]);
 }
 
 #[test]
 fn a_leftover_ready_node_lets_no_participant_in() {
     let meeting = BarrierWorkload { is_used: true, ..BarrierWorkload::of(2) };
     let world = World::new(Bounds { early_commands: 1, ..CALM }, meeting);
-    search::prove(world, 893, &["comes", "is in", "is out", "gives up"]);
+    search::prove(world, 1_397, &["comes", "is in", "is out", "gives up"]);
 }
 
 #[test]
 fn a_lost_connection_blocks_no_participant() {
     let bounds = Bounds { faults: 1, ..CALM };
-    search::prove(meeting(2, bounds), 2_751, &SURVIVED);
+    search::prove(meeting(2, bounds), 4_896, &SURVIVED);
 }
 
 fn meetings(members: usize, bounds: Bounds) -> World<BarrierWorkload> {
@@ -316,13 +316,13 @@ fn meetings(members: usize, bounds: Bounds) -> World<BarrierWorkload> {
 
 #[test]
 fn two_meet_again() {
-    search::prove(meetings(2, CALM), 706, &["comes", "is in", "is out", "returns"]);
+    search::prove(meetings(2, CALM), 1_098, &["comes", "is in", "is out", "returns"]);
 }
 
 #[test]
 #[ignore = "half a minute; in a release build some seconds"]
 fn three_meet_again() {
-    search::prove(meetings(3, CALM), 107_904, &["comes", "is in", "is out", "returns"]);
+    search::prove(meetings(3, CALM), 250_602, &["comes", "is in", "is out", "returns"]);
 }
 
 /// The request that lets the others in may be on its way for longer than a meeting.
@@ -331,7 +331,7 @@ fn a_deleted_participant_lets_nobody_in_later() {
     let bounds = Bounds { deletions: Some(1), ..CALM };
     let lost = ["is lost before", "is lost on its way out"];
     let milestones = [&["comes", "is in", "is out", "gives up", "returns"][..], &lost].concat();
-    search::prove(meetings(2, bounds), 7_846, &milestones);
+    search::prove(meetings(2, bounds), 15_622, &milestones);
 }
 
 #[test]
@@ -339,14 +339,14 @@ fn a_deleted_participant_lets_nobody_in_later() {
 fn a_participant_that_gave_up_can_come_again() {
     let bounds = Bounds { early_commands: 1, ..CALM };
     let milestones = ["comes", "is in", "is out", "gives up", "returns"];
-    search::prove(meetings(2, bounds), 8_050, &milestones);
+    search::prove(meetings(2, bounds), 16_545, &milestones);
 }
 
 #[test]
 #[ignore = "some seconds; in a release build one"]
 fn a_lost_connection_does_not_mix_two_meetings() {
     // A client without a connection does not return in this model.
-    let milestones = [&SURVIVED[..], &["gives up", "returns"]].concat();
+    let milestones = [&SURVIVED[..], &["returns"]].concat();
     search::prove(meetings(2, Bounds { faults: 1, ..CALM }), 8_441, &milestones);
 }
 
@@ -354,7 +354,7 @@ fn a_lost_connection_does_not_mix_two_meetings() {
 #[ignore = "half a minute; in a release build some seconds"]
 fn two_faults_do_not_mix_two_meetings() {
     let milestones = [&SURVIVED[..], &DIED, &["gives up", "returns"]].concat();
-    search::prove(meetings(2, Bounds { faults: 2, ..CALM }), 56_464, &milestones);
+    search::prove(meetings(2, Bounds { faults: 2, ..CALM }), 106_415, &milestones);
 }
 
 #[test]
@@ -363,11 +363,19 @@ fn an_additional_participant_enters_with_the_others() {
     let barrier = BarrierWorkload { needed: 2, expected: 2, ..BarrierWorkload::of(3) };
     let bounds = Bounds { deletions: Some(1), ..CALM };
     let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
-    search::prove(World::new(bounds, barrier), 266_375, &milestones);
+    search::prove(World::new(bounds, barrier), 726_211, &milestones);
 }
 
 mod long {
     use super::*;
+
+    #[test]
+    #[ignore = "two minutes in a release build"]
+    fn a_late_deletion_of_ready_leaves_one_waiting() {
+        let bug = Some(Bug::RetractsAnyVersion);
+        let world = meetings(3, Bounds { deletions: Some(1), bug, ..CALM });
+        search::refute(world, "0 waits for ever", 45);
+    }
 
     #[test]
     #[ignore = "two minutes in a release build"]
@@ -391,14 +399,14 @@ const DIED: [&str; 4] = [
 #[ignore = "some seconds; in a release build one"]
 fn an_expired_participant_blocks_no_one() {
     let milestones = [&SURVIVED[..], &DIED, &["gives up"]].concat();
-    search::prove(meeting(2, Bounds { faults: 2, ..CALM }), 19_949, &milestones);
+    search::prove(meeting(2, Bounds { faults: 2, ..CALM }), 37_668, &milestones);
 }
 
 #[test]
 fn a_deleted_participant_blocks_no_one() {
     let bounds = Bounds { deletions: Some(1), ..CALM };
     let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
-    search::prove(meeting(2, bounds), 1_634, &milestones);
+    search::prove(meeting(2, bounds), 2_178, &milestones);
 }
 
 #[test]
@@ -407,7 +415,7 @@ fn a_participant_notices_the_deletion_of_its_node() {
     let bounds = Bounds { deletions: Some(1), timers: Timers::AmongFaults, ..CALM };
     let lost = ["is lost before", "is lost inside", "is lost on its way out"];
     let milestones = [&["comes", "is in", "is out", "gives up"][..], &lost].concat();
-    search::prove(meeting(2, bounds), 12_401, &milestones);
+    search::prove(meeting(2, bounds), 17_029, &milestones);
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub(in super::super) enum Bug {
     DataUnwatched,
     /// The announcement of a double barrier does not depend on who is still there.
     AnnouncesUnchecked,
+    /// The last participant of a double barrier deletes `ready` even if it has been changed since.
+    RetractsAnyVersion,
     /// The session sends a deletion again that was lost with its connection.
     ResendsDeletions,
 }

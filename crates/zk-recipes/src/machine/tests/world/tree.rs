@@ -87,6 +87,11 @@ impl Node {
         newest.map_or((self.created, b""), |(since, data)| (*since, data))
     }
 
+    fn version_at(&self, index: Index) -> i32 {
+        let changes = self.data.iter().filter(|(since, _)| *since <= index).count();
+        i32::try_from(changes).expect("few changes") - 1
+    }
+
     pub(in super::super) fn is(&self, path: &str) -> bool {
         *self.path == *path || self.alias.as_deref() == Some(path)
     }
@@ -349,6 +354,7 @@ impl Tree {
         Stat {
             czxid: Zxid(node.created.into()),
             mzxid: Zxid(node.data_at(now).0.into()),
+            version: node.version_at(now),
             ephemeral_owner,
             ..Stat::default()
         }
@@ -467,7 +473,7 @@ impl Tree {
         reply(OpCode::MULTI, &Multi::new(&results))
     }
 
-    /// Creates or changes a node while others exist.
+    /// Creates, changes or deletes a node while others exist.
     fn announce(&mut self, checks: &[MultiOp<'_>], change: &MultiOp<'_>) -> Result<Reply, Error> {
         let is_missing = |check: &MultiOp<'_>| match check {
             _ if self.bug == Some(Bug::AnnouncesUnchecked) => false,
@@ -483,6 +489,10 @@ impl Tree {
                 let changed = self.set_data(set.path, set.data.unwrap_or_default());
                 changed.err().map(|code| (checks.len(), code))
             }
+            (None, MultiOp::Delete(delete)) => {
+                let deleted = self.delete_version(delete.path, delete.version);
+                deleted.err().map(|code| (checks.len(), code))
+            }
             (None, other) => panic!("{other:?}"),
         };
         announced(checks.len(), refusal)
@@ -497,6 +507,17 @@ impl Tree {
         self.log += 1;
         self.nodes[id].data.push((self.log, data.into()));
         Ok(id)
+    }
+
+    fn delete_version(&mut self, path: &str, version: i32) -> Result<(), ErrorCode> {
+        let id = self.find_at(path, self.log).ok_or(ErrorCode::NO_NODE)?;
+        if self.bug != Some(Bug::RetractsAnyVersion)
+            && self.nodes[id].version_at(self.log) != version
+        {
+            return Err(ErrorCode::BAD_VERSION);
+        }
+        self.delete(id);
+        Ok(())
     }
 
     fn delete_path(&mut self, path: &str) -> Result<(), ErrorCode> {
