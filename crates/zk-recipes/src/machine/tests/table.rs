@@ -13,11 +13,11 @@ fn everywhere<M: Machine + Clone>() -> [(&'static str, Happen<M>); 8] {
         ("release", |h| h.feed(Input::Release)),
         ("connection lost", Harness::disconnect),
         ("the lease ends", |h| h.feed(Input::LeaseEnded)),
-        ("connection lost, and the lease ends", |h| {
+        ("connection lost, lease ends", |h| {
             h.disconnect();
             h.feed(Input::LeaseEnded);
         }),
-        ("connected to a read-only server", |h| h.feed(Input::Session(READ_ONLY))),
+        ("read-only server", |h| h.feed(Input::Session(READ_ONLY))),
         ("connected again", Harness::reconnect),
         ("session ended", Harness::expire),
         ("timer", |h| h.feed(Input::Timer)),
@@ -134,7 +134,7 @@ const STARTS: [Start; 18] = [
         Harness::second,
         &[
             ("the contender ahead is gone", |h| h.deleted("watch a-5")),
-            ("our own node is gone", |h| h.deleted("watch own-7")),
+            ("our node is gone", |h| h.deleted("watch own-7")),
         ],
     ),
     (
@@ -150,7 +150,7 @@ const STARTS: [Start; 18] = [
             }),
         ],
     ),
-    (Harness::held_and_watched, &[("our own node is gone", |h| h.deleted("watch own-7"))]),
+    (Harness::held_and_watched, &[("our node is gone", |h| h.deleted("watch own-7"))]),
     (
         || {
             let mut h = writer();
@@ -160,7 +160,7 @@ const STARTS: [Start; 18] = [
             h
         },
         &[
-            ("our own node is gone; replaced", |h| {
+            ("our node is gone; replaced", |h| {
                 h.deleted("watch own-W7");
                 h.answer("replace own-W7 by own-R7", replaced(None));
             }),
@@ -170,7 +170,7 @@ const STARTS: [Start; 18] = [
             ("replace: refused", |h| {
                 h.answer("replace own-W7 by own-R7", replaced(Some(ErrorCode::NO_AUTH)));
             }),
-            ("our own node is gone; replace: refused", |h| {
+            ("our node is gone; replace: refused", |h| {
                 h.deleted("watch own-W7");
                 h.answer("replace own-W7 by own-R7", replaced(Some(ErrorCode::NO_AUTH)));
             }),
