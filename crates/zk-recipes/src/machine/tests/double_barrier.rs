@@ -440,10 +440,7 @@ const STARTS: [Start<Participant>; 11] = [
     ),
     (
         ParticipantHarness::inside,
-        &[
-            ("leave", |h| h.feed(Input::Leave)),
-            ("our node is gone", |h| h.deleted("watch own-B7")),
-        ],
+        &[("leave", |h| h.feed(Input::Leave)), ("our node is gone", |h| h.deleted("watch own-B7"))],
     ),
     (
         ParticipantHarness::listing,
