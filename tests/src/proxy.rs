@@ -1,4 +1,5 @@
-//! [`Proxy`]: stands between clients and servers, and cuts connections at chosen operations.
+//! [`Proxy`]: stands between clients and servers, cuts connections at chosen operations, and slows
+//! them down.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
@@ -20,6 +22,9 @@ use zk_proto::{OpCode, frame};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause after a connection that could not be accepted, such as without a free file descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// A limited connection forwards so many pieces in a second.
+const PIECES: usize = 20;
 
 /// When a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +53,8 @@ struct Plan {
     rest: usize,
     cuts: Cuts,
     unreadable: Vec<String>,
+    /// The bytes that each connection forwards in a second, in each direction.
+    rate: Option<usize>,
 }
 
 /// The number of connections that were cut, by operation.
@@ -93,6 +100,12 @@ impl Proxy {
         lock(&self.plan).at = None;
     }
 
+    /// Forwards at most `rate` bytes a second, on each connection and in each direction. `None` takes
+    /// the limit away.
+    pub fn limit(&self, rate: Option<usize>) {
+        lock(&self.plan).rate = rate;
+    }
+
     /// Returns the cuts so far, by operation.
     pub fn cuts(&self) -> Cuts {
         lock(&self.plan).cuts.clone()
@@ -130,8 +143,8 @@ impl fmt::Display for Cuts {
     }
 }
 
-fn lock(plan: &Mutex<Plan>) -> MutexGuard<'_, Plan> {
-    plan.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Plan {
@@ -165,31 +178,50 @@ async fn pass_on(mut client: TcpStream, server: SocketAddr, plan: &Mutex<Plan>) 
     let mut server = timeout(CONNECT_TIMEOUT, TcpStream::connect(server)).await??;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let mut conversation = Conversation::new(frame::DEFAULT_LIMIT);
-    let unreadable = |error| {
-        lock(plan).unreadable.push(format!("{error}"));
-        io::Error::other(error)
+    let conversation = Mutex::new(Conversation::new(frame::DEFAULT_LIMIT));
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    tokio::select! {
+        end = forward(Direction::ToServer, from_client, to_server, &conversation, plan) => end,
+        end = forward(Direction::ToClient, from_server, to_client, &conversation, plan) => end,
+    }
+}
+
+/// Forwards the messages of one direction until the connection ends or is cut.
+async fn forward(
+    direction: Direction,
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    conversation: &Mutex<Conversation>,
+    plan: &Mutex<Plan>,
+) -> io::Result<()> {
+    let when = match direction {
+        Direction::ToServer => When::Before,
+        Direction::ToClient => When::After,
     };
-    let [mut up, mut down] = [BytesMut::new(), BytesMut::new()];
+    let mut bytes = BytesMut::new();
     loop {
-        let (direction, count) = tokio::select! {
-            count = client.read_buf(&mut up) => (Direction::ToServer, count?),
-            count = server.read_buf(&mut down) => (Direction::ToClient, count?),
-        };
-        let (when, bytes, to) = match direction {
-            Direction::ToServer => (When::Before, &mut up, &mut server),
-            Direction::ToClient => (When::After, &mut down, &mut client),
-        };
+        let mut is_cut = from.read_buf(&mut bytes).await? == 0;
         let mut whole = 0;
-        let mut is_cut = count == 0;
         while !is_cut
             && let Some((message, _)) =
-                conversation.read(direction, &bytes[whole..]).map_err(unreadable)?
+                lock(conversation).read(direction, &bytes[whole..]).map_err(|error| {
+                    lock(plan).unreadable.push(format!("{error}"));
+                    io::Error::other(error)
+                })?
         {
             is_cut = lock(plan).cuts(when, message.opcode());
             whole += if is_cut { 0 } else { message.bytes.len() };
         }
-        to.write_all(&bytes.split_to(whole)).await?;
+        let mut rest = bytes.split_to(whole);
+        while !rest.is_empty() {
+            let rate = lock(plan).rate;
+            let piece = rate.map_or(rest.len(), |rate| rate.div_ceil(PIECES).min(rest.len()));
+            to.write_all(&rest.split_to(piece)).await?;
+            if rate.is_some() {
+                sleep(Duration::from_secs(1) / PIECES as u32).await;
+            }
+        }
         if is_cut {
             return Ok(());
         }

@@ -182,6 +182,9 @@ pub struct Settings {
     pub properties: Vec<String>,
     /// The first version of all servers. Without one, `ZK_VERSIONS` selects it.
     pub version: Option<String>,
+    /// Whether servers can [join](RealEnsemble::start_another) and leave by `reconfig`, which anyone may
+    /// request.
+    pub is_dynamic: bool,
     /// Whether each server has a network namespace and a disk of its own, which can
     /// [lose packets](RealEnsemble::lose) and be [full](RealEnsemble::fill_disk). Needs Linux and
     /// root.
@@ -196,6 +199,7 @@ impl Default for Settings {
             extra: String::new(),
             properties: Vec::new(),
             version: None,
+            is_dynamic: false,
             is_isolated: false,
         }
     }
@@ -222,6 +226,8 @@ pub struct RealEnsemble {
 #[derive(Debug)]
 struct Server {
     address: SocketAddr,
+    /// Its line in the configuration of the ensemble.
+    line: String,
     class_path: String,
     directory: PathBuf,
     disk: Option<Disk>,
@@ -258,34 +264,59 @@ impl RealEnsemble {
             Some(network) => network.address(End::Server(number)),
             None => Ipv4Addr::LOCALHOST,
         };
-        let reserve = |_| Ok([Port::reserve()?, Port::reserve()?, Port::reserve()?]);
-        let ports = (0..count).map(reserve).collect::<io::Result<Vec<_>>>()?;
-        let mut quorum = String::new();
-        if count > 1 {
-            for (number, [_, peer, election]) in ports.iter().enumerate() {
-                let (id, host) = (number + 1, host(number));
-                let (peer, election) = (peer.number(), election.number());
-                quorum += &format!("server.{id}={host}:{peer}:{election}\n");
-            }
-        }
         let mut servers = Vec::new();
-        for (number, ports) in ports.into_iter().enumerate() {
+        for number in 0..count {
             let directory = directory.path().join(format!("{}", number + 1));
-            let data = directory.join("data");
-            fs::create_dir_all(&data)?;
-            let disk = settings.is_isolated.then(|| Disk::mount(&data)).transpose()?;
-            fs::write(data.join("myid"), format!("{}\n", number + 1))?;
-            let address = SocketAddr::new(host(number).into(), ports[0].number());
-            let configuration = configure(&settings, &directory, address, &quorum);
-            fs::write(directory.join("zoo.cfg"), configuration)?;
-            let class_path = class_path.clone();
-            let child = None;
-            servers.push(Server { address, class_path, directory, disk, child, _ports: ports });
+            fs::create_dir_all(directory.join("data"))?;
+            let disk =
+                settings.is_isolated.then(|| Disk::mount(&directory.join("data"))).transpose()?;
+            servers.push(Server::new(
+                &settings,
+                number + 1,
+                host(number),
+                directory,
+                disk,
+                &class_path,
+            )?);
         }
+        let quorum: String = match count {
+            1 if !settings.is_dynamic => String::new(),
+            _ => servers.iter().map(|server| server.line.clone()).collect(),
+        };
+        servers.iter().try_for_each(|server| server.configure(&settings, &quorum))?;
         let mut ensemble = Self { settings, servers, network, directory };
         ensemble.restart_all()?;
         ensemble.wait_until_all_serve()?;
         Ok(ensemble)
+    }
+
+    /// Starts a server that is not in the configuration of the ensemble, and waits until it serves.
+    /// Returns its number, and its line to join by `reconfig`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`start`](Self::start).
+    ///
+    /// # Panics
+    ///
+    /// If the ensemble is not [dynamic](Settings::is_dynamic).
+    pub fn start_another(&mut self) -> io::Result<(usize, String)> {
+        assert!(self.settings.is_dynamic, "its servers are fixed");
+        let number = self.servers.len();
+        let directory = self.directory.path().join(format!("{}", number + 1));
+        fs::create_dir_all(directory.join("data"))?;
+        let class_path = self.settings.class_path().map_err(io::Error::other)?;
+        let host = Ipv4Addr::LOCALHOST;
+        let new = Server::new(&self.settings, number + 1, host, directory, None, &class_path)?;
+        self.servers.push(new);
+        let running = |server: &&Server| server.child.is_some();
+        let others = self.servers.iter().filter(running).map(|server| server.line.as_str());
+        let line = self.servers[number].line.clone();
+        let quorum: String = others.chain([&*line]).collect();
+        self.servers[number].configure(&self.settings, &quorum)?;
+        self.spawn(number)?;
+        self.servers[number].wait_until_it_serves()?;
+        Ok((number, line))
     }
 
     /// Returns the connect string of all servers.
@@ -535,6 +566,32 @@ impl Drop for RealEnsemble {
 }
 
 impl Server {
+    /// Reserves the ports of the server with this id.
+    fn new(
+        settings: &Settings,
+        id: usize,
+        host: Ipv4Addr,
+        directory: PathBuf,
+        disk: Option<Disk>,
+        class_path: &str,
+    ) -> io::Result<Self> {
+        let ports = [Port::reserve()?, Port::reserve()?, Port::reserve()?];
+        let [client, peer, election] = ports.each_ref().map(Port::number);
+        let mut line = format!("server.{id}={host}:{peer}:{election}");
+        if settings.is_dynamic {
+            line += &format!(";{host}:{client}");
+        }
+        fs::write(directory.join("data/myid"), format!("{id}\n"))?;
+        let address = SocketAddr::new(host.into(), client);
+        let (line, class_path) = (line + "\n", class_path.to_owned());
+        Ok(Self { address, line, class_path, directory, disk, child: None, _ports: ports })
+    }
+
+    fn configure(&self, settings: &Settings, quorum: &str) -> io::Result<()> {
+        let configuration = configure(settings, &self.directory, self.address, quorum);
+        fs::write(self.directory.join("zoo.cfg"), configuration)
+    }
+
     /// Runs `java`, in the namespace of this server.
     fn spawn(&mut self, mut java: Command, settings: &Settings) -> io::Result<()> {
         let log = File::options().create(true).append(true).open(self.log())?;
@@ -543,6 +600,7 @@ impl Server {
             .arg("-Djava.awt.headless=true")
             .arg("-Dzookeeper.admin.enableServer=false")
             .arg("-Dzookeeper.extendedTypesEnabled=true")
+            .arg(format!("-Dzookeeper.skipACL={}", if settings.is_dynamic { "yes" } else { "no" }))
             .args(settings.properties.iter().map(|property| format!("-D{property}")))
             // For releases that log by Log4j, which otherwise reports errors only.
             .arg("-Dorg.apache.logging.log4j.level=INFO")
@@ -638,20 +696,21 @@ fn four_letter(server: SocketAddr, word: &str) -> io::Result<String> {
 }
 
 fn configure(settings: &Settings, directory: &Path, address: SocketAddr, quorum: &str) -> String {
+    let client = match settings.is_dynamic {
+        true => "reconfigEnabled=true\nstandaloneEnabled=false".to_owned(),
+        false => format!("clientPort={}\nclientPortAddress={}", address.port(), address.ip()),
+    };
     format!(
         "tickTime={tick}\n\
          initLimit=20\n\
          syncLimit=10\n\
          dataDir={data}\n\
-         clientPort={port}\n\
-         clientPortAddress={host}\n\
+         {client}\n\
          maxClientCnxns=0\n\
          4lw.commands.whitelist=*\n\
          {quorum}{extra}\n",
         tick = settings.tick.as_millis(),
         data = directory.join("data").display(),
-        port = address.port(),
-        host = address.ip(),
         extra = settings.extra,
     )
 }
@@ -694,8 +753,7 @@ mod tests {
         let mut second = RealEnsemble::start(1).expect("a free port");
         let server = &mut second.servers[0];
         server.address = first.servers[0].address;
-        let configuration = configure(&second.settings, &server.directory, server.address, "");
-        fs::write(server.directory.join("zoo.cfg"), configuration).expect("room on the disk");
+        server.configure(&second.settings, "").expect("room on the disk");
         let error = second.restart(0).expect_err("the port is in use").to_string();
         assert!(error.contains("ended with") && error.contains("in use"), "{error}");
     }

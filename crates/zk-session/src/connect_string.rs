@@ -161,7 +161,7 @@ impl FromStr for ConnectString {
 }
 
 /// Parses one server, which begins at byte `start` of the connection string.
-fn parse_server(text: &str, start: usize) -> Result<ServerAddress, ConnectStringError> {
+pub(crate) fn parse_server(text: &str, start: usize) -> Result<ServerAddress, ConnectStringError> {
     let brackets = || ConnectStringError::Brackets(text.to_string());
     if let Some((at, character)) = text.char_indices().find(|(_, c)| is_stray(*c)) {
         return Err(ConnectStringError::Character { character, position: start + at });

@@ -5,6 +5,7 @@ mod chaos;
 mod conformance;
 mod explained;
 mod facts;
+mod following;
 #[path = "../../examples/fuzz_server.rs"]
 #[allow(dead_code, reason = "the example's own `main`")]
 mod fuzz_server;
@@ -24,5 +25,6 @@ mod reconnect;
 mod render;
 mod sasl;
 mod script;
+mod slow_links;
 mod survival;
 mod tls;

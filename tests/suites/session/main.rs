@@ -2,6 +2,7 @@
 
 mod credentials;
 mod detach;
+mod following;
 #[path = "../frozen.rs"]
 mod frozen;
 mod long_queue;

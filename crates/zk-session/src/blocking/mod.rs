@@ -417,12 +417,22 @@ impl ClientBuilder<Client> {
     }
 
     fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let Settings { at, connect_timeout, request_timeout, clock, authenticator, config } =
-            self.settings()?;
+        let Settings {
+            at,
+            connect_timeout,
+            request_timeout,
+            clock,
+            authenticator,
+            follow_config,
+            config,
+        } = self.settings()?;
         let resumed = config.resume.is_some();
         let max_reply = config.max_reply;
         let clock = Clock::new(Instant::now, clock);
-        let make = |now| Router::new(Session::new(now, config), at.servers, authenticator);
+        let make = |now| {
+            let session = Session::new(now, config);
+            Router::new(session, at.servers, authenticator).follow_config(follow_config)
+        };
         let shared = Arc::new(Shared::new(connect, clock, max_reply, make));
         let handle = Arc::new(Handle { shared: shared.clone() });
         let client = Client { handle, chroot: at.chroot, request_timeout };

@@ -4,19 +4,25 @@ use alloc::string::ToString as _;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
 use std::{io, thread};
 
+use zk_proto::{ConnectResponse, SessionId, frame};
+
 use super::*;
 use crate::connect_string::ServerAddress;
 use crate::error::Outcome;
 use crate::session::{Cause, Config};
+use crate::threads::REFUSES;
 
 /// More than the backlog that the standard library requests.
 const MOST_QUEUED: usize = 5000;
 const HANG: Duration = Duration::from_millis(50);
+/// The time after which a hang becomes a failure.
+const MOST_WAIT: Duration = Duration::from_secs(30);
 
 fn clock() -> Clock {
     Clock::new(Instant::now, None)
@@ -210,4 +216,65 @@ fn an_attempt_that_times_out_counts_as_silent() {
     };
     assert_eq!(failure.1, Cause::ConnectTimeout.to_string());
     shared.command(|session, _| session.close());
+}
+
+/// Accepts a connection, and welcomes its session. Returns the connection.
+fn welcome(listener: &TcpListener) -> TcpStream {
+    let end = Instant::now() + MOST_WAIT;
+    listener.set_nonblocking(true).unwrap();
+    let mut stream = loop {
+        match listener.accept() {
+            Ok((stream, _)) => break stream,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    stream.set_nonblocking(false).unwrap();
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut request = alloc::vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut request).unwrap();
+    let welcome = ConnectResponse {
+        protocol_version: 0,
+        timeout: 60_000,
+        session_id: SessionId(7),
+        password: Some(&[1; 16]),
+        read_only: Some(false),
+    };
+    let mut frame = bytes::BytesMut::new();
+    frame::encode(&welcome, &mut frame).unwrap();
+    stream.write_all(&frame).unwrap();
+    stream
+}
+
+#[test]
+fn without_a_thread_to_be_had_the_session_connects_by_its_own() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let at: ConnectString = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
+    let shared = Arc::new(Shared::new(TcpConnect::default(), clock(), 1 << 20, make));
+    let theirs = shared.clone();
+    let keeper = thread::spawn(move || {
+        REFUSES.set(true);
+        theirs.keep();
+    });
+    let connected = |connections: u64| {
+        let condition = |inner: &Inner| {
+            let session = inner.router.session();
+            session.statistics().connections == connections
+                && matches!(session.state(), State::Connected { .. })
+        };
+        let end = Instant::now() + MOST_WAIT;
+        assert!(shared.wait_until(Some(end), condition), "{:?}", shared.last_failure());
+    };
+    REFUSES.set(true);
+    let first = welcome(&listener);
+    connected(1);
+    drop(first);
+    let second = welcome(&listener);
+    connected(2);
+    shared.command(|session, _| session.close());
+    drop(second);
+    keeper.join().unwrap();
+    REFUSES.set(false);
 }

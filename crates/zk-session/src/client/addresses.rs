@@ -101,8 +101,7 @@ impl AddressBook {
     pub(crate) fn served(&self, server: &ServerAddress) {
         let mut hosts = self.lock();
         let host = host_of(&mut hosts, server);
-        let connected = host.connected;
-        if let Some(known) = host.known.iter_mut().find(|known| Some(known.address) == connected) {
+        if let Some(known) = host.connected.and_then(|address| host.find(address)) {
             known.has_failed = false;
         }
     }
@@ -111,7 +110,7 @@ impl AddressBook {
     /// under way for each name.
     fn look_up(&self, host: &mut Host) {
         if let Ok(address) = host.server.host.parse::<IpAddr>() {
-            return host.learn(Vec::from([SocketAddr::new(address, host.server.port)]));
+            return host.learn([SocketAddr::new(address, host.server.port)].into(), 0);
         }
         if host.is_looked_up {
             return;
@@ -123,7 +122,7 @@ impl AddressBook {
             let host = host_of(&mut hosts, &server);
             host.is_looked_up = false;
             match found {
-                Ok(found) => host.learn(found),
+                Ok(found) => host.learn(found, fastrand::u64(..)),
                 Err(error) => host.error = Some((error.kind(), error.to_string())),
             }
             let wakers = core::mem::take(&mut host.wakers);
@@ -156,20 +155,40 @@ fn host_of<'a>(hosts: &'a mut Vec<Host>, server: &ServerAddress) -> &'a mut Host
     &mut hosts[place]
 }
 
+/// Which address to try next: without a clock and randomness of its own.
 impl Host {
     /// Replaces the addresses by those that a look-up has found. New ones come first, in random
     /// order, so that clients spread over them.
-    fn learn(&mut self, mut found: Vec<SocketAddr>) {
+    fn learn(&mut self, mut found: Vec<SocketAddr>, seed: u64) {
         if found.is_empty() {
             return;
         }
         self.known.retain(|known| found.contains(&known.address));
-        fastrand::shuffle(&mut found);
+        fastrand::Rng::with_seed(seed).shuffle(&mut found);
         for address in found {
-            if !self.known.iter().any(|known| known.address == address) {
+            if self.find(address).is_none() {
                 self.known.insert(0, Known { address, has_failed: false, refused_at: None });
             }
         }
+    }
+
+    fn find(&mut self, address: SocketAddr) -> Option<&mut Known> {
+        self.known.iter_mut().find(|known| known.address == address)
+    }
+
+    /// Takes the next address besides those that the attempt has tried. One that has served the
+    /// session comes before one that has failed, and of several the least recently tried one first.
+    fn take_next(&mut self, tried: &[SocketAddr], now: Instant) -> Option<SocketAddr> {
+        let is_open = |known: &Known| {
+            !tried.contains(&known.address)
+                && known.refused_at.is_none_or(|at| now.duration_since(at) >= REFUSED)
+        };
+        let works = self.known.iter().position(|known| is_open(known) && !known.has_failed);
+        let mut next = self.known.remove(works.or_else(|| self.known.iter().position(is_open))?);
+        let address = next.address;
+        next.has_failed = true;
+        self.known.push(next);
+        Some(address)
     }
 }
 
@@ -183,22 +202,10 @@ pub(crate) struct Candidates {
 impl Candidates {
     /// Takes the next address. Returns `None` if there is none. Without one, waits for a look-up
     /// that is under way.
-    ///
-    /// An address that has served the session comes before one that has failed, and of several the
-    /// least recently tried one comes first.
     pub(crate) fn poll_next(&mut self, waker: &Waker) -> Poll<Option<SocketAddr>> {
         let mut hosts = self.book.lock();
         let host = host_of(&mut hosts, &self.server);
-        let is_open = |known: &Known| {
-            !self.tried.contains(&known.address)
-                && known.refused_at.is_none_or(|at| at.elapsed() >= REFUSED)
-        };
-        let works = host.known.iter().position(|known| is_open(known) && !known.has_failed);
-        if let Some(place) = works.or_else(|| host.known.iter().position(is_open)) {
-            let mut known = host.known.remove(place);
-            let address = known.address;
-            known.has_failed = true;
-            host.known.push(known);
+        if let Some(address) = host.take_next(&self.tried, Instant::now()) {
             self.tried.push(address);
             return Poll::Ready(Some(address));
         }
@@ -227,7 +234,7 @@ impl Candidates {
             Ok(_) => host.connected = Some(address),
             Err(error) => {
                 host.error = Some((error.kind(), error.to_string()));
-                if let Some(known) = host.known.iter_mut().find(|known| known.address == address) {
+                if let Some(known) = host.find(address) {
                     known.refused_at = Some(Instant::now());
                 }
             }
@@ -325,11 +332,34 @@ mod tests {
         while let Some(address) = next(&mut candidates) {
             candidates.tried::<()>(address, &Err(io::ErrorKind::ConnectionRefused.into()));
         }
-        let mut again = book.candidates(&server("name"));
-        assert_eq!(next(&mut again), None);
+        let again = book.candidates(&server("name"));
         assert_eq!(again.error().kind(), io::ErrorKind::ConnectionRefused);
-        std::thread::sleep(REFUSED);
-        assert!(next(&mut again).is_some());
+        let mut hosts = book.lock();
+        let host = host_of(&mut hosts, &server("name"));
+        let refused_at = host.known[0].refused_at.expect("it has refused");
+        host.known.iter_mut().for_each(|known| known.refused_at = Some(refused_at));
+        let before = refused_at + REFUSED - Duration::from_nanos(1);
+        assert_eq!(host.take_next(&[], before), None);
+        assert!(host.take_next(&[], refused_at + REFUSED).is_some());
+    }
+
+    #[test]
+    fn new_addresses_come_first_in_an_order_of_their_seed() {
+        let of = |seed| {
+            let book = AddressBook::of(&server("name"), &[address(1)]);
+            let mut hosts = book.lock();
+            let host = host_of(&mut hosts, &server("name"));
+            host.learn((1..=9).map(address).collect(), seed);
+            let now = Instant::now();
+            let tried = core::iter::repeat_with(|| host.take_next(&[], now)).take(9);
+            tried.collect::<Option<Vec<_>>>().expect("nine")
+        };
+        let [first, second] = [of(1), of(2)];
+        assert_ne!(first, second);
+        assert_eq!(first, of(1));
+        for order in [first, second] {
+            assert_eq!(order[8], address(1), "the one that was known");
+        }
     }
 
     #[test]

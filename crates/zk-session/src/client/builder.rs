@@ -47,6 +47,7 @@ pub struct ClientBuilder<C> {
     #[cfg(feature = "blocking-tls")]
     pub(crate) tls: Option<TlsConfig>,
     mechanism: Option<Arc<dyn Mechanism>>,
+    follow_config: bool,
     /// The number of servers and the seed are not set yet.
     config: Config,
     client: PhantomData<fn() -> C>,
@@ -63,6 +64,7 @@ impl<C> Clone for ClientBuilder<C> {
             #[cfg(feature = "blocking-tls")]
             tls: self.tls.clone(),
             mechanism: self.mechanism.clone(),
+            follow_config: self.follow_config,
             config: self.config.clone(),
             client: PhantomData,
         }
@@ -77,6 +79,7 @@ pub(crate) struct Settings {
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock: Option<GivenClock>,
     pub(crate) authenticator: Option<Authenticator>,
+    pub(crate) follow_config: bool,
     pub(crate) config: Config,
 }
 
@@ -91,6 +94,7 @@ impl<C> ClientBuilder<C> {
             #[cfg(feature = "blocking-tls")]
             tls: None,
             mechanism: None,
+            follow_config: false,
             config: Config::new(0, 0),
             client: PhantomData,
         }
@@ -254,6 +258,52 @@ impl<C> ClientBuilder<C> {
         self
     }
 
+    /// Sets whether to follow the servers that the ensemble's configuration names; `false` by default.
+    ///
+    /// Without it, the client knows the servers of its connection string. When all of them have left
+    /// the ensemble, it stays in [`State::Suspended`](crate::State::Suspended) until
+    /// `Client::set_servers` names others.
+    ///
+    /// With it, the client reads `/zookeeper/config` in each session, and again after each change. If
+    /// the configuration is newer and names addresses for clients, they replace the list of servers.
+    /// After a change, the session may move to another server, as by `Client::set_servers`. The first
+    /// configuration of a session moves nothing.
+    ///
+    /// * **Which addresses.** Those of participants and observers: the address and port behind the
+    ///   semicolon of `server.1=host:2888:3888;address:2181`. For `0.0.0.0` and `[::]`, or without an
+    ///   address, it is the server's host within the ensemble. A server without such a port is left
+    ///   out: a static configuration with `clientPort` names none, and changes nothing.
+    /// * **Fallback.** The server of the current connection stays in the list. When all servers of the
+    ///   list have failed, those of the connection string are tried as well, until a server of the
+    ///   configuration serves the session. So addresses that this client cannot reach, as behind NAT
+    ///   or in a network of containers, cost time in each search for a server, but do not lock the
+    ///   client out.
+    /// * **Trust.** Anyone who may reconfigure the ensemble chooses the servers of this client, which
+    ///   presents its credentials to them, and so does anyone who can answer in place of a server. TLS
+    ///   excludes the latter: the certificate of each server must have the name or address by which the
+    ///   configuration names it. The configuration has the plain ports, so TLS needs
+    ///   `client.portUnification=true` on the servers.
+    /// * **Errors.** A server before 3.5, or one that refuses to show the configuration, changes
+    ///   nothing. The next server is asked.
+    /// * **Cost.** One read in each session and after each change, and one watch.
+    ///
+    /// A list of `Client::set_servers` replaces the connection string, and holds until the
+    /// configuration changes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "blocking")] {
+    /// use zk_session::blocking::Client;
+    ///
+    /// let builder = Client::builder("zk1,zk2,zk3").follow_config(true);
+    /// # drop(builder);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn follow_config(mut self, follow: bool) -> Self {
+        self.follow_config = follow;
+        self
+    }
+
     /// Sets the longest request that the servers accept, in bytes: their `jute.maxbuffer`, by
     /// default 1 MiB less a byte. A longer one fails with
     /// [`Invalid::TooLarge`](crate::Invalid::TooLarge).
@@ -355,12 +405,20 @@ impl<C> ClientBuilder<C> {
         let at: ConnectString = self.at.parse().map_err(ConnectError::Address)?;
         let default = self.config.timeout.max(LEAST_CONNECT_TIMEOUT);
         let connect_timeout = self.connect_timeout.unwrap_or(default);
-        let Self { mut config, request_timeout, clock, mechanism, .. } = self;
+        let Self { mut config, request_timeout, clock, mechanism, follow_config, .. } = self;
         let authenticator = mechanism.map(Authenticator::new);
         config.servers = at.servers.len();
         config.max_reply = config.max_reply.max(Config::LEAST_REPLY);
         config.seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-        Ok(Settings { at, connect_timeout, request_timeout, clock, authenticator, config })
+        Ok(Settings {
+            at,
+            connect_timeout,
+            request_timeout,
+            clock,
+            authenticator,
+            follow_config,
+            config,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use super::decode;
 use super::methods::methods;
 
 /// The node with the configuration of the ensemble. It is outside every chroot.
-const CONFIG: &str = "/zookeeper/config";
+pub(super) const CONFIG: &str = "/zookeeper/config";
 
 methods! {
     /// # The ensemble

@@ -11,6 +11,8 @@ use std::io;
 
 use zk_proto::{OpCode, SessionId};
 
+use super::config_follower::ConfigFollower;
+use super::following::Following;
 use super::reports::Reports;
 use super::room::RoomQueue;
 use super::{ConnectError, RoomTicket, Sender, WatchQueue};
@@ -46,6 +48,8 @@ pub(crate) struct Router {
     /// Why the session was given up before it has begun.
     given_up: Option<ConnectError>,
     authenticator: Option<Authenticator>,
+    /// Follows the configuration of the ensemble, if the program wants that.
+    following: Option<Following>,
     /// Not 0 if the session was resumed: then no other client of this process has this number.
     pub(crate) resumption: usize,
     /// The state that was delivered last.
@@ -83,11 +87,20 @@ impl Router {
             lasting_failures: Vec::new(),
             given_up: None,
             authenticator,
+            following: None,
             watches: HashMap::new(),
             persistent_watches: HashMap::new(),
             undelivered: VecDeque::new(),
             room: RoomQueue::default(),
         }
+    }
+
+    /// Sets whether to follow the configuration of the ensemble.
+    #[must_use]
+    pub(crate) fn follow_config(mut self, follow: bool) -> Self {
+        let follower = || Following::new(ConfigFollower::new(self.servers.to_vec()));
+        self.following = follow.then(follower);
+        self
     }
 
     /// Returns the session, without the events for attached machines.
@@ -165,8 +178,17 @@ impl Router {
     /// client has to publish one.
     pub(crate) fn deliver_next(&mut self, now: Instant) -> Option<Option<State>> {
         let event = self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))?;
+        let news = self.deliver(now, event);
+        self.follow(now);
+        Some(news)
+    }
+
+    fn deliver(&mut self, now: Instant, event: Event<ReplySender>) -> Option<State> {
         match event {
             Event::State(state) => {
+                if let Some(following) = &mut self.following {
+                    following.follower.handle_state(state);
+                }
                 if let State::Connected { server, .. } | State::ReadOnly { server, .. } = state {
                     self.served = self.servers.get(server).cloned();
                 }
@@ -179,7 +201,7 @@ impl Router {
                 if state != before && !state.is_renumbered(before) {
                     self.reports.state(state, &self.servers);
                 }
-                return Some(Some(state));
+                return Some(state);
             }
             Event::Reply { token, result } => {
                 self.wakers().extend(token.send(result));
@@ -198,14 +220,36 @@ impl Router {
                 self.update(&requests, |queue| queue.end(error.clone()));
             }
             // The state is the same, but it is worth less.
-            Event::LeaseEnded => return Some(Some(self.delivered_state)),
+            Event::LeaseEnded => return Some(self.delivered_state),
             event @ (Event::Disconnected { .. }
             | Event::Authenticate { .. }
             | Event::AuthenticationReply { .. }) => self.handle_server_event(now, event),
             // `admit_waiters` serves the queue for room.
             Event::Room => {}
         }
-        Some(None)
+        None
+    }
+
+    /// Follows the configuration of the ensemble, behind each event.
+    fn follow(&mut self, now: Instant) {
+        let Some(mut following) = self.following.take() else { return };
+        if let Some(request) = following.receive() {
+            self.stop_watching(request);
+        }
+        if let Some((request, watcher)) = following.read(self.session_mut()) {
+            self.watch_once(request, watcher);
+        }
+        let current = match self.session().state() {
+            State::Connected { server, .. } | State::ReadOnly { server, .. } => Some(server),
+            _ => None,
+        };
+        let current = current.and_then(|server| self.servers.get(server));
+        let wanted = following.follower.poll_servers(&self.servers, current);
+        let moves = following.follower.has_changed();
+        self.following = Some(following);
+        if let Some(servers) = wanted {
+            self.replace_servers(now, servers, moves);
+        }
     }
 
     /// Emits the reports to observers once the session is unlocked.
@@ -215,9 +259,16 @@ impl Router {
 
     /// Replaces the list of servers. Servers in both lists keep their identity.
     pub(crate) fn set_servers(&mut self, now: Instant, servers: Vec<ServerAddress>) {
+        if let Some(following) = &mut self.following {
+            following.follower.set_servers(servers.clone());
+        }
+        self.replace_servers(now, servers, true);
+    }
+
+    fn replace_servers(&mut self, now: Instant, servers: Vec<ServerAddress>, moves: bool) {
         let place = |server| servers.iter().position(|new| new == server);
         let kept: Vec<_> = self.servers.iter().map(place).collect();
-        self.session_mut().update_servers(now, &kept, servers.len());
+        self.session_mut().replace_servers(now, &kept, servers.len(), moves);
         // Recorded events have the old indices.
         while let Some(event) = self.dispatcher.poll_event(now) {
             match event {
@@ -258,6 +309,11 @@ impl Router {
             let failure = (address.to_string(), reason);
             self.reports.failed(&failure);
             self.last_failure = Some(failure);
+            if let Some(following) = &mut self.following
+                && cause != Cause::Rebalanced
+            {
+                following.follower.handle_failed(address);
+            }
         }
         if self.session().statistics().connections == 0 {
             self.note_failure(server, error);

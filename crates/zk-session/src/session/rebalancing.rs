@@ -23,6 +23,17 @@ impl<T> Session<T> {
     /// session.update_servers(Instant::START, &[Some(0), None], 3);
     /// ```
     pub fn update_servers(&mut self, now: Instant, kept: &[Option<usize>], count: usize) {
+        self.replace_servers(now, kept, count, true);
+    }
+
+    /// Replaces the list of servers. Moves to another one only if `moves`, or if its own is gone.
+    pub(crate) fn replace_servers(
+        &mut self,
+        now: Instant,
+        kept: &[Option<usize>],
+        count: usize,
+        moves: bool,
+    ) {
         if self.ended.is_some() && !self.is_expired() {
             return;
         }
@@ -43,7 +54,8 @@ impl<T> Session<T> {
             Action::Disconnect => true,
         });
         // A move only spreads the load, and would lose the close.
-        let stays = self.closing && self.server().is_some_and(|it| renumbered(it).is_some());
+        let stays =
+            (self.closing || !moves) && self.server().is_some_and(|it| renumbered(it).is_some());
         if leaves && !stays {
             return self.disconnect(now, Cause::Rebalanced);
         }

@@ -467,11 +467,21 @@ impl ClientBuilder<Client> {
     }
 
     async fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let Settings { at, connect_timeout, request_timeout, clock, authenticator, config } =
-            self.settings()?;
+        let Settings {
+            at,
+            connect_timeout,
+            request_timeout,
+            clock,
+            authenticator,
+            follow_config,
+            config,
+        } = self.settings()?;
         let (max_reply, resumed) = (config.max_reply, config.resume.is_some());
         let clock = Clock::new(|| Instant::now().into_std(), clock);
-        let make = |now| Router::new(Session::new(now, config), at.servers, authenticator);
+        let make = |now| {
+            let session = Session::new(now, config);
+            Router::new(session, at.servers, authenticator).follow_config(follow_config)
+        };
         let shared = Arc::new(Shared::new(clock, make));
         let runtime = runtime::Handle::current();
         let handle = Arc::new(Handle { shared: shared.clone(), runtime });

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
-use zk_session::proto::{ConnectRequest, ConnectResponse, Decode as _, ErrorCode, OpCode};
+use zk_session::proto::{
+    ConnectRequest, ConnectResponse, Decode as _, ErrorCode, EventType, GetDataRequest,
+    GetDataResponse, OpCode, Request, Stat,
+};
 use zk_session::{Client, ConnectStringError, State};
 
-use crate::server::{Listener, SESSION, Server, pipes};
+use crate::server::{Listener, SESSION, Server, builder, connected_with, pipes, settle};
 
 /// Answers the handshake as a read-only or a read-write server.
 async fn welcome(server: &mut Server, read_only: bool) {
@@ -95,4 +98,61 @@ async fn a_server_removed_from_the_list_is_left() {
     assert_eq!(servers, ["three:2181"]);
     let State::Connected { server, .. } = client.state() else { panic!("not connected") };
     assert_eq!(server, 0);
+}
+
+/// Answers the next request, which must read the configuration.
+async fn show(server: &mut Server, code: ErrorCode, config: &str) {
+    let sent = server.expect(OpCode::GET_DATA).await;
+    let expected = GetDataRequest { path: "/zookeeper/config", watch: true };
+    assert_eq!(sent.request(), Request::GetData(expected), "wherever the root is");
+    let response = GetDataResponse { data: Some(config.as_bytes()), stat: Stat::default() };
+    match code {
+        ErrorCode::OK => server.reply(sent.xid, code, &response).await,
+        _ => server.reply(sent.xid, code, &()).await,
+    }
+    settle().await;
+}
+
+fn servers(client: &Client) -> Vec<String> {
+    client.servers().iter().map(ToString::to_string).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_configuration_of_the_ensemble_is_followed() {
+    let builder = Client::builder("one/app").seed(1).follow_config(true);
+    let (client, mut server, mut listener) = connected_with(builder, 1 << 16).await;
+    let first = "server.1=one:2888:3888:participant;0.0.0.0:2181\nversion=1";
+    show(&mut server, ErrorCode::OK, first).await;
+    assert_eq!(servers(&client), ["one:2181"]);
+    server.notify(EventType::NODE_DATA_CHANGED, "/zookeeper/config").await;
+    let second = "server.2=two:2888:3888;2182\nversion=2";
+    show(&mut server, ErrorCode::OK, second).await;
+    assert_eq!(servers(&client), ["two:2182", "one:2181"], "the current server stays");
+    drop(server);
+    let mut server = listener.accept().await;
+    while server.server != "two:2182" {
+        server = listener.accept().await;
+    }
+    server.welcome().await;
+    // The watch is set again, so nothing is read.
+    server.expect(OpCode::SET_WATCHES).await;
+    settle().await;
+    assert_eq!(servers(&client), ["two:2182"]);
+    drop(client);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_that_a_server_does_not_show_is_read_from_the_next_one() {
+    for code in [ErrorCode::NO_AUTH, ErrorCode::NO_NODE] {
+        let following = builder().follow_config(true);
+        let (client, mut server, mut listener) = connected_with(following, 1 << 16).await;
+        show(&mut server, code, "").await;
+        drop(client.sync("/"));
+        server.expect(OpCode::SYNC).await;
+        assert_eq!(servers(&client), ["one:2181"]);
+        drop(server);
+        let mut server = listener.welcome().await;
+        show(&mut server, ErrorCode::OK, "server.1=two:2888:3888;2181").await;
+        assert_eq!(servers(&client), ["two:2181", "one:2181"]);
+    }
 }

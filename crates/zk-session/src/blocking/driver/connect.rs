@@ -127,7 +127,8 @@ pub trait Connect: Send + Sync + 'static {
     /// [`TcpConnect`], which does.
     ///
     /// Each call has its own temporary thread, while another attempt may still run. No caller waits
-    /// longer than `connect_timeout`; a later connection is dropped.
+    /// longer than `connect_timeout`; a later connection is dropped. If the system has no thread, the
+    /// session's own thread makes the call, and handles nothing else meanwhile.
     ///
     /// # Errors
     ///

@@ -4,6 +4,7 @@
 //! A thread that makes a request writes it, under the lock. If the transport has no room, the write
 //! returns at once, and a temporary thread sends the rest. Other temporary threads connect, because
 //! the lookup of a name has no timeout, and another one runs callbacks, which may wait for any thread.
+//! If the system has no thread, the keeper connects.
 
 mod connect;
 mod connection;

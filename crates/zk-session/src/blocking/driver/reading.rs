@@ -134,6 +134,12 @@ impl Shared {
                 inner = self.relock();
                 continue;
             }
+            if let Some((attempt, timeout)) = inner.take_keepers_attempt(self.now()) {
+                drop(inner);
+                attempt(timeout);
+                inner = self.relock();
+                continue;
+            }
             let timeout = inner.max_wait(self);
             let others_come = core::mem::replace(&mut waits, inner.readers.waits) != waits;
             if core::mem::replace(&mut reads, inner.readers.reads) != reads {

@@ -8,6 +8,7 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 use std::io;
+use std::sync::PoisonError;
 
 use super::connect::{Connect, MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::connection::Connection;
@@ -20,9 +21,9 @@ use crate::connect_string::ServerAddress;
 use crate::dispatch::{Commands, Effects, Key, Token};
 use crate::sasl::BegunExchange;
 use crate::session::{AUTHENTICATION, Action, READ_ONLY, Session};
-use crate::threads::spawn;
 use crate::threads::thread::{self, Thread};
-use crate::time::Instant;
+use crate::threads::{Mutex, spawn};
+use crate::time::{Instant, earlier};
 
 /// The pause before writing the rest of what a connection had no room for.
 const PUSH_INTERVAL: Duration = Duration::from_millis(2);
@@ -39,6 +40,9 @@ const MAX_WRITE: Duration = Duration::from_millis(5);
 /// One of them is current. The others were abandoned but cannot be stopped, for example in the
 /// lookup of a name.
 pub(in crate::blocking) const MOST_ATTEMPTS: usize = 4;
+
+/// An attempt to connect, with its time limit.
+pub(super) type Attempt = Box<dyn FnOnce(Duration) + Send>;
 
 /// Connects to servers, independent of the type of transport.
 trait AnyConnect: Send + Sync {
@@ -84,6 +88,8 @@ pub(in crate::blocking) struct Inner {
     max_reply: usize,
     /// Counts the requested and abandoned connections: results of older attempts are discarded.
     attempt: u64,
+    /// An attempt for which there was no thread, and which the keeper makes instead.
+    pub(super) keepers_attempt: Option<Attempt>,
     /// Servers that threads are connecting to. Each thread has the other handle.
     connecting: Vec<Arc<ServerAddress>>,
     /// Whether a thread writes what the connection had no room for.
@@ -207,6 +213,7 @@ impl Inner {
             observers: Vec::new(),
             max_reply,
             attempt: 0,
+            keepers_attempt: None,
             connecting: Vec::new(),
             is_pushing: false,
         })
@@ -321,7 +328,8 @@ impl Inner {
         }
     }
 
-    /// Connects to a server, in a temporary thread.
+    /// Connects to a server, in a temporary thread. If the system has none, the keeper connects, except
+    /// with a SASL mechanism: that has no time limit.
     pub(in crate::blocking) fn connect(&mut self, shared: &Arc<Shared>, server: usize) {
         self.cut_connection();
         let Some(server) = self.router.servers.get(server).cloned() else {
@@ -329,33 +337,50 @@ impl Inner {
         };
         let due = self.router.session().connect_deadline().unwrap_or(Instant::END);
         let connect_timeout = (due - shared.now()).clamp(MIN_WAIT, MAX_WAIT);
-        let (attempt, mechanism) = (self.attempt, self.router.mechanism().cloned());
-        let servers = self.router.servers.clone();
-        let started =
-            self.spawn_connect(shared, server, connect_timeout, move |shared, server, made| {
-                let made = made.and_then(|connection| {
-                    let mechanism = mechanism.filter(|_| AUTHENTICATION);
-                    let begun = mechanism.map(|mechanism| mechanism.begin(server)).transpose();
-                    Ok((connection, begun.map_err(io::Error::other)?))
-                });
-                let addresses = shared.connect.count_addresses(&servers);
-                let mut inner = shared.lock();
-                if Arc::ptr_eq(&servers, &inner.router.servers) {
-                    inner.router.session_mut().set_addresses(&addresses);
-                }
-                if inner.attempt == attempt {
-                    // The attempt may have failed because its time has passed.
-                    inner.router.dispatcher.handle_timeout(shared.now());
-                    inner.take_actions(shared);
-                    if inner.attempt == attempt {
-                        inner.connected(shared, made);
-                    }
-                    inner.settle(shared);
-                }
+        let mechanism = self.router.mechanism().cloned().filter(|_| AUTHENTICATION);
+        let is_limited = mechanism.is_none();
+        let (attempt, servers) = (self.attempt, self.router.servers.clone());
+        let prepared = self.prepare_attempt(shared, server, move |shared, server, made| {
+            let made = made.and_then(|connection| {
+                let begun = mechanism.map(|mechanism| mechanism.begin(server)).transpose();
+                Ok((connection, begun.map_err(io::Error::other)?))
             });
+            let addresses = shared.connect.count_addresses(&servers);
+            let mut inner = shared.lock();
+            if Arc::ptr_eq(&servers, &inner.router.servers) {
+                inner.router.session_mut().set_addresses(&addresses);
+            }
+            if inner.attempt == attempt {
+                // The attempt may have failed because its time has passed.
+                inner.router.dispatcher.handle_timeout(shared.now());
+                inner.take_actions(shared);
+                if inner.attempt == attempt {
+                    inner.connected(shared, made);
+                }
+                inner.settle(shared);
+            }
+        });
+        let started = prepared.and_then(|attempt| match start(attempt, connect_timeout) {
+            Err((_, Some(attempt))) if is_limited => {
+                self.keepers_attempt = Some(attempt);
+                self.readers.call_keeper(&mut self.router.dispatcher.effects().wakers);
+                Ok(())
+            }
+            started => started.map_err(|(error, _)| error),
+        });
         if let Err(error) = started {
             self.connection_failed(shared, Some(error));
         }
+    }
+
+    /// Takes the attempt for which there was no thread, with its time limit. The keeper handles nothing
+    /// else meanwhile, so it ends by the end of the lease.
+    pub(super) fn take_keepers_attempt(&mut self, now: Instant) -> Option<(Attempt, Duration)> {
+        let attempt = self.keepers_attempt.take()?;
+        let session = self.router.session();
+        let lease = session.lease().filter(|lease| *lease > now);
+        let due = earlier(session.connect_deadline(), lease).unwrap_or(Instant::END);
+        Some((attempt, (due - now).clamp(MIN_WAIT, MAX_WAIT)))
     }
 
     fn connected(
@@ -378,8 +403,7 @@ impl Inner {
         let Some(server) = self.router.servers.get(server).cloned() else {
             return;
         };
-        // A server that cannot be asked is asked again later.
-        let _ = self.spawn_connect(shared, server, PROBE_TIMEOUT, |shared, server, made| {
+        let prepared = self.prepare_attempt(shared, server, |shared, server, made| {
             let asked = made.and_then(|connection| probe::ask(&*connection, PROBE_TIMEOUT));
             let read_write = asked.unwrap_or(false);
             let mut inner = shared.lock();
@@ -389,16 +413,17 @@ impl Inner {
                 inner.settle(shared);
             }
         });
+        // A server that cannot be asked is asked again later.
+        let _ = prepared.map(|attempt| start(attempt, PROBE_TIMEOUT));
     }
 
-    /// Connects to a server in a temporary thread, which then calls `then`.
-    fn spawn_connect(
+    /// Prepares an attempt to connect to a server, which then calls `then`.
+    fn prepare_attempt(
         &mut self,
         shared: &Arc<Shared>,
         server: ServerAddress,
-        connect_timeout: Duration,
         then: impl FnOnce(&Arc<Shared>, &ServerAddress, io::Result<Arc<dyn Transport>>) + Send + 'static,
-    ) -> io::Result<()> {
+    ) -> io::Result<Attempt> {
         self.connecting.retain(|server| Arc::strong_count(server) > 1);
         if self.connecting.iter().filter(|known| ***known == server).count() >= MOST_ATTEMPTS {
             let error = "earlier attempts to connect to the server have not ended";
@@ -407,20 +432,20 @@ impl Inner {
         let (server, theirs) = (Arc::new(server), shared.clone());
         self.connecting.push(server.clone());
         let (servers, served) = (self.router.servers.clone(), self.router.served.take());
-        let attempt = move || {
+        Ok(Box::new(move |connect_timeout| {
             if let Some(served) = served {
                 theirs.connect.note_served(&served);
             }
             // Begins to look up the names of the other servers.
             theirs.connect.count_addresses(&servers);
             then(&theirs, &server, theirs.connect.make(&server, connect_timeout));
-        };
-        spawn("zookeeper-connect", Box::new(attempt))
+        }))
     }
 
     /// Cuts the connection, if any, which wakes the thread that reads from it.
     pub(in crate::blocking) fn cut_connection(&mut self) {
         self.attempt += 1;
+        self.keepers_attempt = None;
         if let Some(connection) = self.connection.take() {
             connection.transport.shutdown();
         }
@@ -495,4 +520,16 @@ impl Inner {
         self.router.error = error;
         self.router.session_mut().handle_disconnected(shared.now());
     }
+}
+
+/// Makes an attempt in a temporary thread. Returns it if the system has none.
+fn start(attempt: Attempt, timeout: Duration) -> Result<(), (io::Error, Option<Attempt>)> {
+    // A thread that is not started drops what it would run.
+    let attempt = Arc::new(Mutex::new(Some(attempt)));
+    let take = |attempt: &Mutex<Option<Attempt>>| {
+        attempt.lock().unwrap_or_else(PoisonError::into_inner).take()
+    };
+    let theirs = attempt.clone();
+    let run = move || take(&theirs).into_iter().for_each(|attempt| attempt(timeout));
+    spawn("zookeeper-connect", Box::new(run)).map_err(|error| (error, take(&attempt)))
 }

@@ -1,0 +1,62 @@
+//! Reads the configuration of the ensemble for a [`ConfigFollower`].
+
+use zk_proto::{GetDataRequest, Request};
+
+use super::config_follower::ConfigFollower;
+use super::decode;
+use super::ensemble::CONFIG;
+use super::{Receiver, ReplySender, Sender, slot};
+use crate::chroot::Chroot;
+use crate::dispatch::Token;
+use crate::error::Error;
+use crate::session::{Reply, RequestId, Session, State, WatchedEvent};
+
+/// A follower, and the request that it waits for.
+pub(crate) struct Following {
+    pub(crate) follower: ConfigFollower,
+    reply: Option<Receiver<Result<Reply, Error>>>,
+    watch: Option<(RequestId, Receiver<WatchedEvent>)>,
+}
+
+impl Following {
+    pub(crate) fn new(follower: ConfigFollower) -> Self {
+        Self { follower, reply: None, watch: None }
+    }
+
+    /// Passes on what has arrived. Returns the request whose watch is not needed any more.
+    pub(crate) fn receive(&mut self) -> Option<RequestId> {
+        let mut unwanted = None;
+        if let Some(result) = self.reply.as_mut().and_then(Receiver::take) {
+            self.reply = None;
+            // A session that has ended gives no reply.
+            let read = result.and_then(|result| decode::data(result, &Chroot::default()).ok());
+            self.follower.handle_config(read.as_ref().map(|(data, _)| &data[..]));
+            if read.is_none() {
+                unwanted = self.watch.take().map(|(request, _)| request);
+            }
+        }
+        if let Some(event) = self.watch.as_mut().and_then(|(_, watch)| watch.take()) {
+            self.watch = None;
+            self.follower.handle_watch(event.is_some());
+        }
+        unwanted
+    }
+
+    /// Reads the configuration, if the follower wants that and the session has room. Returns the
+    /// request, and who receives the event of its watch.
+    pub(crate) fn read(
+        &mut self,
+        session: &mut Session<Token<ReplySender>>,
+    ) -> Option<(RequestId, Sender<WatchedEvent>)> {
+        if !self.follower.wants_config() || !matches!(session.state(), State::Connected { .. }) {
+            return None;
+        }
+        let (sender, reply) = slot();
+        let request = Request::GetData(GetDataRequest { path: CONFIG, watch: true });
+        let id = session.submit(&request, Token::Caller(sender)).ok()?;
+        let (fire, watch) = slot();
+        (self.reply, self.watch) = (Some(reply), Some((id, watch)));
+        self.follower.handle_requested();
+        Some((id, fire))
+    }
+}
