@@ -14,7 +14,7 @@ fn the_analyser_counts_the_operations_of_a_recording() {
     let output = analyser.output().expect("compiled by `cargo build --examples`");
     assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8(output.stdout).expect("text");
-    // As in `tests/golden/README.md`.
+    // As in `tests/golden/connections.txt`.
     let row =
         |name, count: usize, errors: usize| format!("{name:<24}{count:>9}{count:>9}{errors:>9}");
     for row in

@@ -168,11 +168,8 @@ fn operations() -> io::Result<String> {
 }
 
 fn errors() -> io::Result<String> {
-    let (docs, seen) = (numbers("ErrorCode")?, seen()?);
-    let operations = numbers("OpCode")?;
-    let mut out =
-        "| code | name | since | meaning | from | recorded for |\n|---|---|---|---|---|---|\n"
-            .to_owned();
+    let docs = numbers("ErrorCode")?;
+    let mut out = "| code | name | since | meaning | from |\n|---|---|---|---|---|\n".to_owned();
     let known: BTreeMap<_, _> = ErrorCode::KNOWN.iter().map(|code| (-code.0, code)).collect();
     for code in known.values() {
         let docs = docs.get(&code.0).cloned().unwrap_or_default();
@@ -182,18 +179,12 @@ fn errors() -> io::Result<String> {
             let rest = text.strip_prefix(&prefix).map(str::to_owned);
             rest.map(|rest| text = rest[..1].to_uppercase() + &rest[1..]).is_some()
         });
-        let of: Vec<_> = seen
-            .iter()
-            .filter(|(_, error)| *error == code.0)
-            .filter_map(|(opcode, _)| Some(operations.get(opcode)?.alias.clone()))
-            .collect();
         out += &format!(
-            "| {} | `{}` | {} | {text} | {} | {} |\n",
+            "| {} | `{}` | {} | {text} | {} |\n",
             code.0,
             code.name().unwrap_or_default(),
             docs.since,
-            from.unwrap_or(if text.starts_with("Never sent") { "nobody" } else { "servers" }),
-            cell(&of.join(", "))
+            from.unwrap_or(if text.starts_with("Never sent") { "nobody" } else { "servers" })
         );
     }
     Ok(out)
@@ -253,20 +244,9 @@ fn layouts() -> io::Result<Vec<(String, String)>> {
     Ok(layouts)
 }
 
+/// The table of operations has the releases.
 fn records() -> io::Result<String> {
-    let mut docs = BTreeMap::new();
-    for file in ["header.rs", "connect.rs", "records.rs"] {
-        let name = |line: &str| {
-            let name = line.strip_prefix("pub struct ")?.strip_suffix(" {")?;
-            Some(name.trim_end_matches("<'a>").to_owned())
-        };
-        docs.extend(declared(&source(file)?, name));
-    }
-    let mut out = "| record | since | fields, in their order |\n|---|---|---|\n".to_owned();
-    for (name, fields) in layouts()? {
-        // Several operations share `CreateRequest`. The table of operations has their releases.
-        let since = docs.get(&name).map(|docs| docs.since.clone()).unwrap_or_default();
-        out += &format!("| `{name}` | {} | {fields} |\n", cell(&since));
-    }
-    Ok(out)
+    let rows = layouts()?.into_iter().map(|(name, fields)| format!("| `{name}` | {fields} |\n"));
+    let head = "| record | fields, in their order |\n|---|---|\n".to_owned();
+    Ok(core::iter::once(head).chain(rows).collect())
 }

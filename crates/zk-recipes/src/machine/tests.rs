@@ -52,7 +52,7 @@ use zk_session::{End, Error, Outcome};
 use super::*;
 use harness::Harness;
 use labels::{label, name, prefix};
-pub(super) use table::documented_rows;
+pub(super) use table::{documented_rows, merged};
 
 impl AttemptConfig {
     /// Returns the configuration of an attempt whose node has this GUID.

@@ -1,6 +1,6 @@
 //! The manual page of flock(1), line by line, with `flock` and `zk-lock`.
 //!
-//! The table in the README of this crate shows the same lines.
+//! The table in `docs/zk-lock.md` shows the same lines.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -40,15 +40,15 @@ fn help_fits_the_terminal() {
 
 #[test]
 fn the_documentation_names_every_option() {
-    let readme = include_str!("../../README.md");
-    let known = options(readme);
+    let page = include_str!("../../../../docs/zk-lock.md");
+    let known = options(page);
     for command in COMMANDS {
         let text = help(&[command], "100");
         let missing: Vec<_> =
             options(&text).into_iter().filter(|option| !known.contains(option)).collect();
         let generic = ["help", "version"];
         assert!(missing.iter().all(|option| generic.contains(option)), "{command}: {missing:?}");
-        assert!(readme.contains(&format!("zk-lock {command}")), "{command}");
+        assert!(page.contains(&format!("zk-lock {command}")), "{command}");
     }
 }
 

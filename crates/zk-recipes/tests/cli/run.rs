@@ -365,7 +365,7 @@ fn is_watched(world: &World) -> bool {
 fn a_run_makes_at_most_one_request_more_than_its_lock() {
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());
-    let readme = include_str!("../../README.md");
+    let page = include_str!("../../../../docs/zk-lock.md");
     // On a new path, on one that was not used for some minutes, and on one in use.
     for (lock, how, expected) in [
         ("a mutex", &[][..], [(8, 8), (8, 8), (4, 4)]),
@@ -375,7 +375,7 @@ fn a_run_makes_at_most_one_request_more_than_its_lock() {
     ] {
         let cells = expected.map(|(run, lock)| format!("{run} ({lock})")).join(" | ");
         let row = format!("| {lock} | {cells} |");
-        assert!(readme.contains(&row), "the README has not\n{row}");
+        assert!(page.contains(&row), "docs/zk-lock.md has not\n{row}");
         let begun = Instant::now();
         let measure = |attempt: u32| {
             let paths = ["run", "lock"].map(|user| format!("/{lock}/{attempt}-{user}"));

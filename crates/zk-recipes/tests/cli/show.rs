@@ -287,9 +287,9 @@ fn ls_prints_a_json_object_for_each_contender() {
     assert!(holder["since_ms"].is_i64() && holder["age_s"].is_u64());
     assert_eq!(out(&world.run(&["ls", "--json", "/nowhere"])), "");
     // The documentation lists the fields.
-    let readme = include_str!("../../README.md");
+    let page = include_str!("../../../../docs/zk-lock.md");
     for field in holder.as_object().expect("an object").keys() {
-        assert!(readme.contains(&format!("| `{field}` |")), "{field}");
+        assert!(page.contains(&format!("| `{field}` |")), "{field}");
     }
 }
 

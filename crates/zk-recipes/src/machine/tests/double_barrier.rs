@@ -423,7 +423,7 @@ const STARTS: [Start<Participant>; 11] = [
         ParticipantHarness::waiting,
         &[
             ("ready appears", |h| h.fire(LOOK, EventType::NODE_CREATED)),
-            ("our own node is gone", |h| {
+            ("our node is gone", |h| {
                 h.feed(Input::Timer);
                 h.answer("watch own-B7", refused(ErrorCode::NO_NODE));
             }),
@@ -439,7 +439,7 @@ const STARTS: [Start<Participant>; 11] = [
             ("the other is gone", |h| {
                 h.answer(ANNOUNCE, announced(2, Some((1, ErrorCode::NO_NODE))));
             }),
-            ("our own node is gone", |h| {
+            ("our node is gone", |h| {
                 h.answer(ANNOUNCE, announced(2, Some((0, ErrorCode::NO_NODE))));
             }),
             ("refused", |h| h.answer(ANNOUNCE, announced(2, Some((1, ErrorCode::NO_AUTH))))),
@@ -447,24 +447,21 @@ const STARTS: [Start<Participant>; 11] = [
     ),
     (
         ParticipantHarness::inside,
-        &[
-            ("leave", |h| h.feed(Input::Leave)),
-            ("our own node is gone", |h| h.deleted("watch own-B7")),
-        ],
+        &[("leave", |h| h.feed(Input::Leave)), ("our node is gone", |h| h.deleted("watch own-B7"))],
     ),
     (
         ParticipantHarness::listing,
         &[
             ("list: we are first", |h| h.answer("list", children(&["own-B7", "c-B8", "b-B9"]))),
             ("list: we are alone", |h| h.answer("list", children(&["own-B7"]))),
-            ("our own node is gone", |h| h.deleted("watch own-B7")),
+            ("our node is gone", |h| h.deleted("watch own-B7")),
         ],
     ),
     (
         ParticipantHarness::staying,
         &[
             ("the other is gone", |h| h.deleted("watch presence b-B9")),
-            ("our own node is gone", |h| h.deleted("watch own-B7")),
+            ("our node is gone", |h| h.deleted("watch own-B7")),
         ],
     ),
     (ParticipantHarness::getting_out, &[("deleted, or gone", |h| h.answer("delete f-B7", ok()))]),

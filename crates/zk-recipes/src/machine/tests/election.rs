@@ -263,10 +263,10 @@ const STARTS: [Start<ElectionMachine>; 6] = [
         Candidate::following,
         &[
             ("the contender ahead is gone", |h| h.deleted("watch a-5")),
-            ("our own node is gone", |h| h.deleted("watch own-7")),
+            ("our node is gone", |h| h.deleted("watch own-7")),
         ],
     ),
-    (Candidate::leading, &[("our own node is gone", |h| h.deleted("watch own-7"))]),
+    (Candidate::leading, &[("our node is gone", |h| h.deleted("watch own-7"))]),
     (Candidate::retreating, &[("deleted, or gone", node_deleted)]),
     (Candidate::resigning, &[("deleted, or gone", node_deleted)]),
     (Candidate::pausing, &[]),

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use zk_session::proto::{ErrorCode, EventType};
 
-use super::super::super::tests::{CONNECTED, SESSION, documented_rows, lost, ok, refused};
+use super::super::super::tests::{CONNECTED, SESSION, documented_rows, lost, merged, ok, refused};
 use super::super::super::{Input, WaitPolicy};
 use super::harness::{Harness, children, created, maximum, stat};
 
@@ -89,12 +89,12 @@ const TRIGGERS: [(&str, Trigger); 24] = [
     ("release", |h| h.feed(Input::Release)),
 ];
 
-fn row(step: &str, happening: &str, h: &mut Harness) -> Option<String> {
+fn row(step: &str, happening: &str, h: &mut Harness) -> Option<[String; 4]> {
     let outputs = h.wanted().join(", ");
     let after = h.machine.step_name();
     let after = if after == step { "" } else { &after };
     let changed = !after.is_empty() || !outputs.is_empty();
-    changed.then(|| format!("| {step} | {happening} | {after} | {outputs} |"))
+    changed.then(|| [step, happening, after, &outputs].map(String::from))
 }
 
 fn table() -> Vec<String> {
@@ -138,7 +138,7 @@ fn table() -> Vec<String> {
         h.answer("watch max", maximum(number));
         rows.extend(row("Asking", happening, &mut h));
     }
-    rows
+    merged(rows)
 }
 
 /// Inputs without a row change nothing.
