@@ -269,7 +269,7 @@ fn no_peer_makes_the_blocking_client_take_more_than_its_bound() {
         while client.statistics().connections <= attack.connections() as u64 {
             let _ = client.exists("/");
         }
-        assert_eq!(client.exists("/"), Ok(None), "{attack:?}");
+        assert_eq!(client.exists("/").wait(), Ok(None), "{attack:?}");
         client.close();
     };
     each_round(|attacks| {

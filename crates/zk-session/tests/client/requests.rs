@@ -6,7 +6,7 @@ use zk_session::proto::{
     MultiReadResult, MultiResponse, MultiResult, NodeKind, OpCode, Request, SetDataRequest, Stat,
     SyncResponse, Ttl,
 };
-use zk_session::{Client, Error, Invalid, Outcome, RequestError, Transaction, Watch};
+use zk_session::{Client, Error, Invalid, Outcome, RequestError, Tokio, Transaction, Watch};
 
 use crate::server::{builder, connected, connected_with, settle};
 
@@ -16,7 +16,7 @@ fn handles_and_futures_are_send() {
     fn sent<T: Send>(_: impl FnOnce(&'static Client) -> T) {}
     fn future<F: Future + Send + 'static>(_: impl FnOnce(&'static Client) -> F) {}
     shared::<Client>();
-    sent::<(Watch, Transaction<'_, Client>)>(|_| unreachable!());
+    sent::<(Watch<Tokio>, Transaction<'_, Client>)>(|_| unreachable!());
     future(|c| c.create("/", b"", NodeKind::Persistent));
     future(|c| c.get_data_and_watch("/"));
     future(|c| c.get_children_and_watch("/"));
@@ -207,7 +207,7 @@ async fn a_reply_with_another_record_fails_its_request_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_names_the_operation_and_the_path_if_known() {
+async fn an_error_names_the_operation_and_the_path() {
     let (client, mut server, _listener) = connected_with(builder().max_pending(2), 1 << 16).await;
     let client = client.with_chroot("/app").unwrap();
     let named = |error: RequestError| (error.operation, error.path.as_deref().map(str::to_string));
@@ -215,7 +215,7 @@ async fn an_error_names_the_operation_and_the_path_if_known() {
     let error = client.delete("a", None).await.unwrap_err();
     assert_eq!(error.to_string(), "DELETE \"a\": the path is invalid");
     assert!(std::error::Error::source(&error).is_some_and(|source| source.is::<PathError>()));
-    // A failed reply: nothing kept the path.
+    // The answers of pipelined requests keep their paths.
     let (read, listed) = (client.get_data("/a"), client.get_children("/a"));
     let full = client.get_data("/b").await.unwrap_err();
     assert_eq!(named(full), (OpCode::GET_DATA, Some("/b".to_string())));
@@ -224,8 +224,8 @@ async fn an_error_names_the_operation_and_the_path_if_known() {
         server.reply(xid, ErrorCode::NO_NODE, &()).await;
     }
     let error = read.await.unwrap_err();
-    assert_eq!(error.to_string(), "GET_DATA: the server refused the request: NO_NODE");
-    assert_eq!(named(listed.await.unwrap_err()), (OpCode::GET_CHILDREN2, None));
+    assert_eq!(error.to_string(), "GET_DATA \"/a\": the server refused the request: NO_NODE");
+    assert_eq!(named(listed.await.unwrap_err()), (OpCode::GET_CHILDREN2, Some("/a".to_string())));
     // A transaction keeps its paths, and the error names the failed operation.
     let commit = client.transaction().check("/a", None).set_data("/b", b"x", Some(1)).commit();
     let xid = server.expect(OpCode::MULTI).await.xid;
