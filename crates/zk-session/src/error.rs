@@ -195,7 +195,7 @@ zk_proto::named! {
 /// ) -> Result<bool, zk_session::RequestError> {
 ///     use zk_session::proto::ErrorCode;
 ///
-///     match client.delete("/config", Some(version)) {
+///     match client.delete("/config", Some(version)).wait() {
 ///         Ok(()) => Ok(true),
 ///         Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => Ok(false),
 ///         Err(error) => Err(error),

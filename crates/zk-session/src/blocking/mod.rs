@@ -1,16 +1,7 @@
-//! The blocking client, on sockets and threads of the standard library.
+//! The client of threads, on sockets and threads of the standard library.
 //!
-//! It has the operations of the async client, under the same names.
-//!
-//! - **Reading.** A thread that waits for an answer or an event reads from the connection itself,
-//!   if no other thread does. While no thread waits, the session's own thread reads, and keeps the
-//!   session alive.
-//! - **Writing.** The threads that make requests write them. Requests made by [`Client::submit`]
-//!   while others are pending are written together, by the next thread that waits or by the
-//!   session's own thread.
-//! - **Connecting** takes a temporary thread, because it may include the lookup of a name. A lookup
-//!   that hangs cannot be stopped, so its thread remains as long. There are at most four such
-//!   threads per server.
+//! It has the methods of the client of tokio. A request is sent at the call, and its
+//! [`Answer`](crate::Answer) is waited for:
 //!
 //! ```no_run
 //! use zk_session::blocking::Client;
@@ -18,14 +9,41 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/app")?;
-//! client.create("/config", b"v1", NodeKind::Persistent)?;
-//! let (data, stat, watch) = client.get_data_and_watch("/config")?;
+//! client.create("/config", b"v1", NodeKind::Persistent).wait()?;
+//! let (data, stat, watch) = client.get_data_and_watch("/config").wait()?;
 //! println!("version {} is {data:?}", stat.version);
 //! println!("{:?}", watch.wait()?);
+//! // Ten requests in flight.
+//! let answers: Vec<_> = (0..10).map(|i| client.exists(&format!("/{i}"))).collect();
+//! for answer in answers {
+//!     println!("{:?}", answer.wait()?);
+//! }
 //! client.close();
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Any runtime
+//!
+//! Answers and watches are futures, too. So a program on smol, async-std, glommio, or an executor of
+//! its own can `.await` them, without tokio in its tree. The session's own thread reads for them and
+//! wakes their tasks, which takes a switch between threads for each read. Time limits of requests
+//! ([`request_timeout`](crate::ClientBuilder::request_timeout)) need no timer of the runtime.
+//!
+//! `connect`, `close`, `detach`, `ended` and the methods named `wait` block their thread. Call them
+//! where that is allowed, for example by `smol::unblock`. The example `any_runtime` shows this.
+//!
+//! # Threads
+//!
+//! - **Reading.** A thread that waits for an answer or an event reads from the connection itself,
+//!   if no other thread does. While no thread waits, the session's own thread reads, and keeps the
+//!   session alive.
+//! - **Writing.** The threads that make requests write them. Requests made while others
+//!   are pending are written together: by the next thread that waits, or by the session's own thread,
+//!   within 5 ms.
+//! - **Connecting** takes a temporary thread, because it may include the lookup of a name. A lookup
+//!   that hangs cannot be stopped, so its thread remains as long. There are at most four such
+//!   threads per server.
 
 mod block_on;
 mod driver;

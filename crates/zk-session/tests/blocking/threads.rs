@@ -299,7 +299,7 @@ fn a_callback_may_wait_for_the_client() {
             client.attach(Box::new(WhenFired(Some(Box::new(run)))));
             if waits {
                 // The callback may have closed the client by now.
-                let _ = client.sync("/");
+                let _ = client.sync("/").wait();
             }
             called.recv_timeout(PATIENCE).unwrap();
             client.close();

@@ -1,10 +1,12 @@
 use std::future::Future;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use zk_session::proto::path::PathError;
 use zk_session::proto::{
-    ErrorCode, ErrorResponse, ExistsResponse, GetDataResponse, MultiOp, MultiReadResponse,
-    MultiReadResult, MultiResponse, MultiResult, NodeKind, OpCode, Request, SetDataRequest, Stat,
-    SyncResponse, Ttl,
+    ErrorCode, ErrorResponse, EventType, ExistsResponse, GetDataResponse, MultiOp,
+    MultiReadResponse, MultiReadResult, MultiResponse, MultiResult, NodeKind, OpCode, Request,
+    SetDataRequest, Stat, SyncResponse, Ttl,
 };
 use zk_session::{Client, Error, Invalid, Outcome, RequestError, Tokio, Transaction, Watch};
 
@@ -73,12 +75,12 @@ async fn a_reply_that_is_too_long_fails_its_request_alone_and_is_skipped() {
 async fn a_request_is_sent_even_if_its_future_is_never_polled() {
     let (client, mut server, _listener) = connected().await;
     settle().await;
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     drop(client.delete("/a", Some(3)));
     server.expect(OpCode::DELETE).await;
     assert_eq!(
         start.elapsed(),
-        std::time::Duration::ZERO,
+        Duration::ZERO,
         "at once, not when something else is due"
     );
 }
@@ -265,4 +267,56 @@ async fn a_transaction_accepts_the_same_data_and_kinds_as_the_client() {
     assert_eq!(operations, [MultiOp::CreateTtl(created), MultiOp::SetData(set)]);
     assert_eq!((created.data, created.ttl), (Some(&b"y"[..]), ttl.as_millis()));
     drop((alone, both));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_are_sent_again_if_their_connection_is_lost_and_writes_are_not() {
+    let (client, mut server, mut listener) =
+        connected_with(builder().retry_reads(true), 1 << 16).await;
+    let read = client.get_data("/a");
+    let watched = client.exists_and_watch("/b");
+    let written = client.set_data("/a", b"new", None);
+    let several = client.multi_read().get_data("/a").get_children("/c").send();
+    for _ in 0..4 {
+        server.request().await.unwrap();
+    }
+    drop(server);
+    let mut server = listener.welcome().await;
+    let failed = written.await.unwrap_err();
+    assert_eq!((failed.reason, failed.path.as_deref()), (Error::ConnectionLost, Some("/a")));
+    let answers = tokio::spawn(async move { (read.await, watched.await, several.await) });
+    let sent = server.expect(OpCode::GET_DATA).await;
+    assert_eq!(sent.request().path(), Some("/a"));
+    let data = GetDataResponse { data: Some(b"old"), stat: Stat::default() };
+    server.reply(sent.xid, ErrorCode::OK, &data).await;
+    let sent = server.expect(OpCode::EXISTS).await;
+    assert!(matches!(sent.request(), Request::Exists(body) if body.watch && body.path == "/b"));
+    server.reply(sent.xid, ErrorCode::OK, &ExistsResponse { stat: Stat::default() }).await;
+    let sent = server.expect(OpCode::MULTI_READ).await;
+    assert!(sent.request().paths().eq(["/a", "/c"]));
+    let result = || MultiReadResult::Error(ErrorResponse { err: ErrorCode::NO_NODE });
+    let results = [result(), result()];
+    server.reply(sent.xid, ErrorCode::OK, &MultiReadResponse::new(&results)).await;
+    let (read, watched, several) = answers.await.unwrap();
+    assert_eq!(read.unwrap().0, "old");
+    assert_eq!(several.unwrap().len(), 2);
+    server.notify(EventType::NODE_DELETED, "/b").await;
+    assert_eq!(watched.unwrap().1.await.unwrap().event_type, EventType::NODE_DELETED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_is_sent_again_until_its_time_limit() {
+    let limit = Duration::from_secs(3);
+    let builder = builder().retry_reads(true).request_timeout(limit);
+    let (client, mut server, mut listener) = connected_with(builder, 1 << 16).await;
+    let begun = Instant::now();
+    let read = tokio::spawn(client.get_data("/a"));
+    server.expect(OpCode::GET_DATA).await;
+    drop(server);
+    let mut server = listener.welcome().await;
+    server.expect(OpCode::GET_DATA).await;
+    let failed = read.await.unwrap().unwrap_err();
+    assert_eq!(failed.reason, Error::DeadlinePassed { outcome: Outcome::Unknown });
+    assert_eq!(failed.outcome(), Outcome::NotApplied);
+    assert!(begun.elapsed() < limit + Duration::from_millis(100), "{:?}", begun.elapsed());
 }
