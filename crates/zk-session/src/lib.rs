@@ -27,6 +27,10 @@ pub mod sync;
 pub mod threads;
 pub mod time;
 
+// The page of the client begins with what both clients have.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod client;
+
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -35,8 +39,6 @@ pub mod driver {
 
     pub use crate::client::{Client, Driver};
 }
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod client;
 #[cfg(all(feature = "metrics", any(feature = "tokio", feature = "blocking")))]
 pub mod metrics;
 #[cfg(feature = "tokio")]

@@ -73,15 +73,6 @@ pub type Client = client::Client<Threads>;
 
 /// # The session
 impl Client {
-    /// Connects with default settings to an ensemble: `host:port,host:port/chroot`.
-    ///
-    /// # Errors
-    ///
-    /// If the address is invalid or no server can be reached in time.
-    pub fn connect(at: &str) -> Result<Self, ConnectError> {
-        Self::builder(at).connect()
-    }
-
     /// Waits until `condition` holds for the state of the session, the session has ended, or
     /// `timeout` has passed. Returns the state that `condition` saw last. `condition` may use the
     /// client.
@@ -110,17 +101,6 @@ impl Client {
     pub fn lease(&self) -> Option<Instant> {
         let lease = self.with_router(|router| router.session().lease())?;
         Some(self.driver().clock.local_instant(lease))
-    }
-
-    /// Closes the session behind all earlier requests, and waits for its end. The server deletes
-    /// its ephemeral nodes. All clones of this client find it closed.
-    ///
-    /// Without a connection it returns at once; the servers then expire the session after its
-    /// timeout. It waits for a server that stops answering for at most two thirds of the session
-    /// timeout after its last reply.
-    pub fn close(self) {
-        self.driver().act(|router, now| router.dispatcher.close(now));
-        self.ended();
     }
 
     /// Detaches from the session without ending it on the servers, so its ephemeral nodes stay.

@@ -3,6 +3,8 @@
 //! A [driver](Driver) adds the socket, the clock, and how a caller waits.
 
 // The page of the client has its methods in this order.
+mod connecting;
+
 mod session_info;
 
 mod nodes;

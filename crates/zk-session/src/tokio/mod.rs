@@ -60,20 +60,6 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Client, ConnectError>> + Se
 
 /// # The session
 impl Client {
-    /// Connects with default settings to an ensemble: `host:port,host:port/chroot`.
-    ///
-    /// # Errors
-    ///
-    /// If the address is invalid or no server can be reached in time.
-    ///
-    /// # Panics
-    ///
-    /// If called outside a tokio runtime, or in one without its timer or its sockets
-    /// (`enable_all`).
-    pub async fn connect(at: &str) -> Result<Self, ConnectError> {
-        Self::builder(at).connect().await
-    }
-
     /// Returns a channel with the state of the session. A receiver may miss states of short
     /// duration, but not the last one.
     ///
@@ -102,21 +88,6 @@ impl Client {
     /// [`connect`](Self::connect). Spawn tasks there that must last as long as the session.
     pub fn runtime(&self) -> &runtime::Handle {
         &self.driver().runtime
-    }
-
-    /// Closes the session behind all earlier requests, and waits for its end. The server deletes
-    /// its ephemeral nodes. All clones of this client find it closed.
-    ///
-    /// Without a connection it returns at once; the servers then expire the session after its
-    /// timeout. It waits for a server that stops answering for at most two thirds of the session
-    /// timeout after its last reply.
-    ///
-    /// # Cancellation
-    ///
-    /// The session is still closed.
-    pub async fn close(self) {
-        self.driver().act(|router, now| router.dispatcher.close(now));
-        self.ended().await;
     }
 
     /// Detaches from the session without ending it on the servers, so its ephemeral nodes stay.

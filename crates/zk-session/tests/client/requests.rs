@@ -78,11 +78,7 @@ async fn a_request_is_sent_even_if_its_future_is_never_polled() {
     let start = Instant::now();
     drop(client.delete("/a", Some(3)));
     server.expect(OpCode::DELETE).await;
-    assert_eq!(
-        start.elapsed(),
-        Duration::ZERO,
-        "at once, not when something else is due"
-    );
+    assert_eq!(start.elapsed(), Duration::ZERO, "at once, not when something else is due");
 }
 
 #[tokio::test(start_paused = true)]
