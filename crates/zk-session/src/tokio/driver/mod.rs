@@ -219,9 +219,11 @@ impl<C: Connect> Future for Task<C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let shared = this.shared.clone();
+        // Once for each poll: a process is not forked in between.
+        let session = shared.session();
         loop {
             this.connector.poll(cx);
-            let mut inner = shared.lock();
+            let mut inner = session.lock();
             this.exchange(&mut inner, cx);
             let mut has_work = this.pending_state.is_some() || this.connector.has_work();
             if !has_work && inner.router.dispatcher.is_unsettled() {

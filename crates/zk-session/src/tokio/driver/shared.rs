@@ -76,7 +76,12 @@ impl Tokio {
 
     /// Locks the session, or in a forked process one that has ended.
     pub(crate) fn lock(&self) -> Guard<'_, Inner> {
-        self.process.state(&self.inner, |ended| Inner::new(ended, self.clock.clone())).lock()
+        self.session().lock()
+    }
+
+    /// Returns the session, or in a forked process one that has ended. Costs a system call.
+    pub(super) fn session(&self) -> &EffectsMutex<Inner> {
+        self.process.state(&self.inner, |ended| Inner::new(ended, self.clock.clone()))
     }
 
     /// Returns whether this process is a fork of that of the client.
