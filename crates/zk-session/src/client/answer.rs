@@ -78,6 +78,8 @@ pub(crate) struct Pending<D: Driver> {
     pub(crate) end: Option<Instant>,
     /// What to send again if the connection is lost: a read, or a multi of reads.
     pub(super) repeats: Option<Option<Read>>,
+    /// Whether this was found not to be a forked process. Otherwise nothing was written yet.
+    pub(super) is_in_process: bool,
 }
 
 /// The error after the driver of the session has ended, or after the answer was returned.
@@ -144,9 +146,17 @@ impl<T, D: Driver> fmt::Debug for Answer<T, D> {
 impl<T, D: Driver> Sent<T, D> {
     fn poll(&mut self, waker: &Waker) -> Poll<Result<T, RequestError>> {
         loop {
-            let Poll::Ready(answer) = self.request.reply.poll(waker) else {
-                self.request.driven.waits();
-                return Poll::Pending;
+            let request = &mut self.request;
+            let answer = match request.reply.poll(waker) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending if !request.is_in_process && request.driven.driver.is_forked() => {
+                    Some(Err(Error::Ended { end: End::Forked, outcome: Outcome::Unknown }))
+                }
+                Poll::Pending => {
+                    request.is_in_process = true;
+                    request.driven.waits();
+                    return Poll::Pending;
+                }
             };
             if let Some(result) = self.receive(answer) {
                 return Poll::Ready(result);
@@ -214,16 +224,16 @@ impl<D: Driver> Pending<D> {
         let driver = &self.driven.driver;
         let Some(watch) = watch else {
             let sent = send(driver, &request, self.end, &mut |_, _| {});
-            return sent.map(|(_, reply)| self.reply = reply).is_ok();
+            return sent.map(|sent| self.reply = sent.reply).is_ok();
         };
         let (fire, event) = slot();
         let mut fire = Some(fire);
         let sent = send(driver, &request, self.end, &mut |router, id| {
             fire.take().into_iter().for_each(|fire| router.watch_once(id, fire));
         });
-        let Ok((id, reply)) = sent else { return false };
-        *watch = Watch::new(id, event, driver, self.chroot.clone());
-        self.reply = reply;
+        let Ok(sent) = sent else { return false };
+        *watch = Watch::new(sent.id, event, driver, self.chroot.clone());
+        self.reply = sent.reply;
         true
     }
 }

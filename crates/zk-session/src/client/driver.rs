@@ -6,6 +6,7 @@ use core::fmt;
 
 use super::Router;
 use crate::dispatch::{Attached, Attachment, Commands};
+use crate::error::Error;
 use crate::time::Instant;
 
 /// What drives the session of a [`Client`](super::Client): a task of tokio, or threads. It has the
@@ -25,12 +26,13 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
     fn act<R>(self: &Arc<Self>, act: impl FnOnce(&mut Router, Instant) -> R) -> R;
 
     /// Calls `submit` under the session's lock, and sends the request that it has submitted, unless
-    /// it fails.
+    /// it fails. Also returns whether this was found not to be a forked process. Otherwise the caller
+    /// looks before it waits, since nothing was written yet.
     #[doc(hidden)]
-    fn submit<R, E>(
+    fn submit<R>(
         self: &Arc<Self>,
-        submit: impl FnOnce(&mut Router) -> Result<R, E>,
-    ) -> Result<R, E>;
+        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
+    ) -> Result<(R, bool), Error>;
 
     /// Attaches a machine.
     #[doc(hidden)]

@@ -107,6 +107,14 @@ impl<D: Driver> Drop for Handle<D> {
     }
 }
 
+/// A request that was sent.
+pub(super) struct Submitted {
+    pub(super) id: RequestId,
+    pub(super) reply: Receiver<Result<Reply, Error>>,
+    /// Whether this was found not to be a forked process.
+    pub(super) is_in_process: bool,
+}
+
 /// Sends a request. `keep` is called with its id, under the session's lock.
 ///
 /// Compiled once for each driver, and not once for each type of answer.
@@ -116,10 +124,10 @@ pub(super) fn send<D: Driver>(
     request: &Request<'_>,
     end: Option<Instant>,
     keep: &mut dyn FnMut(&mut Router, RequestId),
-) -> Result<(RequestId, Receiver<Result<Reply, Error>>), Error> {
-    let (sender, receiver) = slot_about(request.path().unwrap_or_default());
+) -> Result<Submitted, Error> {
+    let (sender, reply) = slot_about(request.path().unwrap_or_default());
     let token = Token::Caller(sender);
-    let id = driver.submit(|router| {
+    let (id, is_in_process) = driver.submit(|router| {
         let session = router.session_mut();
         let id = match end {
             #[cfg(feature = "deadlines")]
@@ -127,9 +135,9 @@ pub(super) fn send<D: Driver>(
             _ => session.submit(request, token)?,
         };
         keep(router, id);
-        Ok::<_, Error>(id)
+        Ok(id)
     })?;
-    Ok((id, receiver))
+    Ok(Submitted { id, reply, is_in_process })
 }
 
 impl<D: Driver> Client<D> {
@@ -220,9 +228,11 @@ impl<D: Driver> Client<D> {
         keep: &mut dyn FnMut(&mut Router, RequestId),
     ) -> Result<(RequestId, Pending<D>), RequestError> {
         let end = self.request_end();
-        let (id, reply) = send(self.driver(), request, end, keep)
+        let sent = send(self.driver(), request, end, keep)
             .map_err(|reason| not_sent(request, &self.chroot, reason))?;
-        Ok((id, self.pending(request.opcode(), reply, end)))
+        let mut pending = self.pending(request.opcode(), sent.reply, end);
+        pending.is_in_process = sent.is_in_process;
+        Ok((sent.id, pending))
     }
 
     pub(super) fn pending(
@@ -232,7 +242,16 @@ impl<D: Driver> Client<D> {
         end: Option<Instant>,
     ) -> Pending<D> {
         let (driven, chroot) = (Driven::new(self.driver()), self.chroot.clone());
-        Pending { reply, driven, chroot, operation, operations: Vec::new(), end, repeats: None }
+        Pending {
+            reply,
+            driven,
+            chroot,
+            operation,
+            operations: Vec::new(),
+            end,
+            repeats: None,
+            is_in_process: true,
+        }
     }
 
     /// Returns the server's path of a caller's path.

@@ -5,7 +5,7 @@ use core::task::{Poll, Waker};
 
 use zk_proto::{AddWatchMode, AddWatchRequest, OpCode, Request};
 
-use super::answer::Decode;
+use super::answer::{Decode, GONE};
 use super::driver::{Driven, Driver};
 use super::{Answer, Client, Router, WatchUpdate, seen_from};
 use crate::chroot::Chroot;
@@ -137,7 +137,8 @@ impl<D: Driver> PersistentWatch<D> {
 
 impl<D: Driver> Drop for PersistentWatch<D> {
     fn drop(&mut self) {
-        let stop = |router: &mut Router| router.stop_watching_persistently(self.request).ok_or(());
+        let stop =
+            |router: &mut Router| router.stop_watching_persistently(self.request).ok_or(GONE);
         // What this returns is dropped without the session's lock.
         let _ = self.driven.driver.submit(stop);
     }

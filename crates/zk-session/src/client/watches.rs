@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use super::answer::GONE;
 use super::driver::{Driven, Driver};
 use super::{Receiver, seen_from};
 use crate::chroot::Chroot;
@@ -83,7 +84,7 @@ impl<D: Driver> Drop for Watch<D> {
             return;
         }
         self.event.close();
-        let stop = |router: &mut super::Router| router.stop_watching(self.request).ok_or(());
+        let stop = |router: &mut super::Router| router.stop_watching(self.request).ok_or(GONE);
         // What this returns is dropped without the session's lock.
         let _ = self.driven.driver.submit(stop);
     }

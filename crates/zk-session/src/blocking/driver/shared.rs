@@ -18,6 +18,7 @@ use crate::blocking::block_on::is_in_block_on;
 use crate::client::{Clock, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Attached, Attachment, Commands, Effects, Key};
+use crate::error::Error;
 use crate::sasl::BegunExchange;
 use crate::session::{AUTHENTICATION, Action, READ_ONLY};
 use crate::threads::spawn;
@@ -168,15 +169,15 @@ impl Driver for Threads {
         self.with_machines(|inner, now| act(&mut inner.router, now))
     }
 
-    fn submit<R, E>(
+    fn submit<R>(
         self: &Arc<Self>,
-        submit: impl FnOnce(&mut Router) -> Result<R, E>,
-    ) -> Result<R, E> {
+        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
+    ) -> Result<(R, bool), Error> {
         let mut inner = self.lock();
         let alone = inner.router.session().pending() == 0;
         let submitted = submit(&mut inner.router)?;
         inner.send(self, alone);
-        Ok(submitted)
+        Ok((submitted, true))
     }
 
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {

@@ -12,7 +12,8 @@ use tokio::sync::watch;
 use super::connection::Connection;
 use crate::client::{Clock, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router};
 use crate::dispatch::{Attached, Attachment, Commands, Effects, Key};
-use crate::session::State;
+use crate::error::{Error, Outcome};
+use crate::session::{End, State};
 use crate::threads::thread::{self, ThreadId};
 use crate::time::Instant;
 
@@ -146,15 +147,21 @@ impl Driver for Tokio {
         acted
     }
 
-    fn submit<R, E>(
+    /// Looks at the process, which takes a system call, only before it writes or wakes the task, and
+    /// if another thread has the lock: perhaps one that is not in this process.
+    fn submit<R>(
         self: &Arc<Self>,
-        submit: impl FnOnce(&mut Router) -> Result<R, E>,
-    ) -> Result<R, E> {
-        let mut inner = self.lock();
+        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
+    ) -> Result<(R, bool), Error> {
+        let mut inner = self.inner.try_lock().unwrap_or_else(|| self.lock());
         let alone = inner.router.session().pending() == 0;
         let submitted = submit(&mut inner.router)?;
+        let acts = !inner.is_driver_awake;
+        if acts && self.is_forked() {
+            return Err(Error::Ended { end: End::Forked, outcome: Outcome::NotApplied });
+        }
         inner.send(alone, None);
-        Ok(submitted)
+        Ok((submitted, acts))
     }
 
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {
