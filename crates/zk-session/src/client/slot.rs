@@ -36,9 +36,9 @@ pub(crate) fn slot<V: Send + 'static>() -> (Sender<V>, Receiver<V>) {
 pub(crate) fn slot_about<V: Send + 'static>(path: &str) -> (Sender<V>, Receiver<V>) {
     ends(match path.len() {
         0 => Arc::new(Slot::new(())),
-        ..=32 => Arc::new(Slot::new(ShortPath::<32>::new(path))),
-        ..=64 => Arc::new(Slot::new(ShortPath::<64>::new(path))),
-        ..=128 => Arc::new(Slot::new(ShortPath::<128>::new(path))),
+        1..=32 => Arc::new(Slot::new(ShortPath::<32>::new(path))),
+        33..=64 => Arc::new(Slot::new(ShortPath::<64>::new(path))),
+        65..=128 => Arc::new(Slot::new(ShortPath::<128>::new(path))),
         _ => Arc::new(Slot::new(Box::from(path))),
     })
 }
