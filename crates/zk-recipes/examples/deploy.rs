@@ -46,11 +46,11 @@ fn deploy(servers: &str, version: &str) -> Result<(), Box<dyn Error>> {
         eprintln!("deploy: {loss}");
         std::process::exit(1);
     });
-    if client.exists(VERSION)?.is_none() {
-        client.create_all(VERSION, b"", NodeKind::Persistent)?;
+    if client.exists(VERSION).wait()?.is_none() {
+        client.create_all(VERSION, b"", NodeKind::Persistent).wait()?;
     }
     // This is applied only if the lock is still held.
-    guard.transaction().set_data(VERSION, version.as_bytes(), None).commit()?;
+    guard.transaction().set_data(VERSION, version.as_bytes(), None).commit().wait()?;
     println!("deployed {version}");
     guard.release()?;
     client.close();

@@ -87,7 +87,7 @@ fn two_threads_wait_for_room() {
             let client = client.clone();
             thread::spawn(move || {
                 loop {
-                    client.ready().expect("room");
+                    client.ready().wait().expect("room");
                     match client.submit(&exists()).wait() {
                         Ok(_) => break,
                         // The other thread was faster.

@@ -185,7 +185,7 @@ pub fn a_blocking_cache_follows_a_tree_across_sessions(fixture: &impl Fixture) {
     let builder = Client::builder(&fixture.connect_string()).session_timeout(SESSION_TIMEOUT);
     let client = builder.clone().renew(true).connect().expect("connected");
     let other = builder.connect().expect("connected");
-    other.ensure_path("/config/printer").expect("created");
+    other.ensure_path("/config/printer").wait().expect("created");
     let cache = Cache::new(&client, "/config").expect("a valid path");
     cache.ready_timeout(HANG_TIMEOUT).expect("it can be read");
     assert_eq!(cache.children("/config"), ["printer"]);
@@ -199,13 +199,13 @@ pub fn a_blocking_cache_follows_a_tree_across_sessions(fixture: &impl Fixture) {
         let change = changes.next_timeout(HANG_TIMEOUT).expect("in time");
         (change, changes)
     });
-    client.set_data("/config/printer", b"on", None).expect("set");
+    client.set_data("/config/printer", b"on", None).wait().expect("set");
     let (change, changes) = reader.join().expect("no panic");
     assert!(matches!(change, CacheChange::Changed { node, .. } if *node.data == *b"on"));
 
     expire_blocking(fixture, || client.session_ticket());
     assert_eq!(changes.next_timeout(HANG_TIMEOUT), Ok(CacheChange::Reset));
-    other.delete("/config/printer", None).expect("deleted");
+    other.delete("/config/printer", None).wait().expect("deleted");
     while cache.state() != CacheState::Ready || !cache.children("/config").is_empty() {
         changes.next_timeout(HANG_TIMEOUT).expect("in time");
     }

@@ -61,13 +61,13 @@ fn a_forked_process_leaves_the_session_of_a_blocking_client_to_its_parent() {
         let mutex = Mutex::new(&client, path).expect("a valid path");
         Some(mutex.acquire().expect("free"))
     });
-    let mut watch = Some(client.exists_and_watch("/never").expect("connected").1);
+    let mut watch = Some(client.exists_and_watch("/never").wait().expect("connected").1);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         // Holds the session's lock now and then, also when the process is forked.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                client.exists("/lock").expect("connected");
+                client.exists("/lock").wait().expect("connected");
             }
         });
         for _ in 0..10 {
@@ -75,7 +75,9 @@ fn a_forked_process_leaves_the_session_of_a_blocking_client_to_its_parent() {
                 assert_eq!(client.state(), FORKED);
                 drop(dropped.take());
                 drop(watch.take());
-                assert!(client.get_data("/lock").is_err_and(|error| is_forked(&error.reason)));
+                assert!(
+                    client.get_data("/lock").wait().is_err_and(|error| is_forked(&error.reason))
+                );
                 let refused = mutex.acquire().map(drop).map_err(LockError::from);
                 assert_eq!(refused, Err(LockError::Ended(End::Forked)));
                 let guard = guard.take().expect("held by the parent");

@@ -48,8 +48,8 @@ fn a_service_survives_the_expiry_of_its_session() {
     let mutex = Mutex::new(&client, "/lock").expect("valid");
     let candidate = LeaderElection::new(&client, "/election").expect("valid").stand();
     let here = Ephemeral::new(&client, "/services/one", "10.0.0.7").expect("valid");
-    client.create("/config", b"", NodeKind::Persistent).expect("a new node");
-    let mut config = client.watch("/config").expect("watched");
+    client.create("/config", b"", NodeKind::Persistent).wait().expect("a new node");
+    let mut config = client.watch("/config").wait().expect("watched");
     let mut last = None;
     for _ in 0..3 {
         let guard = mutex.acquire().expect("acquired");
@@ -60,7 +60,7 @@ fn a_service_survives_the_expiry_of_its_session() {
             "{last:?} {now:?}"
         );
         last = Some(now);
-        let (_, once) = client.exists_and_watch("/missing").expect("watched");
+        let (_, once) = client.exists_and_watch("/missing").wait().expect("watched");
         let before = client.session_id();
 
         assert!(ensemble.embedded.expire_session(before));
@@ -69,7 +69,7 @@ fn a_service_survives_the_expiry_of_its_session() {
         assert_eq!(once.wait(), Err(expired));
         let loss = guard.wait_lost(LONG).expect("in time");
         assert!(matches!(loss, Loss::Ended(End::Expired) | Loss::NodeDeleted), "{loss:?}");
-        client.set_data("/config", b"new", None).expect("it waits for the next session");
+        client.set_data("/config", b"new", None).wait().expect("it waits for the next session");
         assert_ne!(client.session_id(), before);
         assert_eq!(config.wait(), Ok(WatchUpdate::Gap));
         assert!(matches!(config.wait(), Ok(WatchUpdate::Event(_))));
@@ -153,7 +153,7 @@ fn a_lost_lock_is_reported_in_every_way() {
     guard.on_lost(move |loss| sender.send(loss).expect("a receiver"));
     guard.validate().expect("held");
     assert_eq!(guard.wait_lost(SHORT), None);
-    other.delete(&guard.node_path(), None).expect("deleted");
+    other.delete(&guard.node_path(), None).wait().expect("deleted");
     assert_eq!(guard.wait_lost(LONG), Some(Loss::NodeDeleted));
     assert_eq!(losses.recv_timeout(LONG), Ok(Loss::NodeDeleted));
     // The lock is lost, so it is called at once.
@@ -163,7 +163,7 @@ fn a_lost_lock_is_reported_in_every_way() {
     let reason = LockError::Lost(Loss::NodeDeleted);
     assert_eq!(guard.validate().expect_err("lost").reason, reason);
     let written = guard.transaction().create("/written", b"", NodeKind::Persistent).commit();
-    assert!(written.is_err());
+    assert!(written.wait().is_err());
     assert_eq!(guard.release().expect_err("lost").reason, reason);
 }
 
@@ -176,7 +176,7 @@ fn a_callback_that_panics_does_not_stop_the_others() {
     let (lost, losses) = mpsc::channel();
     guard.on_lost(|loss| panic!("on purpose: {loss}"));
     guard.on_lost(move |loss| lost.send(loss).expect("a receiver"));
-    other.delete(&guard.node_path(), None).expect("deleted");
+    other.delete(&guard.node_path(), None).wait().expect("deleted");
     assert_eq!(losses.recv_timeout(LONG), Ok(Loss::NodeDeleted));
     mutex.acquire_timeout(LONG).expect("free").release().expect("released");
 }
@@ -194,10 +194,10 @@ fn a_callback_may_use_the_client_and_is_not_called_for_a_release() {
     let guard = mutex.acquire().expect("free");
     guard.on_lost(move |_| {
         assert!(matches!(ours.state(), State::Connected { .. }));
-        assert_eq!(ours.exists("/gone").expect("connected"), None);
+        assert_eq!(ours.exists("/gone").wait().expect("connected"), None);
         lost.send(None).expect("a receiver");
     });
-    other.delete(&guard.node_path(), None).expect("deleted");
+    other.delete(&guard.node_path(), None).wait().expect("deleted");
     assert_eq!(losses.recv_timeout(LONG), Ok(None));
 }
 
@@ -342,7 +342,7 @@ fn a_local_turn_without_a_request_wakes_the_next_thread() {
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = ReentrantMutex::new(&ours, "/lock").expect("valid");
     let guard = mutex.acquire().expect("free");
-    other.delete(&guard.node_path(), None).expect("deleted");
+    other.delete(&guard.node_path(), None).wait().expect("deleted");
     assert_eq!(guard.wait_lost(LONG), Some(Loss::NodeDeleted));
     thread::scope(|scope| {
         let next = scope.spawn(|| mutex.acquire_timeout(LONG).map(drop));
@@ -359,7 +359,7 @@ fn a_lost_lock_is_lost_on_all_levels() {
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = ReentrantMutex::new(&ours, "/lock").expect("valid");
     let (outer, inner) = (mutex.acquire().expect("free"), mutex.acquire().expect("ours"));
-    other.delete(&outer.node_path(), None).expect("deleted");
+    other.delete(&outer.node_path(), None).wait().expect("deleted");
     let lost = LockError::Lost(Loss::NodeDeleted);
     assert_eq!(inner.wait_lost(LONG), Some(Loss::NodeDeleted));
     assert_eq!(mutex.acquire().expect_err("lost").reason, lost);
@@ -379,9 +379,9 @@ fn candidates_lead_one_after_another() {
     let in_time = second.elected_timeout(SHORT);
     assert_eq!(in_time.expect_err("another leader").reason, LockError::TimedOut);
     let checked = first.transaction().expect("a leader").commit();
-    checked.expect("a leader");
+    checked.wait().expect("a leader");
     // The leader loses its node, and queues again behind the other.
-    others.delete(&term.node, None).expect("deleted");
+    others.delete(&term.node, None).wait().expect("deleted");
     let next = second.elected().expect("first in the queue");
     assert!(next.token > term.token);
     let follows = first.wait_changed(&Leadership::Leader(term), LONG);
@@ -452,7 +452,7 @@ fn several_locks_are_acquired_together() {
     let (sender, losses) = mpsc::channel();
     let lost = sender.clone();
     held.on_lost(move |loss| lost.send(loss).expect("a receiver"));
-    others.delete(&held.lock("/b").expect("held").node_path(), None).expect("deleted");
+    others.delete(&held.lock("/b").expect("held").node_path(), None).wait().expect("deleted");
     let lost = held.wait_lost(LONG).expect("lost");
     assert_eq!((&*lost.path, lost.loss), ("/b", Loss::NodeDeleted));
     assert_eq!(losses.recv_timeout(LONG), Ok(lost.clone()));
@@ -462,7 +462,9 @@ fn several_locks_are_acquired_together() {
     let error = held.validate().expect_err("one lock is lost");
     let lost = LockError::Lost(Loss::NodeDeleted);
     assert_eq!((&*error.path, &error.reason), ("/b", &lost));
-    assert!(held.transaction().create("/written", b"", NodeKind::Persistent).commit().is_err());
+    assert!(
+        held.transaction().create("/written", b"", NodeKind::Persistent).commit().wait().is_err()
+    );
     assert_eq!(held.release().expect_err("one lock is lost").reason, lost);
     again.acquire_timeout(LONG).expect("free").release().expect("released");
     thread::scope(|scope| {
@@ -484,7 +486,7 @@ fn a_lost_lock_ends_the_wait_for_the_others() {
     let error = thread::scope(|scope| {
         let waiting = scope.spawn(|| both.acquire().map(drop));
         eventually("a waiter", || nodes(&ensemble, "/b").len() == 2);
-        others.delete(&nodes(&ensemble, "/a")[0], None).expect("deleted");
+        others.delete(&nodes(&ensemble, "/a")[0], None).wait().expect("deleted");
         waiting.join().expect("no panic").expect_err("lost")
     });
     assert_eq!((&*error.path, error.reason), ("/a", LockError::Lost(Loss::NodeDeleted)));

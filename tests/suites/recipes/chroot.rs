@@ -109,7 +109,7 @@ async fn the_blocking_client_checks_its_chroot_too() {
         let client = zk_session::blocking::Client::connect(&at).expect("connected");
         let lock = blocking::Mutex::new(&client, "/printer").expect("a valid path");
         let wrong = lock.acquire().expect_err("the chroot is missing");
-        client.ensure_path("/").expect("created");
+        client.ensure_path("/").wait().expect("created");
         lock.acquire().expect("acquired").release().expect("released");
         wrong
     });

@@ -52,7 +52,7 @@ async fn a_lock_that_the_resumed_session_still_holds_is_named() {
         let rw = blocking::RwLock::new(&third, "/shared").expect("valid");
         let reason = rw.write().map(drop).expect_err("it is held").reason;
         assert_eq!(reason, LockError::HeldByOwnSession { node: nodes[1].clone() });
-        third.delete(&nodes[1], None).expect("deleted");
+        third.delete(&nodes[1], None).wait().expect("deleted");
         rw.write().map(drop).expect("free");
     });
     blocking.await.expect("no panic");

@@ -238,7 +238,7 @@ fn threads_that_block(embedded: &Embedded, page: &mut Page) {
     let guard = mutex.acquire().expect("acquired");
     page.shows(&[("zk_client_connected", 1.0), ("zk_lock_held{recipe=mutex}", 1.0)]);
     guard.release().expect("released");
-    client.get_data("/nothing").expect_err("no node");
+    client.get_data("/nothing").wait().expect_err("no node");
     page.shows(&[
         ("zk_client_requests_total{operation=GET_DATA,outcome=NO_NODE}", 2.0),
         ("zk_lock_held{recipe=mutex}", 0.0),

@@ -347,7 +347,7 @@ fn a_participant_that_gave_up_can_come_again() {
 fn a_lost_connection_does_not_mix_two_meetings() {
     // A client without a connection does not return in this model.
     let milestones = [&SURVIVED[..], &["returns"]].concat();
-    search::prove(meetings(2, Bounds { faults: 1, ..CALM }), 8_441, &milestones);
+    search::prove(meetings(2, Bounds { faults: 1, ..CALM }), 14_772, &milestones);
 }
 
 #[test]
