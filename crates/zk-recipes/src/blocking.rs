@@ -9,13 +9,13 @@ use core::time::Duration;
 use std::time::Instant;
 
 use zk_session::blocking::Client;
+use zk_session::proto::{Acl, NodeKind};
 use zk_session::threads::thread::{self, Thread};
+use zk_session::{AnyClient, Error, RequestError};
 
-use crate::recipes::{Owner, Publish, SessionClient, SharedLeadership};
+use crate::recipes::{Owner, SessionClient};
 
 impl SessionClient for Client {
-    type Leaderships = ();
-
     fn now() -> Instant {
         Instant::now()
     }
@@ -44,12 +44,25 @@ impl SessionClient for Client {
         }
     }
 
-    fn current_owner() -> Owner {
-        Owner::current_thread()
+    async fn wait_for_room(&self) -> Result<(), Error> {
+        AnyClient::ready(self).await
     }
 
-    fn leaderships(_: SharedLeadership) -> (Option<Publish>, ()) {
-        (None, ())
+    async fn create_parents(
+        &self,
+        path: &str,
+        kind: NodeKind,
+        acl: &[Acl<'_>],
+    ) -> Result<(), RequestError> {
+        AnyClient::ensure_path_with(self, path, kind, acl).await
+    }
+
+    fn lease_end(&self) -> Option<Instant> {
+        self.lease()
+    }
+
+    fn current_owner() -> Owner {
+        Owner::current_thread()
     }
 }
 
