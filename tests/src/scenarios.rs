@@ -397,9 +397,10 @@ pub async fn a_leader_that_loses_its_node_queues_again(fixture: &impl Fixture) {
     two.delete(&term.node, None).await.expect("deleted");
     let refused = Error::Transaction { index: 0, code: ErrorCode::NO_NODE };
     assert_eq!(late.commit().await.expect_err("refused").reason, refused);
-    let mut states = first.states();
-    let follows = states.wait_for(|state| *state == Leadership::Follower);
-    timeout(HANG_TIMEOUT, follows).await.expect("in time").expect("still a candidate");
+    let mut state = first.leadership();
+    while state != Leadership::Follower {
+        state = first.changed(&state).timeout(HANG_TIMEOUT).await.expect("in time");
+    }
     let next = second.elected().await.expect("elected");
     assert!(next.token > term.token);
     in_line(fixture, 2).await;
@@ -569,9 +570,9 @@ pub async fn attempts_that_wait_queue_again_on_the_next_session(fixture: &impl F
         let both = MultiLock::new([LockRequest::from(&free), LockRequest::read(&rw_lock)]);
         let attempts = vec![
             done(mutex.acquire()),
-            done(mutex.acquire_timeout(HANG_TIMEOUT)),
+            done(mutex.acquire().timeout(HANG_TIMEOUT)),
             done(rw_lock.read()),
-            done(rw_lock.write_timeout(HANG_TIMEOUT)),
+            done(rw_lock.write().timeout(HANG_TIMEOUT)),
             done(semaphore.acquire()),
             done(reentrant.acquire_as(Owner::unique())),
             done(both.expect("compatible locks").acquire()),
@@ -603,7 +604,7 @@ pub async fn attempts_that_wait_queue_again_on_the_next_session(fixture: &impl F
         let again = Mutex::new(&service, "/again/mutex").expect("a valid path");
         // With one session, the time limit would hide how that ends.
         let limit = if renews { 5 * MOMENT } else { HANG_TIMEOUT };
-        let impatient = tokio::spawn(again.acquire_timeout(limit));
+        let impatient = tokio::spawn(again.acquire().timeout(limit));
         expire(fixture, || service.session_ticket()).await;
         let error = impatient.await.expect("no panic").map_err(LockError::from);
         let error = error.expect_err("the lock is held");
@@ -643,7 +644,7 @@ pub async fn no_client_passes_a_closed_barrier(fixture: &impl Fixture) {
     }
     assert_eq!(barrier(&one).is_closed().await, Ok(true));
     assert_eq!(
-        barrier(&one).wait_timeout(MOMENT).await.map_err(LockError::from),
+        barrier(&one).wait().timeout(MOMENT).await.map_err(LockError::from),
         Err(LockError::TimedOut)
     );
     let waiting = [&one, &two].map(|client| tokio::spawn(barrier(client).wait()));

@@ -153,7 +153,7 @@ async fn a_node_that_may_not_be_deleted_is_counted_and_does_not_block() {
     let failed = same.acquire().await.map(drop).map_err(LockError::from);
     assert!(matches!(failed, Err(LockError::Abandoned { .. })), "{failed:?}");
     let limit = Duration::from_millis(50);
-    let waiting = Mutex::new(&other, LOCK).expect("valid").acquire_timeout(limit).await;
+    let waiting = Mutex::new(&other, LOCK).expect("valid").acquire().timeout(limit).await;
     assert_eq!(waiting.map(drop).map_err(LockError::from), Err(LockError::TimedOut));
     let abandoned = || (mutex.abandoned_nodes(), same.abandoned_nodes());
     eventually(&embedded, "all deletions are refused", |_| abandoned() == (2, 1)).await;

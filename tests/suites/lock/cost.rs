@@ -208,7 +208,7 @@ async fn a_recreated_lock_path_is_not_taken_for_the_old_one() {
     }
     let guard = others.acquire().await.expect("acquired");
     assert_eq!(guard.node().rsplit('-').next(), Some("0000000011"));
-    let waiting = mutex.acquire_timeout(Duration::from_millis(100)).await;
+    let waiting = mutex.acquire().timeout(Duration::from_millis(100)).await;
     assert!(matches!(&waiting, Err(error) if error.reason == LockError::TimedOut), "{waiting:?}");
     guard.release().await.expect("released");
 }

@@ -332,16 +332,16 @@ async fn a_deadline_is_kept_when_the_network_drops_everything() {
     silent.store(true, Ordering::Relaxed);
     let limit = Duration::from_millis(50);
     assert_eq!(
-        queue.acquire_timeout(limit).await.map(drop).map_err(LockError::from),
+        queue.acquire().timeout(limit).await.map(drop).map_err(LockError::from),
         Err(LockError::TimedOut)
     );
     let read_write = read_write.expect("a valid path");
     assert_eq!(
-        read_write.read_timeout(limit).await.map(drop).map_err(LockError::from),
+        read_write.read().timeout(limit).await.map(drop).map_err(LockError::from),
         Err(LockError::TimedOut)
     );
     assert_eq!(
-        read_write.write_timeout(limit).await.map(drop).map_err(LockError::from),
+        read_write.write().timeout(limit).await.map(drop).map_err(LockError::from),
         Err(LockError::TimedOut)
     );
     assert!(matches!(cut_off.state(), State::Connected { .. }), "not noticed yet");
@@ -371,7 +371,8 @@ async fn every_error_names_the_operation_and_the_lock() {
     let mutex = mutex(&client, Options::new());
     let guard = mutex.acquire().await.expect("free");
     let busy = mutex.try_acquire().await.expect_err("held by another");
-    let late = mutex.acquire_timeout(Duration::from_millis(20)).await.expect_err("held by another");
+    let late =
+        mutex.acquire().timeout(Duration::from_millis(20)).await.expect_err("held by another");
     let watches_itself =
         |embedded: &Embedded| mutex.pending_cleanups() == 0 && watches(embedded) == 1;
     eventually(&embedded, "the watch of the holder", watches_itself).await;

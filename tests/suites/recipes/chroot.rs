@@ -33,7 +33,7 @@ async fn call_each(client: &Client, path: &str) -> Vec<(&'static str, Option<Loc
     let leader = LeaderElection::new(client, path).expect("a valid path").stand();
     let mut called = vec![
         call("acquire", mutex().acquire()).await,
-        call("acquire_timeout", mutex().acquire_timeout(HANG_TIMEOUT)).await,
+        call("acquire_timeout", mutex().acquire().timeout(HANG_TIMEOUT)).await,
         call("try_acquire", mutex().try_acquire()).await,
         call("read", rw().read()).await,
         call("try_write", rw().try_write()).await,

@@ -40,7 +40,7 @@ async fn a_lock_that_the_resumed_session_still_holds_is_named() {
     // Contenders of this client are waited for.
     second.delete(&nodes[0], None).await.expect("deleted");
     let held = mutex.acquire().await.expect("free");
-    let waits = mutex.acquire_timeout(Duration::from_millis(100)).await;
+    let waits = mutex.acquire().timeout(Duration::from_millis(100)).await;
     assert_eq!(waits.expect_err("it is held").reason, LockError::TimedOut);
     drop(held);
 

@@ -4,8 +4,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use zk_session::proto::{ErrorCode, SessionId, Stat, Zxid, path};
 use zk_session::Error;
+use zk_session::proto::{ErrorCode, SessionId, Stat, Zxid, path};
 
 use super::SessionClient;
 use super::call::Call;
@@ -114,7 +114,10 @@ async fn try_list_in(
 }
 
 /// Returns the data and stat of each of these nodes, if it exists.
-async fn look_at<C: SessionClient>(client: &C, paths: &[String]) -> Result<Vec<Option<Found>>, Error> {
+async fn look_at<C: SessionClient>(
+    client: &C,
+    paths: &[String],
+) -> Result<Vec<Option<Found>>, Error> {
     let read = ask_each(client, paths, |path| client.get_data(path)).await?;
     let unreadable = |(path, found): (&String, &Result<_, Error>)| {
         found.as_ref().is_err_and(is_unreadable).then(|| path.clone())
@@ -161,8 +164,7 @@ async fn ask_each<C: SessionClient, T: Send>(
 
 /// Asks the owner of a node to release the lock.
 pub(crate) fn revoke<C: SessionClient>(client: &C, path: String) -> Pending<(), C> {
-    let call =
-        Call { operation: "revoke", path: path.as_str().into(), client: client.clone() };
+    let call = Call { operation: "revoke", path: path.as_str().into(), client: client.clone() };
     let client = client.clone();
     Pending::within(call, async move {
         Ok(client.set_data(&path, AttemptConfig::REVOKE, None).await.map(drop)?)

@@ -13,10 +13,10 @@ use std::time::Instant;
 use zk_session::proto::{ErrorCode, Zxid, path};
 use zk_session::{Attachment, End, Error, RequestError, State, Transaction};
 
+use super::SessionClient;
 use super::call::Call;
 use super::client::{TimeLimit, before, unless};
 use super::pending::{Pending, Signal};
-use super::SessionClient;
 use super::status::{Handle, HeldNode, Report, Status, WaitFor};
 use crate::Client;
 use crate::error::{LockError, Loss, RecipeError, Unconfirmed};

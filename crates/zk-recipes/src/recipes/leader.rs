@@ -206,9 +206,10 @@ impl<C: SessionClient> Candidate<C> {
     pub fn changed(&self, seen: &Leadership) -> Signal<Leadership, C> {
         let (seen, leadership) = (seen.clone(), self.leadership.clone());
         let changed = self.wait(move |leadership| (leadership != seen).then_some(leadership));
-        Signal::new(&self.call.client, async move {
-            changed.await.unwrap_or_else(|| leadership.read())
-        })
+        Signal::new(
+            &self.call.client,
+            async move { changed.await.unwrap_or_else(|| leadership.read()) },
+        )
     }
 
     /// Waits until the candidate leads. Dropping the returned value, or its time limit, does not

@@ -251,7 +251,8 @@ impl<C: SessionClient> MultiGuard<C> {
     /// Waits until any of the locks is lost, and returns which one; see [`Guard::lost`]. The end of
     /// the session, which loses all of them, is reported for one.
     pub fn lost(&self) -> Signal<MultiLoss, C> {
-        let paths: Vec<_> = self.requests.iter().map(|request| request.queue.path.clone()).collect();
+        let paths: Vec<_> =
+            self.requests.iter().map(|request| request.queue.path.clone()).collect();
         let losing = self.losing();
         Signal::new(&self.client, async move {
             let (index, loss) = losing.await;

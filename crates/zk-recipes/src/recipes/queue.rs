@@ -235,7 +235,12 @@ impl<C: SessionClient> Queue<C> {
 /// An attempt that has not begun.
 pub(crate) enum Entrance<C> {
     /// For a lock whose contenders are nodes of one queue.
-    Lock { queue: Queue<C>, operation: &'static str, mode: LockMode, wait_policy: WaitPolicy },
+    Lock {
+        queue: Queue<C>,
+        operation: &'static str,
+        mode: LockMode,
+        wait_policy: WaitPolicy,
+    },
     Other(C, Box<dyn FnOnce() -> Attempted<C> + Send>),
 }
 
@@ -271,7 +276,8 @@ pub(crate) struct Attempted<C> {
 
 impl<C: SessionClient> Attempted<C> {
     fn new(call: Call<C>, parent: Arc<str>, handle: Handle) -> Self {
-        let acquired = handle.status.wait((|report: &mut Report| report.acquired.take()) as fn(&mut _) -> _);
+        let acquired =
+            handle.status.wait((|report: &mut Report| report.acquired.take()) as fn(&mut _) -> _);
         let handle = Some(handle);
         Self { call, parent, handle, acquired, leftover: None, disconnected: None }
     }

@@ -1,6 +1,7 @@
 //! The read/write lock.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Deref;
 
 #[cfg(feature = "conversions")]
@@ -188,10 +189,15 @@ impl<C: SessionClient> RwLock<C> {
 ///
 /// It has all methods of a [`Guard`].
 #[must_use = "a guard that is dropped releases its lock"]
-#[derive(Debug)]
-pub struct ReadGuard<C: SessionClient = Client>(Guard<C>);
+pub struct ReadGuard<C = Client>(Guard<C>);
 
-impl<C: SessionClient> Deref for ReadGuard<C> {
+impl<C: SessionClient> fmt::Debug for ReadGuard<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReadGuard").field(&self.0).finish()
+    }
+}
+
+impl<C> Deref for ReadGuard<C> {
     type Target = Guard<C>;
 
     fn deref(&self) -> &Guard<C> {
@@ -242,10 +248,15 @@ impl<C: SessionClient> ReadGuard<C> {
 ///
 /// It has all methods of a [`Guard`].
 #[must_use = "a guard that is dropped releases its lock"]
-#[derive(Debug)]
-pub struct WriteGuard<C: SessionClient = Client>(Guard<C>);
+pub struct WriteGuard<C = Client>(Guard<C>);
 
-impl<C: SessionClient> Deref for WriteGuard<C> {
+impl<C: SessionClient> fmt::Debug for WriteGuard<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WriteGuard").field(&self.0).finish()
+    }
+}
+
+impl<C> Deref for WriteGuard<C> {
     type Target = Guard<C>;
 
     fn deref(&self) -> &Guard<C> {

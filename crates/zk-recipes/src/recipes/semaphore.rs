@@ -285,4 +285,3 @@ impl<C: SessionClient> Semaphore<C> {
         }
     }
 }
-
