@@ -181,12 +181,12 @@ fn the_blocking_client_has_every_operation() {
     }
     macro_rules! fired {
         ($watch:ident) => {
-            $watch.wait().timeout(HANG_TIMEOUT).expect("no error").expect("a watch event")
+            $watch.wait_timeout(HANG_TIMEOUT).expect("no error").expect("a watch event")
         };
     }
     macro_rules! updated {
         ($watch:ident) => {
-            $watch.wait().timeout(HANG_TIMEOUT).map(|update| update.expect("in time"))
+            $watch.wait_timeout(HANG_TIMEOUT).map(|update| update.expect("in time"))
         };
     }
     play!(&client, ensemble.version(), wait, fired, updated);
