@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::time::timeout;
 use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockError, LockRequest, MultiLock, Mutex,
-    RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock, blocking,
+    RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
 };
 use zk_session::Client;
 
@@ -107,10 +107,10 @@ async fn the_blocking_client_checks_its_chroot_too() {
     let at = format!("{}/staging", embedded.connect_string());
     let locked = tokio::task::spawn_blocking(move || {
         let client = zk_session::blocking::Client::connect(&at).expect("connected");
-        let lock = blocking::Mutex::new(&client, "/printer").expect("a valid path");
-        let wrong = lock.acquire().expect_err("the chroot is missing");
+        let lock = Mutex::new(&client, "/printer").expect("a valid path");
+        let wrong = lock.acquire().wait().expect_err("the chroot is missing");
         client.ensure_path("/").expect("created");
-        lock.acquire().expect("acquired").release().expect("released");
+        lock.acquire().wait().expect("acquired").release().wait().expect("released");
         wrong
     });
     let wrong = locked.await.expect("no panic");
