@@ -24,7 +24,7 @@ pub use self::cache::{
     a_cache_below_a_chroot_ends_at_its_limits, a_cache_follows_a_tree, cached, tree,
 };
 use crate::suite::{
-    Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left,
+    Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, begun, client, ephemerals, eventually, nothing_is_left,
     waits_until,
 };
 
@@ -76,14 +76,14 @@ pub async fn many_or_unreadable_contenders_are_listed(fixture: &impl Fixture) {
         Mutex::with(&holder, PATH, Options::new().data(data)).expect("a valid path")
     };
     let guard = mutex("first").acquire().await.expect("free");
-    let waiting: Vec<_> = (2..CONTENDERS).map(|_| Box::pin(mutex("next").acquire())).collect();
+    let waiting: Vec<_> = (2..CONTENDERS).map(|_| begun(mutex("next").acquire())).collect();
     let are_queued = |fixture: &_, count: usize| ephemerals(fixture).len() == count;
     eventually(fixture, "the others are queued", |fixture| are_queued(fixture, CONTENDERS - 1))
         .await;
     // The last one: a contender behind it could not watch it, and would fail.
     let unreadable =
         Options::new().data("secret").acl(&[Acl { perms: Perms::DELETE, id: Id::ANYONE }]);
-    let last = Mutex::with(&other, PATH, unreadable).expect("a valid path").acquire();
+    let last = begun(Mutex::with(&other, PATH, unreadable).expect("a valid path").acquire());
     eventually(fixture, "all are queued", |fixture| are_queued(fixture, CONTENDERS)).await;
 
     let at = fixture.connect_string();
@@ -120,11 +120,11 @@ pub async fn a_contender_waits_in_a_queue_that_is_longer_than_a_reply(fixture: &
         eventually(fixture, "all are queued", are_queued).await;
     };
     let first = mutex(&wide).acquire().await.expect("free");
-    let second = mutex(&wide).acquire();
+    let second = begun(mutex(&wide).acquire());
     all_are_queued(2).await;
     let third = tokio::spawn(mutex(&narrow).acquire());
     all_are_queued(3).await;
-    let others: Vec<_> = (0..OTHERS).map(|_| mutex(&wide).acquire()).collect();
+    let others: Vec<_> = (0..OTHERS).map(|_| begun(mutex(&wide).acquire())).collect();
     all_are_queued(3 + OTHERS).await;
     first.release().await.expect("held");
     second.await.expect("acquired").release().await.expect("held");

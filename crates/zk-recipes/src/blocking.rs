@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::future::poll_fn;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
@@ -13,16 +13,22 @@ use zk_session::proto::{Acl, NodeKind};
 use zk_session::threads::thread::{self, Thread};
 use zk_session::{AnyClient, Error, RequestError};
 
-use crate::recipes::{Owner, SessionClient};
+use crate::recipes::{Lookout, Owner, SessionClient};
 
 impl SessionClient for Client {
     fn now() -> Instant {
         Instant::now()
     }
 
-    fn sleep_until(end: Instant) -> impl Future<Output = ()> + Send {
-        // `block_on` polls it again at that time.
-        poll_fn(move |_| if Instant::now() < end { Poll::Pending } else { Poll::Ready(()) })
+    fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static {
+        let (client, mut timer) = (self.clone(), None);
+        poll_fn(move |cx| match end.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Poll::Ready(()),
+            left => {
+                let timer = timer.get_or_insert_with(|| Lookout::timer(&client, left));
+                Pin::new(timer).poll(cx).map(drop)
+            }
+        })
     }
 
     async fn wait_for_others<F: Future + Send>(

@@ -12,10 +12,12 @@ impl SessionClient for Client {
         tokio::time::Instant::now().into_std()
     }
 
-    async fn sleep_until(end: Instant) {
-        // A time that has passed needs no timer, nor its runtime.
-        if Self::now() < end {
-            tokio::time::sleep_until(end.into()).await;
+    fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static {
+        async move {
+            // A time that has passed needs no timer, nor its runtime.
+            if Self::now() < end {
+                tokio::time::sleep_until(end.into()).await;
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use zk_recipes::{LockError, Mutex, Options, ReentrantMutex, Semaphore};
 use zk_session::{Error, State};
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, client, eventually, lock_nodes, watches};
+use super::{LOCK, begun, client, eventually, lock_nodes, watches};
 
 #[tokio::test]
 async fn a_waiter_that_gives_up_leaves_the_queue() {
@@ -115,7 +115,7 @@ async fn dropped_guards_and_futures_count_as_pending_at_once() {
         drop(guard);
         assert_eq!(mutex.pending_cleanups(), 1, "a guard");
         eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
-        drop(mutex.acquire());
+        drop(begun(mutex.acquire()));
         assert_eq!(mutex.pending_cleanups(), 1, "a future");
         eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
         let releasing = mutex.acquire().await.expect("acquired").release();

@@ -16,7 +16,7 @@ use zk_testkit::serve::Embedded;
 use zk_testkit::server::{Config, Version};
 
 use super::frozen::Frozen;
-use super::{LOCK, client, eventually, lock_nodes, start, watches};
+use super::{LOCK, begun, client, eventually, lock_nodes, start, watches};
 
 const SCHEMES: [Scheme; 8] = [
     Scheme::CURATOR_MUTEX,
@@ -94,7 +94,7 @@ async fn contenders_are_listed_in_the_order_of_the_queue() {
         .zip(&clients[1..])
         .map(|(name, client)| {
             // Each request is sent before the next attempt starts.
-            Box::pin(mutex(client, Options::new().data(*name)).acquire())
+            begun(mutex(client, Options::new().data(*name)).acquire())
         })
         .collect();
     eventually(&embedded, "all are queued", |embedded| lock_nodes(embedded).len() == 3).await;
@@ -204,7 +204,7 @@ async fn an_observer_knows_the_attempt_of_each_event() {
         }
     };
     let lock = mutex(&client, Options::new().observer(observer));
-    let (first, second) = (lock.acquire(), lock.clone().acquire());
+    let (first, second) = (begun(lock.acquire()), begun(lock.clone().acquire()));
     first.await.expect("free").release().await.expect("released");
     second.await.expect("free").release().await.expect("released");
     let path = || LOCK.to_owned();

@@ -7,7 +7,7 @@ use zk_session::{End, Error};
 
 use super::client::{TimeLimit, unless};
 use super::pending::Pending;
-use super::queue::{Queue, too_late};
+use super::queue::{Patience, Queue};
 use super::status::{Report, Status};
 use super::{Options, SessionClient};
 use crate::Client;
@@ -88,10 +88,8 @@ impl<C: SessionClient> Barrier<C> {
                 Status::Released => Some(Ok(())),
                 _ => report.acquired.take().map(|result| result.map(drop)),
             });
-            let (mut limit, mut disconnected) = (TimeLimit::new(end), None);
-            let late = poll_fn(|cx| {
-                too_late(&mut limit, &mut disconnected, &queue.client, &handle.status, cx)
-            });
+            let (mut limit, mut patience) = (TimeLimit::new(end), Patience::default());
+            let late = poll_fn(|cx| patience.poll(&mut limit, &queue.client, &handle.status, cx));
             let passed = match unless(late, passed).await {
                 // Below a chroot that is missing, any barrier seems to be open.
                 Ok(Some(Ok(()))) => queue.check_chroot().await,

@@ -21,9 +21,9 @@ pub trait SessionClient: AnyClient {
     #[doc(hidden)]
     fn now() -> Instant;
 
-    /// Waits until `end`. The blocking client polls this once more at the end of each wait.
+    /// Waits until `end`.
     #[doc(hidden)]
-    fn sleep_until(end: Instant) -> impl Future<Output = ()> + Send + 'static;
+    fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static;
 
     /// Waits for another caller of this process, not for the connection. Returns `None` at `end` if
     /// this client must not wait longer; other clients leave the time limit to their caller.
@@ -85,11 +85,11 @@ impl TimeLimit {
     }
 
     /// Is ready once the time has passed, at every later poll as well.
-    pub(crate) fn poll<C: SessionClient>(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll<C: SessionClient>(&mut self, client: &C, cx: &mut Context<'_>) -> Poll<()> {
         match self.end {
             None => return Poll::Pending,
             Some(end) if C::now() < end => {
-                let timer = self.timer.get_or_insert_with(|| Box::pin(C::sleep_until(end)));
+                let timer = self.timer.get_or_insert_with(|| Box::pin(client.sleep_until(end)));
                 ready!(timer.as_mut().poll(cx));
                 // The clock that was asked may be behind the timer.
                 self.end = Some(C::now());
@@ -103,11 +103,12 @@ impl TimeLimit {
 
 /// Waits for `work` until `end`.
 pub(crate) async fn before<C: SessionClient, F: Future>(
+    client: &C,
     end: Option<Instant>,
     work: F,
 ) -> Option<F::Output> {
     match end {
-        Some(end) => unless(C::sleep_until(end), work).await.ok(),
+        Some(end) => unless(client.sleep_until(end), work).await.ok(),
         None => Some(work.await),
     }
 }

@@ -253,7 +253,7 @@ impl<C: SessionClient> Guard<C> {
     pub(super) fn leave(self) -> Pending<(), C> {
         self.handle.command(Command::Leave);
         Pending::new(&self.client.clone(), |end| async move {
-            let left = before::<C, _>(end, self.handle.status.wait(over)).await;
+            let left = before(&self.client, end, self.handle.status.wait(over)).await;
             let left = left.map_or(Err(LATE), released);
             let is_connected = matches!(self.client.state(), State::Connected { .. });
             let left = left.map_err(|error| match error {
@@ -318,13 +318,14 @@ pub(super) struct Releasing {
 impl Releasing {
     pub(super) fn poll<C: SessionClient>(
         &mut self,
+        client: &C,
         limit: &mut TimeLimit,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), RecipeError>> {
         let released = match Pin::new(&mut self.released).poll(cx) {
             Poll::Ready(over) => released(over),
             Poll::Pending => {
-                ready!(limit.poll::<C>(cx));
+                ready!(limit.poll(client, cx));
                 Err(LATE)
             }
         };

@@ -47,6 +47,8 @@ pub use self::cache::{Cache, CacheChange, CacheChanges, CacheOptions};
 #[cfg(not(feature = "tokio"))]
 pub use self::client::NoClient;
 pub use self::client::SessionClient;
+#[cfg(feature = "blocking")]
+pub(crate) use self::connection::Lookout;
 pub use self::contenders::QueueEntry;
 #[cfg(feature = "conversions")]
 pub use self::conversion::NotConverted;

@@ -287,7 +287,7 @@ impl<C: SessionClient> MultiGuard<C> {
             .unzip();
         Pending::new(&self.client, |end| async move {
             let checked = unless(losing, C::commit(check(&client, &nodes)));
-            let (index, error) = match before::<C, _>(end, checked).await {
+            let (index, error) = match before(&client, end, checked).await {
                 Some(Ok(Ok(_))) => return Ok(()),
                 Some(Ok(Err(error))) => match error.reason {
                     Error::Transaction { index, .. } => {
@@ -317,11 +317,12 @@ impl<C: SessionClient> MultiGuard<C> {
         let held = core::mem::take(&mut self.held).into_iter().rev();
         // All releases are sent before the first one is awaited.
         let releasing: Vec<_> = held.map(Guard::releasing).collect();
+        let client = self.client.clone();
         Pending::new(&self.client, |end| async move {
             let mut limit = TimeLimit::new(end);
             let mut result = Ok(());
             for mut releasing in releasing {
-                result = result.and(poll_fn(|cx| releasing.poll::<C>(&mut limit, cx)).await);
+                result = result.and(poll_fn(|cx| releasing.poll(&client, &mut limit, cx)).await);
             }
             result
         })

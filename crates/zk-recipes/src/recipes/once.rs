@@ -44,6 +44,7 @@ impl<T: Send + Sync> Once<T> {
     /// Returns the value, and creates it if necessary. Waits for another caller until `end`.
     pub(super) async fn get_or_make<C: SessionClient>(
         &self,
+        client: &C,
         end: Option<Instant>,
         make: impl Future<Output = Result<T, LockError>>,
     ) -> Result<&T, LockError> {
@@ -58,7 +59,7 @@ impl<T: Send + Sync> Once<T> {
             }
             Poll::Ready(())
         });
-        let turn = before::<C, _>(end, C::wait_for_others(end, turn)).await.flatten();
+        let turn = before(client, end, C::wait_for_others(end, turn)).await.flatten();
         turn.ok_or(LockError::TimedOut)?;
         let _guard = InitGuard(self);
         match self.value.get() {

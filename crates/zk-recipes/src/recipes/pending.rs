@@ -85,9 +85,9 @@ impl<T, C: SessionClient> Pending<T, C> {
     /// Gives up at `end`, which is an instant of the standard library or of tokio. Set it before
     /// the operation begins.
     ///
-    /// An attempt asks the ensemble once in any case, even if the time has passed before. Then it
-    /// waits for the answer, but neither for other contenders nor for a connection. If no server
-    /// answers, it ends when the client gives up the connection.
+    /// An attempt asks the ensemble once in any case, even if the time has passed before. So it
+    /// waits at least a second for the first answer, but then neither for other contenders nor for
+    /// a connection.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl<T, C: SessionClient> Pending<T, C> {
         T: Send,
     {
         Self::new(&call.client.clone(), |end| async move {
-            let result = before::<C, _>(end, work).await.unwrap_or(Err(LockError::TimedOut));
+            let result = before(&call.client, end, work).await.unwrap_or(Err(LockError::TimedOut));
             result.map_err(|error| call.failed(error))
         })
     }
@@ -135,7 +135,7 @@ impl<C: SessionClient> Pending<(), C> {
     ) -> Self {
         Self::new(&call.client.clone(), |end| async move {
             let unconfirmed = |why| Err(LockError::NotConfirmed(why));
-            let over = match before::<C, _>(end, over).await {
+            let over = match before(&call.client, end, over).await {
                 Some(Some(over)) => over,
                 Some(None) => unconfirmed(Unconfirmed::Ended(End::Closed)),
                 None => unconfirmed(Unconfirmed::TimedOut),
@@ -178,7 +178,7 @@ impl<T, C: SessionClient, E> Future for Pending<T, C, E> {
     type Output = Result<T, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
-        let Self { limit, work, .. } = self.get_mut();
+        let Self { client, limit, work } = self.get_mut();
         *work = match mem::replace(work, Work::Over) {
             Work::Enter(entrance, finish) => Work::Acquire(entrance.enter(), finish),
             Work::Begin(begin) => Work::Run(begin(limit.end)),
@@ -189,7 +189,7 @@ impl<T, C: SessionClient, E> Future for Pending<T, C, E> {
                 attempted.poll_held(limit, cx).map(|held| finish(held))
             }
             Work::Release(releasing, finish) => {
-                releasing.poll::<C>(limit, cx).map(|released| finish(released))
+                releasing.poll(client, limit, cx).map(|released| finish(released))
             }
             Work::Run(future) => future.as_mut().poll(cx),
             Work::Enter(..) | Work::Begin(_) | Work::Over => Poll::Pending,
@@ -237,8 +237,10 @@ impl<T: Send + 'static, C: SessionClient> Signal<T, C> {
     }
 
     fn limited(self, end: Option<Instant>) -> Signal<Option<T>, C> {
-        let work = Box::pin(before::<C, _>(end, self.work));
-        Signal { client: self.client, end, work }
+        let Self { client, work, .. } = self;
+        let waiting = client.clone();
+        let work = Box::pin(async move { before(&waiting, end, work).await });
+        Signal { client, end, work }
     }
 }
 

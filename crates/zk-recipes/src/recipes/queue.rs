@@ -10,6 +10,7 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, ready};
+use core::time::Duration;
 use std::time::Instant;
 
 use zk_session::End;
@@ -19,7 +20,7 @@ use super::SessionClient;
 use super::abandoned::Tracked;
 use super::call::Call;
 use super::client::TimeLimit;
-use super::connection::Disconnected;
+use super::connection::{Lookout, Seen};
 use super::guard::Guard;
 use super::guid;
 use super::hint_cache::HintCache;
@@ -270,8 +271,7 @@ pub(crate) struct Attempted<C> {
     acquired: WaitFor<fn(&mut Report) -> Option<Result<HeldNode, LockError>>>,
     /// Finds a node that an earlier client of a resumed session has left behind.
     leftover: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
-    /// Set once the time limit has passed.
-    disconnected: Option<Disconnected>,
+    patience: Patience,
 }
 
 impl<C: SessionClient> Attempted<C> {
@@ -279,7 +279,7 @@ impl<C: SessionClient> Attempted<C> {
         let acquired =
             handle.status.wait((|report: &mut Report| report.acquired.take()) as fn(&mut _) -> _);
         let handle = Some(handle);
-        Self { call, parent, handle, acquired, leftover: None, disconnected: None }
+        Self { call, parent, handle, acquired, leftover: None, patience: Patience::default() }
     }
 
     /// Fails instead of waiting if an earlier client of the session has left a contender behind.
@@ -336,28 +336,45 @@ impl<C: SessionClient> Attempted<C> {
             return Poll::Ready(Err(LockError::HeldByOwnSession { node }));
         }
         let Some(handle) = &self.handle else { return Poll::Pending };
-        let late = too_late(limit, &mut self.disconnected, &self.call.client, &handle.status, cx);
-        late.map(Err)
+        self.patience.poll(limit, &self.call.client, &handle.status, cx).map(Err)
     }
 }
 
-/// Is ready when the time limit has passed and the ensemble has been asked: it is too late to wait
-/// for others or for a connection, but not for the first answer.
-pub(crate) fn too_late<C: SessionClient>(
-    limit: &mut TimeLimit,
-    disconnected: &mut Option<Disconnected>,
-    client: &C,
-    status: &SharedStatus,
-    cx: &mut Context<'_>,
-) -> Poll<LockError> {
-    ready!(limit.poll::<C>(cx));
-    let disconnected = disconnected.get_or_insert_with(|| Disconnected::new(client));
-    if Pin::new(disconnected).poll(cx).is_ready() {
-        return Poll::Ready(LockError::NoConnection);
-    }
-    match status.read(|report| report.is_waiting) {
-        true => Poll::Ready(LockError::TimedOut),
-        false => Poll::Pending,
+/// How long an attempt waits: until its time limit, and for the first answer.
+#[derive(Default)]
+pub(crate) struct Patience {
+    /// When the attempt was first polled, if it has a time limit.
+    begun: Option<Instant>,
+    /// Set once the time limit has passed.
+    lookout: Option<Lookout>,
+}
+
+impl Patience {
+    /// However short its limit, an attempt waits this long for the first answer.
+    const FOR_AN_ANSWER: Duration = Duration::from_secs(1);
+
+    /// Is ready when it is too late to wait for others or for a connection, and to ask.
+    pub(crate) fn poll<C: SessionClient>(
+        &mut self,
+        limit: &mut TimeLimit,
+        client: &C,
+        status: &SharedStatus,
+        cx: &mut Context<'_>,
+    ) -> Poll<LockError> {
+        if limit.end.is_none() {
+            return Poll::Pending;
+        }
+        let begun = *self.begun.get_or_insert_with(C::now);
+        ready!(limit.poll(client, cx));
+        let lookout = self.lookout.get_or_insert_with(|| {
+            let waited = C::now().saturating_duration_since(begun);
+            Lookout::new(client, Some(Self::FOR_AN_ANSWER.saturating_sub(waited)))
+        });
+        match Pin::new(lookout).poll(cx) {
+            Poll::Ready(Seen::Disconnected) => Poll::Ready(LockError::NoConnection),
+            Poll::Pending if !status.read(|report| report.is_waiting) => Poll::Pending,
+            Poll::Ready(Seen::Late) | Poll::Pending => Poll::Ready(LockError::TimedOut),
+        }
     }
 }
 

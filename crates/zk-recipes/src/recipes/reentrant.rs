@@ -14,7 +14,7 @@ use zk_session::threads::thread::{self, ThreadId};
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
 use super::client::{before, unless};
-use super::connection::Disconnected;
+use super::connection::Lookout;
 use super::contenders::{self, QueueEntry};
 use super::guard::{Guard, Holding};
 use super::local_queue::{LocalQueue, Ticket};
@@ -281,7 +281,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
             let (has_come, _unused) = lock(&self.local).queue.wait(hold.ticket, waker);
             if has_come { Poll::Ready(()) } else { Poll::Pending }
         });
-        let came = before::<C, _>(end, C::wait_for_others(end, came)).await.flatten();
+        let came = before(&self.queue.client, end, C::wait_for_others(end, came)).await.flatten();
         came.ok_or(LockError::TimedOut)?;
         let turn = lock(&self.local).turn.clone().ok_or(LockError::TimedOut)?;
         if let Some(refusal) = wait_policy.refusal()
@@ -290,7 +290,9 @@ impl<C: SessionClient> ReentrantMutex<C> {
         {
             return Err(refusal);
         }
-        let fetched = turn.get_or_make::<C>(end, self.fetch(operation, wait_policy, end)).await?;
+        let fetched = turn
+            .get_or_make(&self.queue.client, end, self.fetch(operation, wait_policy, end))
+            .await?;
         match fetched.state() {
             Holding::Lost(loss) => Err(LockError::Lost(loss)),
             Holding::Held | Holding::Suspended => Ok(ReentrantGuard { turn, hold }),
@@ -307,14 +309,14 @@ impl<C: SessionClient> ReentrantMutex<C> {
         let last = lock(&self.local).last.clone();
         if let Some(last) = last {
             let is_late = match wait_policy {
-                WaitPolicy::Queue => before::<C, _>(end, last.gone()).await.is_none(),
+                WaitPolicy::Queue => before(&self.queue.client, end, last.gone()).await.is_none(),
                 #[cfg(feature = "try-lock")]
                 _ => true,
             };
             // Then it waits for the server, but not for a connection. Without one, the attempt
             // fails by itself.
             if is_late {
-                let _ = unless(Disconnected::new(&self.queue.client), last.gone()).await;
+                let _ = unless(Lookout::new(&self.queue.client, None), last.gone()).await;
             }
         }
         let attempted = self.queue.enter(operation, LockMode::Exclusive, wait_policy);

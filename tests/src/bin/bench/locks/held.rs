@@ -10,6 +10,7 @@ use tokio::runtime::{self, Runtime};
 use zk_recipes::{Guard, Holding, Mutex};
 use zk_session::{Client, State};
 use zk_testkit::serve::Embedded;
+use zk_testkit::suite::begun;
 
 /// The number of concurrent acquisitions, below the request limit of a session.
 const AT_ONCE: usize = 250;
@@ -102,7 +103,8 @@ async fn acquire(client: &Client, name: &str, locks: usize) -> io::Result<Vec<Gu
         let mut acquiring = Vec::with_capacity(AT_ONCE);
         for number in first..locks.min(first + AT_ONCE) {
             let path = format!("/bench/{name}-{number:05}");
-            acquiring.push(Mutex::new(client, &path).map_err(io::Error::other)?.acquire());
+            let mutex = Mutex::new(client, &path).map_err(io::Error::other)?;
+            acquiring.push(begun(mutex.acquire()));
         }
         for acquired in acquiring {
             guards.push(acquired.await.map_err(io::Error::other)?);
