@@ -1,7 +1,9 @@
 //! The blocking recipes on the embedded ensemble.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,41 @@ fn nodes(ensemble: &Ensemble, below: &str) -> Vec<String> {
         let is_below = |path: &&str| path.starts_with(below) && path.contains("/_c_");
         ensemble.paths().filter(is_below).map(str::to_owned).collect()
     })
+}
+
+/// Runs a future as an executor does that knows nothing of the client.
+fn run<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn any_executor_awaits_recipes_of_threads_and_their_time_limits() {
+    let ensemble = Ensemble::start(1);
+    let (ours, theirs) = (ensemble.client(), ensemble.client());
+    let mutex = |client| Mutex::new(client, "/lock").expect("valid");
+    run(async {
+        let guard = mutex(&ours).acquire().await.expect("free");
+        let waits = mutex(&theirs).acquire().timeout(SHORT).await;
+        assert_eq!(waits.expect_err("held").reason, LockError::TimedOut);
+        assert_eq!(guard.lost().timeout(SHORT).await, None);
+        let limited = mutex(&theirs).acquire().timeout(LONG);
+        guard.release().await.expect("held");
+        limited.await.expect("free").release().timeout(LONG).await.expect("held");
+    });
+    assert_eq!(nodes(&ensemble, "/lock"), Vec::<String>::new());
 }
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {

@@ -74,11 +74,6 @@ impl<C: SessionClient> Guard<C> {
         Self { client, path, parent, node, handle }
     }
 
-    /// The operation and path that its errors name.
-    pub(super) fn call(&self, operation: &'static str) -> Call<C> {
-        Call { operation, path: self.path.clone(), client: self.client.clone() }
-    }
-
     /// Returns the fencing token, which is greater than that of any earlier holder of this lock. A
     /// resource that remembers the greatest token it has seen, and refuses smaller ones, is safe
     /// from holders that have lost the lock and do not know it yet.
@@ -96,25 +91,6 @@ impl<C: SessionClient> Guard<C> {
         self.node.token
     }
 
-    /// Returns the parent of the lock node, which is the path of most locks.
-    pub fn lock_path(&self) -> &str {
-        &self.parent
-    }
-
-    /// Returns the name of the lock node below its parent.
-    pub fn node(&self) -> &str {
-        &self.node.name
-    }
-
-    /// Returns the path of the lock node.
-    pub fn node_path(&self) -> String {
-        self.path_of(&self.node.name)
-    }
-
-    fn path_of(&self, node: &str) -> String {
-        path::child(&self.parent, node)
-    }
-
     /// Returns the current state, as far as this client knows.
     ///
     /// It compares the lease of the session with the session's clock. So by the default
@@ -130,6 +106,20 @@ impl<C: SessionClient> Guard<C> {
         matches!(self.state(), Holding::Lost(_))
     }
 
+    /// Waits until the lock is lost, and returns why. If the lock is released, it returns
+    /// [`Loss::Released`], before the servers know of the release.
+    ///
+    /// The lock is lost when its session ends, when its node is deleted, or when the
+    /// [policy](crate::Options::disconnect_policy) says so. With
+    /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it never returns while
+    /// there is no connection.
+    ///
+    /// The runtime of an async client wakes it. While that runtime is blocked,
+    /// [`state`](Self::state) reports the loss sooner.
+    pub fn lost(&self) -> Signal<Loss, C> {
+        Signal::new(&self.client, self.losing())
+    }
+
     /// Runs a callback once, when the lock is lost. It does not run when the lock is released.
     ///
     /// If the lock is lost already, the callback runs before this method returns. Otherwise it runs
@@ -143,6 +133,22 @@ impl<C: SessionClient> Guard<C> {
         if let Some((callback, loss)) = self.handle.status.on_loss(Box::new(callback)) {
             callback(loss);
         }
+    }
+
+    /// Releases the lock and waits until the next contender can have it. Without a server it waits
+    /// until the end of the session's lease at most.
+    ///
+    /// The request is on its way when this method returns. Dropping the returned value changes
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](LockError::Lost) when the lock had been lost before.
+    /// [`NotConfirmed`](LockError::NotConfirmed) when no server has confirmed the release: the lock
+    /// is no longer held here, and its node is deleted in the background or with the session.
+    pub fn release(self) -> Pending<(), C> {
+        let client = self.client.clone();
+        Pending::release(client, self.releasing())
     }
 
     /// Begins a transaction that is applied only if the lock node still exists. So none is applied
@@ -173,18 +179,13 @@ impl<C: SessionClient> Guard<C> {
         })
     }
 
-    /// Waits until the lock is lost, and returns why. If the lock is released, it returns
-    /// [`Loss::Released`], before the servers know of the release.
+    /// Returns the end of the session's lease: until then the ensemble must keep the session, and
+    /// with it the lock. See [`lease`](zk_session::Client::lease) of the client. `None` if the lock
+    /// is lost.
     ///
-    /// The lock is lost when its session ends, when its node is deleted, or when the
-    /// [policy](crate::Options::disconnect_policy) says so. With
-    /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it never returns while
-    /// there is no connection.
-    ///
-    /// The runtime of an async client wakes it. While that runtime is blocked,
-    /// [`state`](Self::state) reports the loss sooner.
-    pub fn lost(&self) -> Signal<Loss, C> {
-        Signal::new(&self.client, self.losing())
+    /// Call this again each time: after a suspension of the machine, earlier results are too late.
+    pub fn lease(&self) -> Option<Instant> {
+        self.client.lease_end().filter(|_| !self.is_lost())
     }
 
     /// Waits until another client asks for the lock. Never returns for locks that are not
@@ -198,29 +199,28 @@ impl<C: SessionClient> Guard<C> {
         })
     }
 
-    /// Returns the end of the session's lease: until then the ensemble must keep the session, and
-    /// with it the lock. See [`lease`](zk_session::Client::lease) of the client. `None` if the lock
-    /// is lost.
-    ///
-    /// Call this again each time: after a suspension of the machine, earlier results are too late.
-    pub fn lease(&self) -> Option<Instant> {
-        self.client.lease_end().filter(|_| !self.is_lost())
+    /// Returns the parent of the lock node, which is the path of most locks.
+    pub fn lock_path(&self) -> &str {
+        &self.parent
     }
 
-    /// Releases the lock and waits until the next contender can have it. Without a server it waits
-    /// until the end of the session's lease at most.
-    ///
-    /// The request is on its way when this method returns. Dropping the returned value changes
-    /// nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](LockError::Lost) when the lock had been lost before.
-    /// [`NotConfirmed`](LockError::NotConfirmed) when no server has confirmed the release: the lock
-    /// is no longer held here, and its node is deleted in the background or with the session.
-    pub fn release(self) -> Pending<(), C> {
-        let client = self.client.clone();
-        Pending::release(client, self.releasing())
+    /// Returns the name of the lock node below its parent.
+    pub fn node(&self) -> &str {
+        &self.node.name
+    }
+
+    /// Returns the path of the lock node.
+    pub fn node_path(&self) -> String {
+        self.path_of(&self.node.name)
+    }
+
+    /// The operation and path that its errors name.
+    pub(super) fn call(&self, operation: &'static str) -> Call<C> {
+        Call { operation, path: self.path.clone(), client: self.client.clone() }
+    }
+
+    fn path_of(&self, node: &str) -> String {
+        path::child(&self.parent, node)
     }
 
     #[cfg(feature = "conversions")]
