@@ -12,6 +12,7 @@ impl SessionClient for Client {
         tokio::time::Instant::now().into_std()
     }
 
+    #[allow(clippy::manual_async_fn, reason = "the future does not borrow the client")]
     fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static {
         async move {
             // A time that has passed needs no timer, nor its runtime.

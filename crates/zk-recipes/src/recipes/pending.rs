@@ -185,12 +185,8 @@ impl<T, C: SessionClient, E> Future for Pending<T, C, E> {
             work => work,
         };
         let result = match work {
-            Work::Acquire(attempted, finish) => {
-                attempted.poll_held(limit, cx).map(|held| finish(held))
-            }
-            Work::Release(releasing, finish) => {
-                releasing.poll(client, limit, cx).map(|released| finish(released))
-            }
+            Work::Acquire(attempted, finish) => attempted.poll_held(limit, cx).map(*finish),
+            Work::Release(releasing, finish) => releasing.poll(client, limit, cx).map(*finish),
             Work::Run(future) => future.as_mut().poll(cx),
             Work::Enter(..) | Work::Begin(_) | Work::Over => Poll::Pending,
         };

@@ -234,6 +234,7 @@ impl<C: SessionClient> Queue<C> {
 }
 
 /// An attempt that has not begun.
+#[allow(clippy::large_enum_variant, reason = "it is moved once, and locks are not allocated for")]
 pub(crate) enum Entrance<C> {
     /// For a lock whose contenders are nodes of one queue.
     Lock {
@@ -262,13 +263,16 @@ impl<C: SessionClient> Entrance<C> {
     }
 }
 
+/// The result of an attempt.
+type Acquired = Result<HeldNode, LockError>;
+
 /// An attempt to acquire a lock. Dropping it gives up.
 pub(crate) struct Attempted<C> {
     call: Call<C>,
     parent: Arc<str>,
     /// `None` once the lock is held.
     handle: Option<Handle>,
-    acquired: WaitFor<fn(&mut Report) -> Option<Result<HeldNode, LockError>>>,
+    acquired: WaitFor<fn(&mut Report) -> Option<Acquired>>,
     /// Finds a node that an earlier client of a resumed session has left behind.
     leftover: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
     patience: Patience,
