@@ -39,9 +39,15 @@ pub use self::machine::{
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::recipes::*;
 
-/// The client of a recipe whose type does not name one.
+#[cfg(all(feature = "blocking", not(feature = "tokio")))]
+use self::no_default::Client;
 #[cfg(feature = "tokio")]
 use zk_session::Client;
 
+/// Without the feature `tokio`, a type of a recipe has to name its client. So it does not become
+/// another type when that feature is switched on elsewhere.
 #[cfg(all(feature = "blocking", not(feature = "tokio")))]
-use self::recipes::NoClient as Client;
+mod no_default {
+    #[derive(Debug)]
+    pub enum Client {}
+}

@@ -55,12 +55,6 @@ pub trait SessionClient: AnyClient {
     fn current_owner() -> Owner;
 }
 
-/// Without the feature `tokio`, types of recipes have to name their client.
-#[cfg(not(feature = "tokio"))]
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub enum NoClient {}
-
 /// When a wait ends.
 #[derive(Default)]
 pub(crate) struct TimeLimit {

@@ -44,8 +44,6 @@ mod status;
 pub use self::barrier::Barrier;
 #[cfg(feature = "persistent-watches")]
 pub use self::cache::{Cache, CacheChange, CacheChanges, CacheOptions};
-#[cfg(not(feature = "tokio"))]
-pub use self::client::NoClient;
 pub use self::client::SessionClient;
 #[cfg(feature = "blocking")]
 pub(crate) use self::connection::Lookout;
