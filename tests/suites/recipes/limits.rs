@@ -41,7 +41,7 @@ async fn run_each(client: &Client, other: &Client, of: &str) {
         let lock = Mutex::new(client, &path("mutex"))?;
         lock.acquire().await?.release().await?;
         let held = Mutex::new(other, &path("mutex"))?.acquire().await?;
-        let waiting = lock.acquire();
+        let waiting = begun(lock.acquire());
         held.release().await?;
         waiting.await?.release().await?;
         lock.try_acquire().await?.release().await

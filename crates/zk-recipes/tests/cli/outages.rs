@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStdout};
 
 use zk_recipes::{Guard, Mutex};
+use zk_testkit::suite::begun;
 
 use crate::{LONG, PATH, World, ended, error_message, out};
 
@@ -72,7 +73,7 @@ fn watch_goes_on_in_the_next_session() {
     let mut line = || lines.next().expect("a line").expect("text");
     assert!(line().starts_with("+ holds"));
     expire_others(&world, &guard);
-    let second = mutex.acquire();
+    let second = begun(mutex.acquire());
     assert!(line().starts_with("+ waits"));
     break_connections(&world);
     world.runtime.block_on(guard.release()).expect("held");
