@@ -16,7 +16,7 @@ const NOT_CORES: [&str; 35] = [
     "zk_proto::ServerCodec",
     "zk_proto::ServerMessage",
     "zk_proto::diagram::",
-    "zk_recipes::recipes::",
+    "zk_recipes::",
     "zk_session::Answer",
     "zk_session::Attachment",
     "zk_session::Client",

@@ -47,12 +47,12 @@ async fn a_long_list_and_many_watches_cross_a_slow_link() {
         .connect()
         .expect("the server answers");
     let others: Vec<_> = (0..WATCHES)
-        .map(|n| threads.exists_and_watch(&watched("thread", n)).expect("set").1)
+        .map(|n| threads.exists_and_watch(&watched("thread", n)).wait().expect("set").1)
         .collect();
 
     proxy.limit(Some(20_000));
     let by_threads = thread::spawn(move || {
-        let (names, _) = threads.get_children("/list").expect("listed");
+        let (names, _) = threads.get_children("/list").wait().expect("listed");
         (names.len(), threads)
     });
     let (names, _) = client.get_children("/list").await.expect("listed");
@@ -65,7 +65,7 @@ async fn a_long_list_and_many_watches_cross_a_slow_link() {
     proxy.limit(Some(10_000));
     proxy.cut(When::Before, zk_session::proto::OpCode::GET_ACL, 2);
     client.get_acl("/").await.expect_err("cut");
-    threads.get_acl("/").expect_err("cut");
+    threads.get_acl("/").wait().expect_err("cut");
     for n in [0, WATCHES - 1] {
         admin.create(&watched("task", n), b"", NodeKind::Persistent).await.expect("created");
         admin.create(&watched("thread", n), b"", NodeKind::Persistent).await.expect("created");

@@ -252,7 +252,7 @@ fn without_a_thread_to_be_had_the_session_connects_by_its_own() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let at: ConnectString = listener.local_addr().unwrap().to_string().parse().unwrap();
     let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
-    let shared = Arc::new(Shared::new(TcpConnect::default(), clock(), 1 << 20, make));
+    let shared = Arc::new(Threads::new(TcpConnect::default(), clock(), 1 << 20, make));
     let theirs = shared.clone();
     let keeper = thread::spawn(move || {
         REFUSES.set(true);
@@ -273,7 +273,7 @@ fn without_a_thread_to_be_had_the_session_connects_by_its_own() {
     drop(first);
     let second = welcome(&listener);
     connected(2);
-    shared.command(|session, _| session.close());
+    shared.act(|router, _| router.session_mut().close());
     drop(second);
     keeper.join().unwrap();
     REFUSES.set(false);

@@ -111,6 +111,7 @@ impl Workload for BarrierWorkload {
         let owners = || tree.owned().filter_map(|(_, node)| node.owner);
         let (progress, milestone) = match (progress, event) {
             (Progress::Nothing, Event::Enqueued { .. }) => (Progress::Nothing, "comes"),
+            (Progress::Nothing, Event::Waiting { .. }) => return Ok(Progress::Nothing),
             (Progress::Nothing, Event::Acquired { token, .. }) if !release => {
                 if self.members[client].met.map(i64::from) != Some(token.0) {
                     return Err(format!("{client} is in before all have come"));
