@@ -139,9 +139,9 @@ fn a_mutex_excludes_threads_and_sessions() {
                     entered.fetch_add(1, Ordering::SeqCst);
                     inside.fetch_sub(1, Ordering::SeqCst);
                     if number % 3 == 0 {
-                        drop(guard)
+                        drop(guard);
                     } else {
-                        guard.release().wait().expect("released")
+                        guard.release().wait().expect("released");
                     }
                 }
             });
@@ -390,7 +390,7 @@ fn owners_acquire_in_the_order_of_their_calls() {
     thread::scope(|scope| {
         // The owner is an id, not the thread.
         scope.spawn(|| {
-            mutex.acquire_as(owner).wait().expect("acquired").release().wait().expect("one level")
+            mutex.acquire_as(owner).wait().expect("acquired").release().wait().expect("one level");
         });
     });
     let busy = mutex.try_acquire().wait().expect_err("held by another owner");
@@ -580,7 +580,7 @@ fn a_revocable_lock_receives_a_request() {
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = Mutex::with(&ours, "/lock", Options::new().revocable()).expect("valid");
     let guard = mutex.acquire().wait().expect("free");
-    assert!(!guard.revoked().timeout(SHORT).wait().is_some());
+    assert!(guard.revoked().timeout(SHORT).wait().is_none());
     Mutex::new(&other, "/lock").expect("valid").revoke(guard.node()).wait().expect("asked");
     assert!(guard.revoked().timeout(LONG).wait().is_some());
     guard.release().wait().expect("released");

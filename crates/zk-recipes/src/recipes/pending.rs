@@ -179,11 +179,13 @@ impl<T, C: SessionClient, E> Future for Pending<T, C, E> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
         let Self { client, limit, work } = self.get_mut();
-        *work = match mem::replace(work, Work::Over) {
-            Work::Enter(entrance, finish) => Work::Acquire(entrance.enter(), finish),
-            Work::Begin(begin) => Work::Run(begin(limit.end)),
-            work => work,
-        };
+        if let Work::Enter(..) | Work::Begin(_) = work {
+            *work = match mem::replace(work, Work::Over) {
+                Work::Enter(entrance, finish) => Work::Acquire(entrance.enter(), finish),
+                Work::Begin(begin) => Work::Run(begin(limit.end)),
+                work => work,
+            };
+        }
         let result = match work {
             Work::Acquire(attempted, finish) => attempted.poll_held(limit, cx).map(*finish),
             Work::Release(releasing, finish) => releasing.poll(client, limit, cx).map(*finish),

@@ -10,13 +10,13 @@ use super::contenders::{Lock, Locks};
 pub(super) const NAME: &str = "zk-recipes-blocking";
 
 impl Locks for Client {
-    type Lock = Mutex<Client>;
+    type Lock = Mutex<Self>;
 
     async fn connect(at: &str) -> io::Result<Self> {
         Self::connect(at).map_err(io::Error::other)
     }
 
-    fn lock(&self, path: &str) -> io::Result<Mutex<Client>> {
+    fn lock(&self, path: &str) -> io::Result<Mutex<Self>> {
         Mutex::new(self, path).map_err(io::Error::other)
     }
 }
