@@ -110,7 +110,8 @@ impl Client {
     ///
     /// Closes the client and returns `None` if there is no session to resume.
     pub fn detach(self) -> Option<SessionTicket> {
-        let ticket = self.driver().act(|router, _| router.session_mut().detach());
+        let mut ticket = None;
+        self.driver().act(&mut |router, _| ticket = router.session_mut().detach());
         self.ended();
         ticket
     }

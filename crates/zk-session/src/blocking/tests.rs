@@ -64,7 +64,7 @@ fn hanging_attempts_to_connect_take_few_threads() {
     let make = |now| Router::new(Session::new(now, Config::new(2, 0)), at.servers, None);
     let shared = Arc::new(Threads::new(connect, clock(), 1 << 20, make));
     // A session that is closed asks for no more connections.
-    shared.act(|router, _| router.session_mut().close());
+    shared.act(&mut |router, _| router.session_mut().close());
     for _ in 0..10 {
         shared.lock().connect(&shared, 0);
         shared.lock().connect(&shared, 1);
@@ -168,7 +168,7 @@ fn a_transport_with_little_room_is_flushed_before_it_is_given_more() {
         while count() < HANDSHAKE && begun.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_millis(1));
         }
-        shared.act(|router, _| router.session_mut().close());
+        shared.act(&mut |router, _| router.session_mut().close());
         assert!(count() >= HANDSHAKE, "{} bytes of the handshake were sent", count());
     }
 }
@@ -188,7 +188,7 @@ fn threads_that_stopped_waiting_take_no_memory() {
     }
     assert!(shared.lock().observers.is_empty());
     drop(release);
-    shared.act(|router, _| router.session_mut().close());
+    shared.act(&mut |router, _| router.session_mut().close());
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn an_attempt_that_times_out_counts_as_silent() {
     let clock = Clock::new(Instant::now, clock);
     let make = |now| Router::new(Session::new(now, config), at.servers, None);
     let shared = Arc::new(Threads::new(connect, clock, 1 << 20, make));
-    shared.act(|_, _| {});
+    shared.act(&mut |_, _| {});
     hours.store(1, Ordering::Relaxed);
     drop(release);
     let failure = loop {
@@ -215,7 +215,7 @@ fn an_attempt_that_times_out_counts_as_silent() {
         thread::yield_now();
     };
     assert_eq!(failure.1, Cause::ConnectTimeout.to_string());
-    shared.act(|router, _| router.session_mut().close());
+    shared.act(&mut |router, _| router.session_mut().close());
 }
 
 /// Accepts a connection, and welcomes its session. Returns the connection.
@@ -273,7 +273,7 @@ fn without_a_thread_to_be_had_the_session_connects_by_its_own() {
     drop(first);
     let second = welcome(&listener);
     connected(2);
-    shared.act(|router, _| router.session_mut().close());
+    shared.act(&mut |router, _| router.session_mut().close());
     drop(second);
     keeper.join().unwrap();
     REFUSES.set(false);

@@ -10,7 +10,7 @@ use super::{Answer, Client, any_version, decode};
 #[cfg(feature = "authentication")]
 use super::{answer::Decode, slot};
 #[cfg(feature = "authentication")]
-use crate::{dispatch::Token, error::RequestError};
+use crate::error::RequestError;
 
 /// # Access control
 impl<D: Driver> Client<D> {
@@ -71,13 +71,14 @@ impl<D: Driver> Client<D> {
     #[doc(alias = "addAuthInfo")]
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Answer<(), D> {
         let (sender, receiver) = slot();
-        let token = Token::Caller(sender);
-        let added = self.driver().act(|router, _| {
-            let added = router.session_mut().add_auth(scheme, auth, token);
-            added.map_err(|reason| RequestError::new(OpCode::AUTH, None, reason))
+        let (mut sender, mut added) = (Some(sender), Ok(()));
+        self.driver().act(&mut |router, _| {
+            if let Some(sender) = sender.take() {
+                added = router.add_auth(scheme, auth, sender);
+            }
         });
         Answer::of(|| {
-            added?;
+            added.map_err(|reason| RequestError::new(OpCode::AUTH, None, reason))?;
             let pending = self.pending(OpCode::AUTH, receiver, self.request_end());
             Ok(Answer::new(pending, Decode::Reply(decode::nothing)))
         })

@@ -23,16 +23,19 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
 
     /// Calls `act` under the session's lock, and carries out what the session wants then.
     #[doc(hidden)]
-    fn act<R>(self: &Arc<Self>, act: impl FnOnce(&mut Router, Instant) -> R) -> R;
+    fn act(self: &Arc<Self>, act: &mut dyn FnMut(&mut Router, Instant));
 
     /// Calls `submit` under the session's lock, and sends the request that it has submitted, unless
-    /// it fails. Also returns whether this was found not to be a forked process. Otherwise the caller
+    /// it fails. Returns whether this was found not to be a forked process. Otherwise the caller
     /// looks before it waits, since nothing was written yet.
+    ///
+    /// Like `act`, it is not generic: so the session is compiled in this crate, and not again in that
+    /// of each caller.
     #[doc(hidden)]
-    fn submit<R>(
+    fn submit(
         self: &Arc<Self>,
-        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
-    ) -> Result<(R, bool), Error>;
+        submit: &mut dyn FnMut(&mut Router) -> Result<(), Error>,
+    ) -> Result<bool, Error>;
 
     /// Attaches a machine.
     #[doc(hidden)]

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use zk_proto::{NodeKind, OpCode, Request};
 
-use super::answer::{Decode, Pending};
+use super::answer::{Decode, GONE, Pending};
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
 use super::read::Read;
@@ -97,7 +97,7 @@ pub(crate) struct Handle<D: Driver> {
 impl<D: Driver> Drop for Handle<D> {
     fn drop(&mut self) {
         if !self.driver.keep_if_forked() {
-            self.driver.act(|router, _| router.dispatcher.close_when_done());
+            self.driver.act(&mut |router, _| router.close_when_done());
         }
     }
 }
@@ -121,17 +121,14 @@ pub(super) fn send<D: Driver>(
     keep: &mut dyn FnMut(&mut Router, RequestId),
 ) -> Result<Submitted, Error> {
     let (sender, reply) = slot_about(request.path().unwrap_or_default());
-    let token = Token::Caller(sender);
-    let (id, is_in_process) = driver.submit(|router| {
-        let session = router.session_mut();
-        let id = match end {
-            #[cfg(feature = "deadlines")]
-            Some(end) => session.submit_until(request, token, end)?,
-            _ => session.submit(request, token)?,
-        };
-        keep(router, id);
-        Ok(id)
+    let (mut token, mut id) = (Some(Token::Caller(sender)), Err(GONE));
+    let is_in_process = driver.submit(&mut |router| {
+        let submitted = router.submit(request, token.take().ok_or(GONE)?, end)?;
+        keep(router, submitted);
+        id = Ok(submitted);
+        Ok(())
     })?;
+    let id = id?;
     Ok(Submitted { id, reply, is_in_process })
 }
 

@@ -137,9 +137,11 @@ impl<D: Driver> PersistentWatch<D> {
 
 impl<D: Driver> Drop for PersistentWatch<D> {
     fn drop(&mut self) {
-        let stop =
-            |router: &mut Router| router.stop_watching_persistently(self.request).ok_or(GONE);
-        // What this returns is dropped without the session's lock.
-        let _ = self.driven.driver.submit(stop);
+        // It is dropped without the session's lock.
+        let mut queue = None;
+        let _ = self.driven.driver.submit(&mut |router| {
+            queue = router.stop_watching_persistently(self.request);
+            queue.as_ref().map(drop).ok_or(GONE)
+        });
     }
 }

@@ -10,7 +10,7 @@ use core::task::Waker;
 use std::collections::HashMap;
 use std::io;
 
-use zk_proto::{OpCode, SessionId};
+use zk_proto::{OpCode, Request, SessionId};
 
 use super::config_follower::ConfigFollower;
 use super::following::Following;
@@ -117,6 +117,41 @@ impl Router {
 
     pub(crate) fn session_mut(&mut self) -> &mut Session<Token<ReplySender>> {
         self.dispatcher.session_mut()
+    }
+
+    /// Submits a request, with the time at which it is too late.
+    pub(crate) fn submit(
+        &mut self,
+        request: &Request<'_>,
+        token: Token<ReplySender>,
+        end: Option<Instant>,
+    ) -> Result<RequestId, Error> {
+        match end {
+            #[cfg(feature = "deadlines")]
+            Some(end) => self.session_mut().submit_until(request, token, end),
+            _ => self.session_mut().submit(request, token),
+        }
+    }
+
+    /// Adds a credential. `sender` receives the answer of the first server.
+    #[cfg(feature = "authentication")]
+    pub(crate) fn add_auth(
+        &mut self,
+        scheme: &str,
+        auth: &[u8],
+        sender: ReplySender,
+    ) -> Result<(), Error> {
+        self.session_mut().add_auth(scheme, auth, Token::Caller(sender))
+    }
+
+    /// Closes the session behind all earlier requests.
+    pub(crate) fn close(&mut self, now: Instant) {
+        self.dispatcher.close(now);
+    }
+
+    /// Closes the session once no machine is attached.
+    pub(crate) fn close_when_done(&mut self) {
+        self.dispatcher.close_when_done();
     }
 
     /// Returns the wakers to run once the session is unlocked.

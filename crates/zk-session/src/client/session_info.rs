@@ -88,7 +88,9 @@ impl<D: Driver> Client<D> {
     /// If the string is invalid.
     pub fn set_servers(&self, at: &str) -> Result<(), ConnectStringError> {
         let at: ConnectString = at.parse()?;
-        self.driver().act(|router, now| router.set_servers(now, at.servers));
+        let mut servers = at.servers;
+        self.driver()
+            .act(&mut |router, now| router.set_servers(now, core::mem::take(&mut servers)));
         Ok(())
     }
 

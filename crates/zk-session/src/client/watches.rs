@@ -84,8 +84,11 @@ impl<D: Driver> Drop for Watch<D> {
             return;
         }
         self.event.close();
-        let stop = |router: &mut super::Router| router.stop_watching(self.request).ok_or(GONE);
-        // What this returns is dropped without the session's lock.
-        let _ = self.driven.driver.submit(stop);
+        // It is dropped without the session's lock.
+        let mut watcher = None;
+        let _ = self.driven.driver.submit(&mut |router| {
+            watcher = router.stop_watching(self.request);
+            watcher.as_ref().map(drop).ok_or(GONE)
+        });
     }
 }

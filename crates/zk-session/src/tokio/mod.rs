@@ -101,7 +101,8 @@ impl Client {
     ///
     /// The client is still detached, and the ticket is lost.
     pub async fn detach(self) -> Option<SessionTicket> {
-        let ticket = self.driver().act(|router, _| router.session_mut().detach());
+        let mut ticket = None;
+        self.driver().act(&mut |router, _| ticket = router.session_mut().detach());
         self.ended().await;
         ticket
     }

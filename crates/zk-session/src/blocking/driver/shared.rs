@@ -171,19 +171,19 @@ impl Driver for Threads {
         look(&mut self.lock().router)
     }
 
-    fn act<R>(self: &Arc<Self>, act: impl FnOnce(&mut Router, Instant) -> R) -> R {
-        self.with_machines(|inner, now| act(&mut inner.router, now))
+    fn act(self: &Arc<Self>, act: &mut dyn FnMut(&mut Router, Instant)) {
+        self.with_machines(|inner, now| act(&mut inner.router, now));
     }
 
-    fn submit<R>(
+    fn submit(
         self: &Arc<Self>,
-        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
-    ) -> Result<(R, bool), Error> {
+        submit: &mut dyn FnMut(&mut Router) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
         let mut inner = self.lock();
         let alone = inner.router.session().pending() == 0;
-        let submitted = submit(&mut inner.router)?;
+        submit(&mut inner.router)?;
         inner.send(self, alone);
-        Ok((submitted, true))
+        Ok(true)
     }
 
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {

@@ -140,28 +140,27 @@ impl Driver for Tokio {
         look(&mut self.lock().router)
     }
 
-    fn act<R>(self: &Arc<Self>, act: impl FnOnce(&mut Router, Instant) -> R) -> R {
+    fn act(self: &Arc<Self>, act: &mut dyn FnMut(&mut Router, Instant)) {
         let mut inner = self.lock();
-        let acted = act(&mut inner.router, self.now());
+        act(&mut inner.router, self.now());
         inner.wake_driver();
-        acted
     }
 
     /// Looks at the process, which takes a system call, only before it writes or wakes the task, and
     /// if another thread has the lock: perhaps one that is not in this process.
-    fn submit<R>(
+    fn submit(
         self: &Arc<Self>,
-        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
-    ) -> Result<(R, bool), Error> {
+        submit: &mut dyn FnMut(&mut Router) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
         let mut inner = self.inner.try_lock().unwrap_or_else(|| self.lock());
         let alone = inner.router.session().pending() == 0;
-        let submitted = submit(&mut inner.router)?;
+        submit(&mut inner.router)?;
         let acts = !inner.is_driver_awake;
         if acts && self.is_forked() {
             return Err(Error::Ended { end: End::Forked, outcome: Outcome::NotApplied });
         }
         inner.send(alone, None);
-        Ok((submitted, acts))
+        Ok(acts)
     }
 
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {
