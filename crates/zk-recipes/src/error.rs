@@ -172,8 +172,8 @@ zk_session::proto::named! {
         /// Another client deleted it. Or the session has expired or is being closed, which the
         /// server reports later.
         NodeDeleted,
-        /// The guard was released or dropped. Only the signal of `Guard::lost` that outlives the guard
-        /// returns this.
+        /// The guard was released or dropped. Only the signal of `Guard::lost` returns this, if it
+        /// outlives the guard.
         Released,
         /// The connection is lost, and the lock is held [only while
         /// connected](crate::machine::DisconnectPolicy::WhileConnected).

@@ -39,9 +39,9 @@ use crate::error::{LockError, RecipeError, Unconfirmed};
 ///
 /// # Cancellation
 ///
-/// Dropping it cancels the operation. A node that was created for an attempt is deleted in the background, even
-/// if its creation is not confirmed yet, or the connection is lost. Another request that was sent
-/// may still be applied. A release continues.
+/// Dropping it cancels the operation. A node that was created for an attempt is deleted in the
+/// background, even if its creation is not confirmed yet, or the connection is lost. Another
+/// request that was sent may still be applied. A release continues.
 #[must_use = "an operation begins when it is awaited or waited for"]
 pub struct Pending<T, C = Client, E = RecipeError> {
     client: C,

@@ -1,4 +1,4 @@
-//! The client, and what its methods are made of.
+//! The client, and how its methods send requests.
 
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
