@@ -64,7 +64,7 @@ zk_session::proto::named! {
         NotConfirmed(Unconfirmed),
         /// Another contender holds the lock, and the method does not wait for it.
         Busy,
-        /// The time limit has passed, or had passed at the call, while the client was connected.
+        /// The time limit has passed while the client was connected.
         ///
         /// Other contenders hold the lock, or no server has answered yet.
         TimedOut,
