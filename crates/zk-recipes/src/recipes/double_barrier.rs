@@ -99,7 +99,8 @@ impl<C: SessionClient> DoubleBarrier<C> {
     /// [`Ended`](crate::LockError::Ended) if the session has ended. A session that expires causes
     /// either. No node is left then. [`Request`](crate::LockError::Request) with `NO_AUTH` if this
     /// participant is the last and may not read the nodes of the others, which then keep waiting.
-    /// See [`LockError`](crate::LockError) for others.
+    /// [`HeldByOwnSession`](crate::LockError::HeldByOwnSession) if an earlier client of a resumed
+    /// session has left a participant behind. See [`LockError`](crate::LockError) for others.
     pub fn enter(&self) -> Pending<BarrierGuard<C>, C> {
         let (queue, members) = (self.queue.clone(), self.members);
         let enter = move || {
