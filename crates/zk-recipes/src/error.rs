@@ -39,11 +39,12 @@ zk_session::proto::named! {
             /// The name of that node.
             node: String,
         },
-        /// A client that [resumed](zk_session::ClientBuilder::resume) its session would wait for a
-        /// node that an earlier client of this session has left behind.
+        /// An earlier client of this [resumed](zk_session::ClientBuilder::resume) session has left a
+        /// node behind: of a lock, of a candidate, or of a participant in a double barrier.
         ///
-        /// The node stays until the session ends. Delete it, if the earlier process no longer works
-        /// under the lock, or close the session. Then acquire again.
+        /// The node stays until the session ends, and a new contender would wait for it. Delete it,
+        /// if the earlier process no longer works under the lock, or close the session. Then try
+        /// again.
         HeldByOwnSession {
             /// The path of that node.
             node: String,
@@ -63,7 +64,7 @@ zk_session::proto::named! {
         NotConfirmed(Unconfirmed),
         /// Another contender holds the lock, and the method does not wait for it.
         Busy,
-        /// The time limit has passed, or had passed at the call, while the client was connected.
+        /// The time limit has passed while the client was connected.
         ///
         /// Other contenders hold the lock, or no server has answered yet.
         TimedOut,
@@ -171,8 +172,8 @@ zk_session::proto::named! {
         /// Another client deleted it. Or the session has expired or is being closed, which the
         /// server reports later.
         NodeDeleted,
-        /// The guard was released or dropped. Only a future of `Guard::lost` that outlives the guard
-        /// returns this.
+        /// The guard was released or dropped. Only the signal of `Guard::lost` returns this, if it
+        /// outlives the guard.
         Released,
         /// The connection is lost, and the lock is held [only while
         /// connected](crate::machine::DisconnectPolicy::WhileConnected).

@@ -44,8 +44,8 @@ use self::no_default::Client;
 #[cfg(feature = "tokio")]
 use zk_session::Client;
 
-/// Without the feature `tokio`, a type of a recipe has to name its client. So it does not become
-/// another type when that feature is switched on elsewhere.
+/// The default client without the feature `tokio`. It is none, so programs name their client, and
+/// their types stay the same when another crate enables that feature.
 #[cfg(all(feature = "blocking", not(feature = "tokio")))]
 mod no_default {
     #[derive(Debug)]

@@ -412,7 +412,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// Prints what has happened, but not what became of the request.
+    /// Prints what has happened, but not whether the request was applied.
     fn fmt_cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server(code) => write!(f, "the server refused the request: {code}"),

@@ -458,7 +458,7 @@ pub enum Event {
         /// The fencing token: the zxid of the transaction that created the node.
         token: Zxid,
     },
-    /// Other contenders are ahead. It may be reported again when this was looked at again.
+    /// Other contenders are ahead. It may come again after a later list.
     Waiting {
         /// The name of the nearest node that blocks us. For the first in the queue of a semaphore:
         /// `leases`, the parent of the permit nodes. For a double barrier: `ready`, which is missing.

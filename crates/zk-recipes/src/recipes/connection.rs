@@ -20,8 +20,8 @@ pub(crate) enum Seen {
     Late,
 }
 
-/// Waits until there is no connection to a quorum, or for a time. The end of the session is not
-/// reported as a lost connection, since any request reports that.
+/// Waits until the connection to a quorum is lost, or for a time. The end of the session counts as
+/// [`Seen::Late`], since every request reports it.
 pub(crate) struct Lookout {
     shared: Arc<Mutex<Shared>>,
     attachment: Attachment,

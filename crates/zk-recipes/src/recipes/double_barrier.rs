@@ -95,10 +95,12 @@ impl<C: SessionClient> DoubleBarrier<C> {
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::LockError::Lost) if our node was lost meanwhile, and [`Ended`](crate::LockError::Ended) if
-    /// the session has ended. A session that expires causes either. No node is left then.
-    /// [`Request`](crate::LockError::Request) with `NO_AUTH` if this participant is the last and may not
-    /// read the nodes of the others, which then keep waiting. See [`LockError`](crate::LockError) for others.
+    /// [`Lost`](crate::LockError::Lost) if our node was lost meanwhile, and
+    /// [`Ended`](crate::LockError::Ended) if the session has ended. A session that expires causes
+    /// either. No node is left then. [`Request`](crate::LockError::Request) with `NO_AUTH` if this
+    /// participant is the last and may not read the nodes of the others, which then keep waiting.
+    /// [`HeldByOwnSession`](crate::LockError::HeldByOwnSession) if an earlier client of a resumed
+    /// session has left a participant behind. See [`LockError`](crate::LockError) for others.
     pub fn enter(&self) -> Pending<BarrierGuard<C>, C> {
         let (queue, members) = (self.queue.clone(), self.members);
         let enter = move || {
@@ -152,15 +154,15 @@ impl<C: SessionClient> BarrierGuard<C> {
     /// Leaves, and waits until all participants present now have left or begun to leave. Without a
     /// server it waits until the end of the session's lease at most.
     ///
-    /// This participant begins to leave when this method returns. Dropping the returned value
-    /// leaves without waiting for the others.
+    /// This participant begins to leave at the call. Dropping the returned value leaves without
+    /// waiting for the others.
     ///
     /// # Errors
     ///
     /// [`Lost`](crate::LockError::Lost) if our node was lost before.
     /// [`OthersInside`](crate::LockError::OthersInside) if others have not left in time.
-    /// [`NotConfirmed`](crate::LockError::NotConfirmed) if no server has confirmed that all have left.
-    /// This participant leaves in any case.
+    /// [`NotConfirmed`](crate::LockError::NotConfirmed) if no server has confirmed that all have
+    /// left. This participant leaves in any case.
     pub fn leave(self) -> Pending<(), C> {
         self.0.leave()
     }

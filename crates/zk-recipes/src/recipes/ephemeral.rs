@@ -147,8 +147,7 @@ impl<C: SessionClient> Ephemeral<C> {
     /// Deletes the node, and waits until it is deleted. Without a server it waits until the end of
     /// the session's lease at most.
     ///
-    /// The request is on its way when this method returns. Dropping the returned value changes
-    /// nothing.
+    /// The deletion begins at the call. Dropping the returned value changes nothing.
     ///
     /// # Errors
     ///

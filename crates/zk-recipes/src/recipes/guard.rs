@@ -138,8 +138,7 @@ impl<C: SessionClient> Guard<C> {
     /// Releases the lock and waits until the next contender can have it. Without a server it waits
     /// until the end of the session's lease at most.
     ///
-    /// The request is on its way when this method returns. Dropping the returned value changes
-    /// nothing.
+    /// The release begins at the call. Dropping the returned value changes nothing.
     ///
     /// # Errors
     ///

@@ -201,7 +201,7 @@ impl<C: SessionClient> Candidate<C> {
     /// candidacy has ended.
     ///
     /// Changes in between may be missed. A term that ended and another that began differ in
-    /// [`Term::token`]. A leader that resigns counts as leader until it has resigned.
+    /// [`Term::token`].
     ///
     /// The end of the lease is reported when the client notices it. [`leadership`](Self::leadership)
     /// reads the clock.
@@ -242,8 +242,7 @@ impl<C: SessionClient> Candidate<C> {
     /// Resigns, and waits until its node is deleted. Without a server it waits until the end of the
     /// session's lease at most.
     ///
-    /// The request is on its way when this method returns. Dropping the returned value changes
-    /// nothing.
+    /// It resigns at the call. Dropping the returned value changes nothing.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
 //! The recipes, for any [`SessionClient`].
 //!
-//! Each recipe attaches a [machine](crate::machine) to the session of a client, and hands out a
-//! guard. What takes time is a [`Pending`] operation or a [`Signal`], for tasks and threads.
+//! Each recipe attaches a [machine](crate::machine) to the session of a client, and returns a
+//! guard. Methods that take time return a [`Pending`] operation or a [`Signal`], for tasks and
+//! threads.
 
 mod abandoned;
 mod barrier;

@@ -305,8 +305,7 @@ impl<C: SessionClient> MultiGuard<C> {
     /// Releases all the locks in reverse order, and waits until other contenders can acquire them.
     /// Without a server it waits until the end of the session's lease at most.
     ///
-    /// The requests are on their way when this method returns. Dropping the returned value changes
-    /// nothing.
+    /// The release begins at the call. Dropping the returned value changes nothing.
     ///
     /// # Errors
     ///

@@ -57,12 +57,9 @@ use crate::machine::{LockMode, Scheme, WaitPolicy};
 /// At most one contender holds the lock, as the ensemble sees it. A holder that is cut off cannot
 /// know at once that the ensemble has passed its lock on.
 ///
-/// * [`Guard::state`] and
-///   [`Guard::lost`] report the loss as early as possible.
-/// * With [`Guard::fencing_token`], a resource can refuse a late
-///   write.
-/// * For data in ZooKeeper itself, [`Guard::transaction`] does
-///   that.
+/// * [`Guard::state`] and [`Guard::lost`] report the loss as early as possible.
+/// * With [`Guard::fencing_token`], a resource can refuse a late write.
+/// * For data in ZooKeeper itself, [`Guard::transaction`] does that.
 ///
 /// Locks of different kinds at one path, such as a mutex and a read/write lock, do not exclude each
 /// other. An attempt that finds a contender of another kind fails with
@@ -106,9 +103,9 @@ impl<C: SessionClient> Mutex<C> {
     ///
     /// # Errors
     ///
-    /// See [`LockError`](crate::LockError). A lost connection is not an error: the place in the queue is kept as long
-    /// as the session lives. With a client that renews its session, neither is the end of a
-    /// session.
+    /// See [`LockError`](crate::LockError). A lost connection is not an error: the place in the
+    /// queue is kept as long as the session lives. With a client that renews its session, neither
+    /// is the end of a session.
     pub fn acquire(&self) -> Pending<Guard<C>, C> {
         self.0.acquire("acquire", LockMode::Exclusive, WaitPolicy::Queue, |held| held)
     }
@@ -126,8 +123,9 @@ impl<C: SessionClient> Mutex<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`](crate::LockError::Busy) if the lock is held. [`LockError::NoConnection`](crate::LockError::NoConnection) if there is no
-    /// connection to a quorum, or if it is lost before the reply.
+    /// [`Busy`](crate::LockError::Busy) if the lock is held.
+    /// [`NoConnection`](crate::LockError::NoConnection) if there is no connection to a quorum, or if
+    /// it is lost before the reply.
     #[cfg(feature = "try-lock")]
     pub fn try_acquire(&self) -> Pending<Guard<C>, C> {
         self.0.acquire("try_acquire", LockMode::Exclusive, WaitPolicy::OnlyIfFree, |held| held)
@@ -142,8 +140,8 @@ impl<C: SessionClient> Mutex<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Request`](crate::LockError::Request). A lock path that does not exist has no contenders. Without a
-    /// connection it waits for one, as all requests do: give it a
+    /// [`LockError::Request`](crate::LockError::Request). A lock path that does not exist has no
+    /// contenders. Without a connection it waits for one, as all requests do: give it a
     /// [time limit](Pending::timeout), or set `with_request_timeout` of the client before the lock
     /// is made.
     pub fn contenders(&self) -> Pending<Vec<QueueEntry>, C> {
@@ -155,8 +153,8 @@ impl<C: SessionClient> Mutex<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Request`](crate::LockError::Request), with `NO_NODE` when the node does not exist. Without a connection it
-    /// waits for one, as [`contenders`](Self::contenders) does.
+    /// [`LockError::Request`](crate::LockError::Request), with `NO_NODE` when the node does not
+    /// exist. Without a connection it waits for one, as [`contenders`](Self::contenders) does.
     pub fn revoke(&self, node: &str) -> Pending<(), C> {
         contenders::revoke(&self.0.client, self.0.below(node))
     }

@@ -105,8 +105,9 @@ impl Options {
         Self { disconnect_policy, ..self }
     }
 
-    /// Watches for other clients that ask for the lock: `revoked` of an async guard, or
-    /// `wait_revoked` of a blocking one, reports it. It costs a watch while the lock is held.
+    /// Watches for other clients that ask for the lock.
+    /// [`Guard::revoked`](super::Guard::revoked) reports them. It costs a watch while the lock is
+    /// held.
     pub fn revocable(self) -> Self {
         Self { revocable: true, ..self }
     }

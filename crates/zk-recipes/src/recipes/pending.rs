@@ -35,14 +35,13 @@ use crate::error::{LockError, RecipeError, Unconfirmed};
 /// ```
 ///
 /// It begins when it is first polled, or at `wait`. There is one exception: a release, such as
-/// [`Guard::release`] or [`Candidate::close`](super::Candidate::close), is on its way when that
-/// method returns.
+/// [`Guard::release`] or [`Candidate::close`](super::Candidate::close), begins at the call.
 ///
 /// # Cancellation
 ///
-/// Dropping it gives up. A node that was created for an attempt is deleted in the background, even
-/// if its creation is not confirmed yet, or the connection is lost. Another request that was sent
-/// may still be applied. A release continues.
+/// Dropping it cancels the operation. A node that was created for an attempt is deleted in the
+/// background, even if its creation is not confirmed yet, or the connection is lost. Another
+/// request that was sent may still be applied. A release continues.
 #[must_use = "an operation begins when it is awaited or waited for"]
 pub struct Pending<T, C = Client, E = RecipeError> {
     client: C,
@@ -55,8 +54,8 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Begins an operation, with the end of its time limit.
 type Begin<T> = Box<dyn FnOnce(Option<Instant>) -> BoxFuture<T> + Send>;
 
-/// What is to be done, and how its result becomes that of the operation. Acquiring a lock and
-/// releasing it need no allocation here.
+/// The work, and a function that converts its result. Acquiring a lock and releasing it need no
+/// allocation here.
 enum Work<T, C, E> {
     Enter(Entrance<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
     Acquire(Attempted<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
@@ -82,16 +81,16 @@ impl<T, C: SessionClient> Pending<T, C> {
         Self { limit: TimeLimit::after::<C>(timeout), ..self }
     }
 
-    /// Gives up at `end`, which is an instant of the standard library or of tokio. Set it before
-    /// the operation begins.
+    /// Gives up at `end`, an instant of the standard library or of tokio. Set it before the
+    /// operation begins.
     ///
-    /// An attempt asks the ensemble once in any case, even if the time has passed before. So it
-    /// waits at least a second for the first answer, but then neither for other contenders nor for
-    /// a connection.
+    /// An attempt asks the ensemble once, even if its time has passed already. It waits for the
+    /// first answer until it is a second old, if that is later than `end`. After `end`, it waits
+    /// neither for other contenders nor for a connection.
     ///
     /// # Errors
     ///
-    /// When it is too late, [`TimedOut`](LockError::TimedOut), or
+    /// At the time limit, [`TimedOut`](LockError::TimedOut), or
     /// [`NoConnection`](LockError::NoConnection) if there is no connection to a quorum. For a
     /// release, [`NotConfirmed`](LockError::NotConfirmed) with
     /// [`TimedOut`](crate::Unconfirmed::TimedOut): the rest is done in the background.
@@ -112,7 +111,7 @@ impl<T, C: SessionClient> Pending<T, C> {
         Self { client, limit: TimeLimit::default(), work: Work::Enter(entrance, finish) }
     }
 
-    /// Gives up `work` at the time limit.
+    /// Runs `work`, and fails with [`LockError::TimedOut`] at the time limit.
     pub(super) fn within(
         call: Call<C>,
         work: impl Future<Output = Result<T, LockError>> + Send + 'static,
@@ -128,7 +127,7 @@ impl<T, C: SessionClient> Pending<T, C> {
 }
 
 impl<C: SessionClient> Pending<(), C> {
-    /// Waits until a node is deleted that is no longer wanted. `None`: the runtime was shut down.
+    /// Waits for the deletion of a node. `over` is `None` if the runtime was shut down.
     pub(super) fn closing(
         call: Call<C>,
         over: impl Future<Output = Option<Result<(), LockError>>> + Send + 'static,
@@ -152,7 +151,7 @@ impl<C: SessionClient> Pending<(), C> {
 }
 
 impl<T, C: SessionClient, E> Pending<T, C, E> {
-    /// Begins with the time limit, which `begin` has to respect.
+    /// An operation that `begin` starts with the end of its time limit, which it must respect.
     pub(super) fn new<F: Future<Output = Result<T, E>> + Send + 'static>(
         client: &C,
         begin: impl FnOnce(Option<Instant>) -> F + Send + 'static,
@@ -199,7 +198,7 @@ impl<T, C: SessionClient, E> Future for Pending<T, C, E> {
     }
 }
 
-/// Something that may happen, such as the loss of a lock: await it in a task, or
+/// An event that may never come, such as the loss of a lock: await it in a task, or
 /// [wait](Self::wait) for it in a thread.
 ///
 /// Dropping it changes nothing.
@@ -223,13 +222,12 @@ impl<T: Send + 'static, C: SessionClient> Signal<T, C> {
         Self { client: client.clone(), end: None, work: Box::pin(work) }
     }
 
-    /// Returns `None` if it has not happened after `timeout` from now.
+    /// Returns `None` if it has not come after `timeout` from now.
     pub fn timeout(self, timeout: Duration) -> Signal<Option<T>, C> {
         self.limited(TimeLimit::after::<C>(timeout).end)
     }
 
-    /// Returns `None` if it has not happened by `end`, which is an instant of the standard library
-    /// or of tokio.
+    /// Returns `None` if it has not come by `end`, an instant of the standard library or of tokio.
     pub fn until(self, end: impl Into<Instant>) -> Signal<Option<T>, C> {
         self.limited(Some(end.into()))
     }
@@ -244,7 +242,7 @@ impl<T: Send + 'static, C: SessionClient> Signal<T, C> {
 
 #[cfg(feature = "blocking")]
 impl<T> Signal<T, zk_session::blocking::Client> {
-    /// Waits in this thread until it happens.
+    /// Waits in this thread until it comes.
     pub fn wait(self) -> T {
         self.client.clone().block_on(self.end, self)
     }

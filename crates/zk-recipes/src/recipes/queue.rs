@@ -357,7 +357,8 @@ impl Patience {
     /// However short its limit, an attempt waits this long for the first answer.
     const FOR_AN_ANSWER: Duration = Duration::from_secs(1);
 
-    /// Is ready when it is too late to wait for others or for a connection, and to ask.
+    /// Completes when the attempt must fail: it is late, and others are ahead, the connection is
+    /// lost, or the time for the first answer is over.
     pub(crate) fn poll<C: SessionClient>(
         &mut self,
         limit: &mut TimeLimit,

@@ -377,8 +377,7 @@ impl<C: SessionClient> ReentrantGuard<C> {
     /// Releases one level. The last guard of the owner releases the lock, and waits until the next
     /// contender can acquire it.
     ///
-    /// The request is on its way when this method returns. Dropping the returned value changes
-    /// nothing.
+    /// The release begins at the call. Dropping the returned value changes nothing.
     ///
     /// # Errors
     ///

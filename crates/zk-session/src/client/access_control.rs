@@ -48,8 +48,8 @@ impl<D: Driver> Client<D> {
     /// identity, not an error.
     ///
     /// It counts for all later requests, and may already count for those in flight: there is no
-    /// need to wait for the answer, which takes a connection. The request timeout limits the
-    /// blocking client's wait, but not that of the async client.
+    /// need to wait for the answer, which takes a connection. The request timeout limits
+    /// `wait` in a thread, but no `.await`.
     ///
     /// # Errors
     ///

@@ -28,9 +28,13 @@ use crate::time::Instant;
 /// The answer of [`Threads`](crate::blocking::Threads) is a future, too, which needs no runtime:
 /// threads of the session wake its task.
 ///
-/// Dropping this drops the answer; the request may still be applied. A method that sends several
-/// requests sends the first ones at the call, and the others while this is awaited. Dropping this
-/// ends it in between.
+/// A method that sends several requests sends the first ones at the call, and the others while the
+/// answer is awaited.
+///
+/// # Cancellation
+///
+/// Dropping it discards the answer; the request may still be applied. Of several requests, the
+/// remaining ones are not sent.
 ///
 /// # Errors
 ///

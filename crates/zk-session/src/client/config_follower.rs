@@ -115,7 +115,7 @@ impl ConfigFollower {
     }
 
     /// Returns whether the ensemble has changed since the session has begun, so that sessions should
-    /// spread over its servers anew. The first configuration is only news to this client.
+    /// spread over its servers anew. The first configuration is new to this client only.
     pub(crate) fn has_changed(&self) -> bool {
         self.has_changed
     }
@@ -348,7 +348,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever has happened: if everything fails, everything is tried.
+        /// After any history: if all servers fail, every known address is tried.
         #[test]
         fn any_server_that_was_named_is_found(steps in proptest::collection::vec(step(), 0..20)) {
             const HOSTS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];

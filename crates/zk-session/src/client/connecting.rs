@@ -1,4 +1,4 @@
-//! How a client begins and ends.
+//! Connecting and closing.
 
 use super::{ConnectError, Driver as _};
 

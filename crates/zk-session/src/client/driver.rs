@@ -21,13 +21,13 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
     #[doc(hidden)]
     fn locked<R>(&self, look: impl FnOnce(&mut Router) -> R) -> R;
 
-    /// Calls `act` under the session's lock, and carries out what the session wants then.
+    /// Calls `act` under the session's lock, and performs the session's actions.
     #[doc(hidden)]
     fn act(self: &Arc<Self>, act: &mut dyn FnMut(&mut Router, Instant));
 
     /// Calls `submit` under the session's lock, and sends the request that it has submitted, unless
-    /// it fails. Returns whether this was found not to be a forked process. Otherwise the caller
-    /// looks before it waits, since nothing was written yet.
+    /// it fails. Returns whether this was checked not to be a forked process. If not, nothing was
+    /// written yet, and the caller checks that before it waits.
     ///
     /// Like `act`, it is not generic: so the session is compiled in this crate, and not again in that
     /// of each caller.
@@ -41,12 +41,12 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
     #[doc(hidden)]
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment;
 
-    /// Keeps everything for ever in a forked process. Returns whether this is one.
+    /// In a forked process, leaks the driver, so that nothing is closed. Returns whether this is one.
     #[doc(hidden)]
     fn keep_if_forked(self: &Arc<Self>) -> bool;
 
-    /// Records that a future waits, of which the driver would not know otherwise. Returns whether
-    /// the driver counts it, and so must be told of its end.
+    /// Records that a future waits. Returns whether the driver counts it, so that
+    /// [`future_ends`](Self::future_ends) must follow.
     #[doc(hidden)]
     fn future_waits(self: &Arc<Self>) -> bool;
 
@@ -55,7 +55,7 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
     fn future_ends(&self);
 }
 
-/// The driver, as the future that has this sees it.
+/// The driver of a future, and whether it counts that future.
 #[derive(Debug)]
 pub(crate) struct Driven<D: Driver> {
     pub(crate) driver: Arc<D>,

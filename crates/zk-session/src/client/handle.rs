@@ -1,4 +1,4 @@
-//! The client, and what its methods are made of.
+//! The client, and how its methods send requests.
 
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
@@ -61,12 +61,12 @@ use crate::time::Instant;
 /// After a `fork`, the session stays with the parent. In the child, every call on this client fails
 /// with [`End::Forked`](crate::End::Forked), writes nothing, and a drop does nothing. Connect a
 /// client of its own there. Futures that were pending at the fork stay pending in the child: neither
-/// tokio's runtime nor the session's thread survives it. A command that is executed at once, as by
-/// `std::process::Command`, is no matter.
+/// tokio's runtime nor the session's thread survives it. Programs that are
+/// executed at once, as by `std::process::Command`, are not affected.
 ///
 /// # Cancellation
 ///
-/// Dropping an answer drops it. The request may still be applied. Methods that send several
+/// Dropping an [`Answer`] discards it. The request may still be applied. Methods that send several
 /// requests document what remains when they are cancelled.
 ///
 /// # Errors

@@ -83,8 +83,8 @@ impl<D: Driver> PersistentWatch<D> {
     ///
     /// # Errors
     ///
-    /// [`Error::Ended`] when the session has. [`Error::Unsupported`] when the session has moved to a
-    /// server that is too old for persistent watches. The error is the same each time.
+    /// [`Error::Ended`] when the session has ended. [`Error::Unsupported`] when the session has moved
+    /// to a server that is too old for persistent watches. The error is the same each time.
     ///
     /// # Cancellation
     ///

@@ -5,7 +5,7 @@ use zk_proto::{
     GetEphemeralsRequest, OpCode, Request, SyncRequest,
 };
 
-/// A request that only reads, so that repeating it does no harm.
+/// A request that only reads, so it can be repeated.
 #[derive(Clone, Copy)]
 pub(super) enum Read {
     Exists,

@@ -272,7 +272,7 @@ impl Router {
         None
     }
 
-    /// Follows the configuration of the ensemble, behind each event.
+    /// Follows the configuration of the ensemble, after each event.
     fn follow(&mut self, now: Instant) {
         let Some(mut following) = self.following.take() else { return };
         if let Some(request) = following.receive() {

@@ -74,7 +74,7 @@ fn answers_to_tasks_come_at_once_while_threads_come_and_go() {
     let theirs = client.clone();
     server.stream.set_nodelay(true).expect("connected");
     let answers = thread::spawn(move || (0..4 * ROUNDS).for_each(|_| answer_sync(&mut server)));
-    // A thread that has waited makes the session's own thread doze for a while.
+    // A thread that has waited makes the session's own thread sleep for a while.
     let begun = Instant::now();
     for _ in 0..ROUNDS {
         theirs.sync("/").wait().expect("answered");
@@ -83,7 +83,7 @@ fn answers_to_tasks_come_at_once_while_threads_come_and_go() {
         block_on(second).expect("answered");
         block_on(first).expect("answered");
     }
-    // A doze takes 5 ms.
+    // It sleeps for 5 ms.
     assert!(begun.elapsed() < ROUNDS as u32 * Duration::from_millis(4), "{:?}", begun.elapsed());
     answers.join().expect("no panic");
     drop(client);

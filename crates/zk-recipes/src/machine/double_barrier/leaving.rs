@@ -30,7 +30,7 @@ enum Task {
     Listing { look: OpId, list: OpId },
     /// Watches a participant's node.
     Watching { watch: OpId },
-    /// All others have left. Deletes `ready`, if nobody has come since.
+    /// All others have left. Deletes `ready`, unless it was changed since.
     Tidying { deletion: OpId },
     /// Deletes our own node.
     GettingOut,
@@ -177,8 +177,8 @@ impl Participant {
                 self.outputs.conclude(Event::Released);
                 self.step = Step::Done;
             }
-            // As long as we are there, we are the first, and only the first deletes `ready`. If
-            // somebody has announced a meeting since we have read its version, it stays.
+            // While our node exists, we are the first, and only the first deletes `ready`. If another
+            // meeting was announced since we read its version, it stays.
             (Next::Finish, Some(version)) => {
                 let own_node = path::child(&self.lock_path, &own_node.name);
                 let deletion = Operation::retract(self.ready(), version, own_node);

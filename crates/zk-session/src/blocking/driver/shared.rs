@@ -191,7 +191,7 @@ impl Driver for Threads {
         Attachment::new(self.clone(), key)
     }
 
-    /// To drop the connection could write to it.
+    /// Dropping the connection could write to it.
     fn keep_if_forked(self: &Arc<Self>) -> bool {
         let is_forked = self.is_forked();
         if is_forked {

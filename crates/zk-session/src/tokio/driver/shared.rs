@@ -168,8 +168,8 @@ impl Driver for Tokio {
         Attachment::new(self.clone(), key)
     }
 
-    /// To drop the connection would end it for the parent as well: TLS says good-bye, and both
-    /// processes share one `epoll` instance.
+    /// Dropping the connection would end it for the parent as well: TLS sends `close_notify`, and
+    /// both processes share one `epoll` instance.
     fn keep_if_forked(self: &Arc<Self>) -> bool {
         let is_forked = self.is_forked();
         if is_forked {
@@ -178,7 +178,7 @@ impl Driver for Tokio {
         is_forked
     }
 
-    /// The task reads whatever waits.
+    /// The driver's task always reads, so futures need not be counted.
     #[inline]
     fn future_waits(self: &Arc<Self>) -> bool {
         false
