@@ -287,6 +287,14 @@ fn a_process_group_of_another_namespace_does_no_harm() {
     assert_eq!((output.status.code(), out(&output)), (Some(7), "later\n".to_owned()));
 }
 
+/// Copies `zk-lock`.
+pub(crate) fn copy_program(to: &Path) {
+    // Another process writes the copy. Children of other tests could inherit a descriptor of ours,
+    // and no program runs that is open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_zk-lock")).arg(to).status();
+    assert!(copied.expect("cp runs").success());
+}
+
 #[test]
 fn a_program_replaced_while_it_waits_runs_its_command() {
     let world = World::new();
@@ -295,10 +303,7 @@ fn a_program_replaced_while_it_waits_runs_its_command() {
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
     let folder = TempDir::new().expect("a temporary folder");
     let program = folder.path().join("zk-lock");
-    // Another process writes the copy. Children of other tests could inherit a descriptor of ours,
-    // and no program runs that is open for writing.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_zk-lock")).arg(&program).status();
-    assert!(copied.expect("cp runs").success());
+    copy_program(&program);
     let mut command = Command::new(&program);
     command.args(["--connect", &world.embedded.connect_string()]).args(LONG);
     command.args(["run", PATH, "--", "echo", "ran"]);
