@@ -15,6 +15,8 @@ case ${1-} in -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit ;; esac
 
 # Incremental builds take twice the time and the space at first, and save time only after a change.
 export CARGO_INCREMENTAL=0
+# Backtraces without lines take half the space.
+export CARGO_PROFILE_DEV_DEBUG=0
 # Many tests wait most of the time, so more of them run at once than there are processors.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(getconf _NPROCESSORS_ONLN) * 2))}"
 # The summary reads what cargo prints.
