@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{sleep, timeout};
 use zk_recipes::session::{Client, RequestError, proto::ErrorCode, proto::NodeKind};
-use zk_recipes::{Mutex, MutexGuard};
+use zk_recipes::{Guard, Mutex};
 use zk_testkit::serve::Embedded;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -30,7 +30,7 @@ async fn serve(servers: String, printed: UnboundedSender<u64>) -> Result<(), Fai
     }
 }
 
-async fn print(client: &Client, guard: &MutexGuard) -> Result<u64, RequestError> {
+async fn print(client: &Client, guard: &Guard) -> Result<u64, RequestError> {
     // Another instance may have created it.
     if let Err(error) = client.create_all(PAGES, b"0", NodeKind::Persistent).await
         && error.code() != Some(ErrorCode::NODE_EXISTS)

@@ -24,7 +24,7 @@ pub use self::cache::{
     a_cache_below_a_chroot_ends_at_its_limits, a_cache_follows_a_tree, cached, tree,
 };
 use crate::suite::{
-    Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left,
+    Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, begun, client, ephemerals, eventually, nothing_is_left,
     waits_until,
 };
 
@@ -76,14 +76,14 @@ pub async fn many_or_unreadable_contenders_are_listed(fixture: &impl Fixture) {
         Mutex::with(&holder, PATH, Options::new().data(data)).expect("a valid path")
     };
     let guard = mutex("first").acquire().await.expect("free");
-    let waiting: Vec<_> = (2..CONTENDERS).map(|_| Box::pin(mutex("next").acquire())).collect();
+    let waiting: Vec<_> = (2..CONTENDERS).map(|_| begun(mutex("next").acquire())).collect();
     let are_queued = |fixture: &_, count: usize| ephemerals(fixture).len() == count;
     eventually(fixture, "the others are queued", |fixture| are_queued(fixture, CONTENDERS - 1))
         .await;
     // The last one: a contender behind it could not watch it, and would fail.
     let unreadable =
         Options::new().data("secret").acl(&[Acl { perms: Perms::DELETE, id: Id::ANYONE }]);
-    let last = Mutex::with(&other, PATH, unreadable).expect("a valid path").acquire();
+    let last = begun(Mutex::with(&other, PATH, unreadable).expect("a valid path").acquire());
     eventually(fixture, "all are queued", |fixture| are_queued(fixture, CONTENDERS)).await;
 
     let at = fixture.connect_string();
@@ -120,11 +120,11 @@ pub async fn a_contender_waits_in_a_queue_that_is_longer_than_a_reply(fixture: &
         eventually(fixture, "all are queued", are_queued).await;
     };
     let first = mutex(&wide).acquire().await.expect("free");
-    let second = mutex(&wide).acquire();
+    let second = begun(mutex(&wide).acquire());
     all_are_queued(2).await;
     let third = tokio::spawn(mutex(&narrow).acquire());
     all_are_queued(3).await;
-    let others: Vec<_> = (0..OTHERS).map(|_| mutex(&wide).acquire()).collect();
+    let others: Vec<_> = (0..OTHERS).map(|_| begun(mutex(&wide).acquire())).collect();
     all_are_queued(3 + OTHERS).await;
     first.release().await.expect("held");
     second.await.expect("acquired").release().await.expect("held");
@@ -397,9 +397,10 @@ pub async fn a_leader_that_loses_its_node_queues_again(fixture: &impl Fixture) {
     two.delete(&term.node, None).await.expect("deleted");
     let refused = Error::Transaction { index: 0, code: ErrorCode::NO_NODE };
     assert_eq!(late.commit().await.expect_err("refused").reason, refused);
-    let mut states = first.states();
-    let follows = states.wait_for(|state| *state == Leadership::Follower);
-    timeout(HANG_TIMEOUT, follows).await.expect("in time").expect("still a candidate");
+    let mut state = first.leadership();
+    while state != Leadership::Follower {
+        state = first.changed(&state).timeout(HANG_TIMEOUT).await.expect("in time");
+    }
     let next = second.elected().await.expect("elected");
     assert!(next.token > term.token);
     in_line(fixture, 2).await;
@@ -569,9 +570,9 @@ pub async fn attempts_that_wait_queue_again_on_the_next_session(fixture: &impl F
         let both = MultiLock::new([LockRequest::from(&free), LockRequest::read(&rw_lock)]);
         let attempts = vec![
             done(mutex.acquire()),
-            done(mutex.acquire_timeout(HANG_TIMEOUT)),
+            done(mutex.acquire().timeout(HANG_TIMEOUT)),
             done(rw_lock.read()),
-            done(rw_lock.write_timeout(HANG_TIMEOUT)),
+            done(rw_lock.write().timeout(HANG_TIMEOUT)),
             done(semaphore.acquire()),
             done(reentrant.acquire_as(Owner::unique())),
             done(both.expect("compatible locks").acquire()),
@@ -603,7 +604,7 @@ pub async fn attempts_that_wait_queue_again_on_the_next_session(fixture: &impl F
         let again = Mutex::new(&service, "/again/mutex").expect("a valid path");
         // With one session, the time limit would hide how that ends.
         let limit = if renews { 5 * MOMENT } else { HANG_TIMEOUT };
-        let impatient = tokio::spawn(again.acquire_timeout(limit));
+        let impatient = tokio::spawn(again.acquire().timeout(limit));
         expire(fixture, || service.session_ticket()).await;
         let error = impatient.await.expect("no panic").map_err(LockError::from);
         let error = error.expect_err("the lock is held");
@@ -643,7 +644,7 @@ pub async fn no_client_passes_a_closed_barrier(fixture: &impl Fixture) {
     }
     assert_eq!(barrier(&one).is_closed().await, Ok(true));
     assert_eq!(
-        barrier(&one).wait_timeout(MOMENT).await.map_err(LockError::from),
+        barrier(&one).wait().timeout(MOMENT).await.map_err(LockError::from),
         Err(LockError::TimedOut)
     );
     let waiting = [&one, &two].map(|client| tokio::spawn(barrier(client).wait()));

@@ -1,5 +1,7 @@
 //! Helpers for suites that run on the embedded ensemble and on a real server.
 
+use core::pin::Pin;
+use core::task::{Context, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
@@ -148,6 +150,18 @@ pub async fn waits_until<S: Fixture>(
         _ = &mut future => panic!("completed before: {what}"),
         () = eventually(fixture, what, condition) => {}
     }
+}
+
+/// Begins an operation, which then goes on without being awaited.
+///
+/// # Panics
+///
+/// If it completes at once.
+pub fn begun<F: Future + Unpin>(mut future: F) -> F {
+    let is_pending =
+        Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())).is_pending();
+    assert!(is_pending, "completed at once");
+    future
 }
 
 /// Returns the paths of all ephemeral nodes.

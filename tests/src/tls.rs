@@ -320,7 +320,7 @@ pub async fn load<C: AnyClient>(client: &C, path: &str) -> usize {
     for _ in 0..100 {
         let (set, got) = (client.set_data(path, &[7; 50_000], None), client.get_data(path));
         for failed in [set.await.err(), got.await.err()].into_iter().flatten() {
-            assert_eq!(failed.outcome(), Outcome::Unknown, "{failed}");
+            assert_eq!(failed.reason.outcome(), Outcome::Unknown, "{failed}");
             lost += 1;
         }
     }

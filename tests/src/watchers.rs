@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use zk_proto::NodeKind;
-use zk_session::{Client, ConnectError, Error, PersistentWatch, Watch, WatchUpdate};
+use zk_session::{Client, ConnectError, Error, PersistentWatch, Tokio, Watch, WatchUpdate};
 
 use crate::suite::SESSION_TIMEOUT;
 use crate::wire::CountedConnect;
@@ -29,9 +29,9 @@ pub struct Watchers {
     /// The transport of its connections.
     pub connect: CountedConnect,
     /// The one-shot watches.
-    pub once: Vec<Watch>,
+    pub once: Vec<Watch<Tokio>>,
     /// The persistent watches.
-    pub staying: Vec<PersistentWatch>,
+    pub staying: Vec<PersistentWatch<Tokio>>,
     load: Load,
 }
 

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use zk_recipes::blocking::Mutex;
+use zk_recipes::Mutex;
 use zk_recipes::session::{blocking::Client, proto::NodeKind};
 use zk_recipes::{LockError, Options, QueueEntry};
 
@@ -33,9 +33,9 @@ fn deploy(servers: &str, version: &str) -> Result<(), Box<dyn Error>> {
     // Others see who holds the lock.
     let name = format!("process {}", std::process::id());
     let mutex = Mutex::with(&client, LOCK, Options::new().data(name))?;
-    let guard = match mutex.try_acquire() {
+    let guard = match mutex.try_acquire().wait() {
         Err(error) if error.reason == LockError::Busy => {
-            let holder = mutex.contenders()?.into_iter().find(QueueEntry::is_holder);
+            let holder = mutex.contenders().wait()?.into_iter().find(QueueEntry::is_holder);
             let name = holder.and_then(|holder| holder.data).unwrap_or_default();
             return Err(format!("busy: {}", String::from_utf8_lossy(&name)).into());
         }
@@ -46,13 +46,13 @@ fn deploy(servers: &str, version: &str) -> Result<(), Box<dyn Error>> {
         eprintln!("deploy: {loss}");
         std::process::exit(1);
     });
-    if client.exists(VERSION)?.is_none() {
-        client.create_all(VERSION, b"", NodeKind::Persistent)?;
+    if client.exists(VERSION).wait()?.is_none() {
+        client.create_all(VERSION, b"", NodeKind::Persistent).wait()?;
     }
     // This is applied only if the lock is still held.
-    guard.transaction().set_data(VERSION, version.as_bytes(), None).commit()?;
+    guard.transaction().set_data(VERSION, version.as_bytes(), None).commit().wait()?;
     println!("deployed {version}");
-    guard.release()?;
+    guard.release().wait()?;
     client.close();
     Ok(())
 }

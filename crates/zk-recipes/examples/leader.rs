@@ -33,11 +33,10 @@ async fn stand(name: &str, servers: &str) -> Result<(), Box<dyn Error>> {
     loop {
         let term = candidate.elected().await?;
         println!("{name} leads, with token {}", term.token.0);
-        let mut states = candidate.states();
         tokio::select! {
             () = work(name, &candidate) => break,
             // The worker is dropped at its next `await`.
-            _ = states.wait_for(|now| !matches!(now, Leadership::Leader(_))) => {
+            _ = candidate.changed(&Leadership::Leader(term)) => {
                 println!("{name} stops");
             }
         }

@@ -4,9 +4,8 @@ use std::error::Error;
 use std::thread;
 use std::time::Duration;
 
-use zk_recipes::Leadership;
-use zk_recipes::blocking::{Cache, LeaderElection, Mutex, MutexGuard};
 use zk_recipes::session::blocking::Client;
+use zk_recipes::{Cache, Guard, LeaderElection, Leadership, Mutex};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let servers = std::env::args().nth(1).ok_or("the address of a server is missing")?;
@@ -22,15 +21,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) fn serve(
     servers: &str,
-    mut work: impl FnMut(&MutexGuard, String, bool),
+    mut work: impl FnMut(&Guard<Client>, String, bool),
 ) -> Result<(), Box<dyn Error>> {
     let client = Client::builder(servers).renew(true).connect()?;
     let settings = Cache::new(&client, "/settings")?;
-    settings.ready()?;
+    settings.ready().wait()?;
     let candidate = LeaderElection::new(&client, "/leader")?.stand();
     let mutex = Mutex::new(&client, "/locks/printer")?;
     loop {
-        let guard = mutex.acquire()?;
+        let guard = mutex.acquire().wait()?;
         let colour = settings.get("/settings/colour").map_or("black".into(), |node| node.data);
         let colour = String::from_utf8_lossy(&colour).into_owned();
         let leads = matches!(candidate.leadership(), Leadership::Leader(_));

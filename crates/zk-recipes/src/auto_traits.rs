@@ -19,28 +19,27 @@ const _: () = {
 #[cfg(feature = "tokio")]
 const _: () = {
     is_shared::<crate::Mutex>();
-    is_shared::<crate::MutexGuard>();
+    is_shared::<crate::Guard>();
     is_shared::<crate::RwLock>();
     is_shared::<crate::ReadGuard>();
     is_shared::<crate::WriteGuard>();
     is_shared::<crate::Semaphore>();
-    is_shared::<crate::PermitGuard>();
     is_shared::<crate::ReentrantMutex>();
 };
 
 #[cfg(feature = "blocking")]
 const _: () = {
-    use crate::blocking::{Mutex, MutexGuard, RwLock, Semaphore};
-    is_shared::<Mutex>();
-    is_shared::<MutexGuard>();
-    is_shared::<RwLock>();
-    is_shared::<Semaphore>();
+    use zk_session::blocking::Client;
+    is_shared::<crate::Mutex<Client>>();
+    is_shared::<crate::Guard<Client>>();
+    is_shared::<crate::RwLock<Client>>();
+    is_shared::<crate::Semaphore<Client>>();
 };
 
 /// Futures of an acquisition can be spawned.
 #[cfg(feature = "tokio")]
 #[allow(dead_code, reason = "compiled, not called")]
-fn acquisitions_are_send(mutex: &crate::Mutex, guard: crate::MutexGuard) {
+fn acquisitions_are_send(mutex: &crate::Mutex, guard: crate::Guard) {
     fn is_send(_: impl Send) {}
     is_send(mutex.acquire());
     is_send(mutex.try_acquire());
@@ -51,6 +50,6 @@ fn acquisitions_are_send(mutex: &crate::Mutex, guard: crate::MutexGuard) {
 #[cfg(target_pointer_width = "64")]
 fn what_is_passed_around_is_small() {
     #[cfg(feature = "tokio")]
-    assert_eq!(size_of::<crate::MutexGuard>(), 152);
+    assert_eq!(size_of::<crate::Guard>(), 152);
     assert!(size_of::<LockError>() <= 72, "{}", size_of::<LockError>());
 }

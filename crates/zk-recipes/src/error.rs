@@ -171,7 +171,7 @@ zk_session::proto::named! {
         /// Another client deleted it. Or the session has expired or is being closed, which the
         /// server reports later.
         NodeDeleted,
-        /// The guard was released or dropped. Only a future of `Held::lost` that outlives the guard
+        /// The guard was released or dropped. Only a future of `Guard::lost` that outlives the guard
         /// returns this.
         Released,
         /// The connection is lost, and the lock is held [only while
@@ -311,7 +311,7 @@ impl core::error::Error for Loss {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecipeError {
-    /// The method that was called, without `_until` or `_timeout`; `"new"` for all constructors.
+    /// The method that was called, `"new"` for all constructors.
     /// For a candidate it is `"stand"` or `"resign"`.
     pub operation: &'static str,
     /// The path of the lock or other recipe, as the client sees it. For `revoke` it is the path of
@@ -390,7 +390,7 @@ mod tests {
     fn an_error_is_small() {
         assert!(size_of::<RecipeError>() <= 72, "{}", size_of::<RecipeError>());
         #[cfg(feature = "tokio")]
-        assert_eq!(size_of::<Result<crate::MutexGuard, RecipeError>>(), size_of::<crate::Held>());
+        assert_eq!(size_of::<Result<crate::Guard, RecipeError>>(), size_of::<crate::Guard>());
     }
 
     #[test]

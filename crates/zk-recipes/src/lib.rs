@@ -12,7 +12,7 @@ extern crate std;
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod auto_traits;
 #[cfg(feature = "blocking")]
-pub mod blocking;
+mod blocking;
 mod error;
 #[cfg(all(feature = "defmt", target_os = "none"))]
 mod formats;
@@ -20,7 +20,7 @@ pub mod machine;
 #[cfg(all(feature = "metrics", any(feature = "tokio", feature = "blocking")))]
 pub mod metrics;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub mod recipes;
+mod recipes;
 #[cfg(feature = "tokio")]
 mod tokio;
 
@@ -36,11 +36,18 @@ pub use self::machine::{
     CacheState, CachedNode, DisconnectPolicy, Event, Leadership, LockMode, Presence, Scheme, Term,
     UnknownNodePolicy,
 };
-#[cfg(all(feature = "conversions", any(feature = "tokio", feature = "blocking")))]
-pub use self::recipes::NotConverted;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::recipes::{Attempt, HeldLock, Holding, MultiLoss, Options, Owner, QueueEntry};
-#[cfg(all(feature = "persistent-watches", any(feature = "tokio", feature = "blocking")))]
-pub use self::recipes::{CacheChange, CacheOptions};
+pub use self::recipes::*;
+
+#[cfg(all(feature = "blocking", not(feature = "tokio")))]
+use self::no_default::Client;
 #[cfg(feature = "tokio")]
-pub use self::tokio::*;
+use zk_session::Client;
+
+/// Without the feature `tokio`, a type of a recipe has to name its client. So it does not become
+/// another type when that feature is switched on elsewhere.
+#[cfg(all(feature = "blocking", not(feature = "tokio")))]
+mod no_default {
+    #[derive(Debug)]
+    pub enum Client {}
+}

@@ -36,7 +36,7 @@ pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
         Client::builder(&at.unwrap_or_default()).connect_timeout(Duration::from_secs(3));
 
     let client = builder.clone().connect()?;
-    client.ensure_path(WORKERS)?;
+    client.ensure_path(WORKERS).wait()?;
     let workers: Vec<_> = (1..=3)
         .map(|number| {
             let builder = builder.clone();
@@ -47,7 +47,7 @@ pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
     // The loop sees the latest state, but not each one in between.
     let mut had_workers = false;
     loop {
-        let (names, _, changed) = client.get_children_and_watch(WORKERS)?;
+        let (names, _, mut changed) = client.get_children_and_watch(WORKERS).wait()?;
         println!("{} workers: {names:?}", names.len());
         if had_workers && names.is_empty() {
             break;
@@ -60,7 +60,7 @@ pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
     for worker in workers {
         worker.join().map_err(|_| "a worker has panicked")??;
     }
-    client.delete_all("/example/blocking")?;
+    client.delete_all("/example/blocking").wait()?;
     client.close();
     Ok(())
 }
@@ -68,7 +68,7 @@ pub(crate) fn run(address: Option<String>) -> Result<(), Box<dyn Error>> {
 /// Registers a worker, whose node lives as long as its session.
 fn work(number: u64, builder: ClientBuilder<Client>) -> Result<(), Box<dyn Error>> {
     let client = builder.connect()?;
-    client.create(&format!("{WORKERS}/{number}"), b"", NodeKind::Ephemeral)?;
+    client.create(&format!("{WORKERS}/{number}"), b"", NodeKind::Ephemeral).wait()?;
     thread::sleep(Duration::from_millis(100 * number));
     client.close();
     Ok(())

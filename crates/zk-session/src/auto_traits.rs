@@ -23,17 +23,17 @@ const _: () = {
 #[cfg(feature = "tokio")]
 const _: () = {
     is_shared::<crate::Client>();
-    is_shared::<crate::Watch>();
-    is_shared::<crate::PersistentWatch>();
+    is_shared::<crate::Watch<crate::Tokio>>();
+    is_shared::<crate::PersistentWatch<crate::Tokio>>();
 };
 
 #[cfg(feature = "blocking")]
 const _: () = {
-    use crate::blocking::{Client, PersistentWatch, Watch};
+    use crate::blocking::{Client, Threads};
     is_shared::<Client>();
-    // As the receiver of a channel.
-    is_sent::<Watch>();
-    is_sent::<PersistentWatch>();
+    is_shared::<crate::Watch<Threads>>();
+    is_shared::<crate::PersistentWatch<Threads>>();
+    is_sent::<crate::Answer<alloc::rc::Rc<()>, Threads>>();
 };
 
 #[test]

@@ -195,7 +195,7 @@ zk_proto::named! {
 /// ) -> Result<bool, zk_session::RequestError> {
 ///     use zk_session::proto::ErrorCode;
 ///
-///     match client.delete("/config", Some(version)) {
+///     match client.delete("/config", Some(version)).wait() {
 ///         Ok(()) => Ok(true),
 ///         Err(error) if error.code() == Some(ErrorCode::BAD_VERSION) => Ok(false),
 ///         Err(error) => Err(error),
@@ -208,15 +208,8 @@ zk_proto::named! {
 pub struct RequestError {
     /// The operation. If a transaction failed because of one of its operations, that one.
     pub operation: OpCode,
-    /// The path of the node, relative to the client's chroot.
-    ///
-    /// It is present in these cases, where it costs no memory for requests that succeed:
-    ///
-    /// * Nothing was sent.
-    /// * The request is a transaction.
-    /// * A method of the blocking client failed that is about one node.
-    ///
-    /// A pipelined request that fails names only its operation.
+    /// The path of the node, relative to the client's chroot, if the request is about one. If a
+    /// transaction failed because of one of its operations, the path of that one.
     pub path: Option<Box<str>>,
     /// The reason for the failure.
     pub reason: Error,
@@ -228,21 +221,23 @@ impl RequestError {
         Self { operation, path: path.map(Box::from), reason }
     }
 
-    /// Adds the path of the node, unless the error has one.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn at(mut self, path: &str) -> Self {
-        self.path.get_or_insert_with(|| path.into());
-        self
-    }
-
     /// Returns the name of the [reason](Error::name).
     pub const fn name(&self) -> &'static str {
         self.reason.name()
     }
 
-    /// Returns whether the request may have been applied.
+    /// Returns whether the request may have been applied. A read has nothing to apply.
     pub fn outcome(&self) -> Outcome {
-        self.reason.outcome()
+        match self.is_read() {
+            true => Outcome::NotApplied,
+            false => self.reason.outcome(),
+        }
+    }
+
+    /// Returns whether the request as a whole only reads or watches.
+    fn is_read(&self) -> bool {
+        let is_multi = matches!(self.reason, Error::Transaction { .. });
+        !is_multi && outcome_of_success(self.operation) == Outcome::NotApplied
     }
 
     /// Returns the server's error code, if the server refused the request.
@@ -262,7 +257,11 @@ impl fmt::Display for RequestError {
         if let Some(path) = &self.path {
             write!(f, " {path:?}")?;
         }
-        write!(f, ": {}", self.reason)
+        f.write_str(": ")?;
+        match self.is_read() {
+            true => self.reason.fmt_cause(f),
+            false => self.reason.fmt(f),
+        }
     }
 }
 
@@ -400,6 +399,21 @@ fn outcome_of(code: ErrorCode) -> Outcome {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_cause(f)?;
+        match self {
+            Self::ConnectionLost
+            | Self::DeadlinePassed { outcome: Outcome::Unknown | Outcome::Applied }
+            | Self::Ended { outcome: Outcome::Unknown | Outcome::Applied, .. } => {
+                f.write_str("; the request may have been applied")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Error {
+    /// Prints what has happened, but not what became of the request.
+    fn fmt_cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server(code) => write!(f, "the server refused the request: {code}"),
             Self::Unsupported { opcode, needs } => {
@@ -408,9 +422,7 @@ impl fmt::Display for Error {
             Self::Transaction { index, code } => {
                 write!(f, "operation {index} of the transaction was refused: {code}")
             }
-            Self::ConnectionLost => {
-                f.write_str("the connection was lost; the request may have been applied")
-            }
+            Self::ConnectionLost => f.write_str("the connection was lost"),
             Self::Undeliverable { opcode, length } => write!(
                 f,
                 "servers close the connection at {opcode} of {length} bytes: it is probably too long, or they lack it"
@@ -418,16 +430,13 @@ impl fmt::Display for Error {
             Self::DeadlinePassed { outcome: Outcome::NotApplied } => {
                 f.write_str("the deadline passed before the request was sent")
             }
-            Self::DeadlinePassed { outcome: Outcome::Unknown | Outcome::Applied } => f.write_str(
-                "the deadline passed before the reply arrived; the request may have been applied",
-            ),
+            Self::DeadlinePassed { outcome: Outcome::Unknown | Outcome::Applied } => {
+                f.write_str("the deadline passed before the reply arrived")
+            }
             Self::NoConnection => f.write_str(
                 "the session was without a connection for longer than the disconnect timeout",
             ),
-            Self::Ended { end, outcome: Outcome::NotApplied } => write!(f, "{end}"),
-            Self::Ended { end, outcome: Outcome::Unknown | Outcome::Applied } => {
-                write!(f, "{end}; the request may have been applied")
-            }
+            Self::Ended { end, .. } => write!(f, "{end}"),
             Self::Reply(_) => f.write_str("the server's reply is malformed"),
             Self::ReplyTooLarge { length, limit, outcome } => {
                 write!(f, "the reply of {length} bytes exceeds the limit of {limit} (max_reply)")?;
@@ -637,6 +646,35 @@ mod tests {
         let code = ErrorCode::NO_NODE;
         let refused = Error::Transaction { index: 1, code }.to_string();
         assert_eq!(refused, "operation 1 of the transaction was refused: NO_NODE");
+    }
+
+    #[test]
+    fn a_failed_read_never_says_that_it_may_have_been_applied() {
+        let outcome = Outcome::Unknown;
+        let end = End::Expired;
+        for reason in [
+            Error::ConnectionLost,
+            Error::DeadlinePassed { outcome },
+            Error::Ended { end, outcome },
+        ] {
+            let failed = |operation| RequestError::new(operation, Some("/a"), reason.clone());
+            for (operation, outcome) in [
+                (OpCode::GET_DATA, Outcome::NotApplied),
+                (OpCode::MULTI_READ, Outcome::NotApplied),
+                (OpCode::SYNC, Outcome::NotApplied),
+                (OpCode::SET_DATA, Outcome::Unknown),
+                (OpCode::MULTI, Outcome::Unknown),
+            ] {
+                let error = failed(operation);
+                assert_eq!(error.outcome(), outcome, "{error}");
+                let says = error.to_string().ends_with("; the request may have been applied");
+                assert_eq!(says, outcome == Outcome::Unknown, "{error}");
+            }
+        }
+        // The operation is that of a transaction.
+        let code = ErrorCode::SYSTEM_ERROR;
+        let check = RequestError::new(OpCode::CHECK, None, Error::Transaction { index: 0, code });
+        assert_eq!(check.outcome(), Outcome::Unknown);
     }
 
     #[test]

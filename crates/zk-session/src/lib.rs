@@ -27,10 +27,18 @@ pub mod sync;
 pub mod threads;
 pub mod time;
 
+// The page of the client begins with what both clients have.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod client;
+
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-mod client;
+pub mod driver {
+    //! The client, for any driver: [`Tokio`](crate::Tokio) or [`Threads`](crate::blocking::Threads).
+
+    pub use crate::client::{Client, Driver};
+}
 #[cfg(all(feature = "metrics", any(feature = "tokio", feature = "blocking")))]
 pub mod metrics;
 #[cfg(feature = "tokio")]
@@ -44,15 +52,17 @@ pub use error::{Error, Invalid, Outcome, RequestError};
 pub use session::{SessionTicket, State, WatchedEvent};
 pub use zk_proto as proto;
 
+#[cfg(all(feature = "persistent-watches", any(feature = "tokio", feature = "blocking")))]
+pub use self::client::PersistentWatch;
 #[cfg(feature = "blocking-tls")]
 pub use self::client::TlsConfig;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::client::{
-    AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, TlsError, Transaction,
-    TransactionResult, WatchUpdate,
+    Answer, AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, Ready, TlsError,
+    Transaction, TransactionResult, Watch, WatchUpdate,
 };
 #[cfg(feature = "tokio")]
-pub use self::tokio::{Answer, Client, Connect, PersistentWatch, TcpConnect, Transport, Watch};
+pub use self::tokio::{Client, Connect, TcpConnect, Tokio, Transport};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use dispatch::Attachment;
 #[cfg(feature = "tokio")]

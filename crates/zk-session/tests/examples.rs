@@ -16,10 +16,16 @@ macro_rules! example {
     };
 }
 
+example!(any_runtime, "../examples/any_runtime.rs");
 example!(blocking, "../examples/blocking.rs");
 example!(counter, "../examples/counter.rs");
 example!(poll_loop, "../examples/poll_loop.rs");
 example!(watch, "../examples/watch.rs");
+
+#[test]
+fn tasks_of_another_runtime_count_up_a_node() {
+    assert_eq!(any_runtime::run(None).expect("it counts"), 5);
+}
 
 #[test]
 fn threads_count_workers() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use shuttle::future::block_on;
 use shuttle::thread;
-use zk_recipes::{LockError, Loss, Mutex, MutexGuard};
+use zk_recipes::{Guard, LockError, Loss, Mutex};
 use zk_session::Client;
 
 use super::in_many_orders;
@@ -25,7 +25,7 @@ async fn client(network: &Network) -> Client {
     builder.clock(network.clock()).connect_with(network.clone()).await.expect("connected")
 }
 
-async fn acquired(client: &Client) -> MutexGuard {
+async fn acquired(client: &Client) -> Guard {
     Mutex::new(client, PATH).expect("a valid path").acquire().await.expect("acquired")
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use shuttle::thread;
 use zk_recipes::LockError;
-use zk_recipes::blocking::{Mutex, MutexGuard};
+use zk_recipes::{Guard, Mutex};
 use zk_session::blocking::Client;
 use zk_session::proto::{ExistsRequest, Request};
 
@@ -22,8 +22,8 @@ pub(super) fn client(network: &Network) -> Client {
     builder.clock(network.clock()).connect_with(network.clone()).expect("connected")
 }
 
-fn acquired(client: &Client) -> MutexGuard {
-    Mutex::new(client, PATH).expect("a valid path").acquire().expect("acquired")
+fn acquired(client: &Client) -> Guard<Client> {
+    Mutex::new(client, PATH).expect("a valid path").acquire().wait().expect("acquired")
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_lock_is_acquired_and_dropped_while_the_client_closes() {
         let server = network.serve();
         let client = client(&network);
         let lock = Mutex::new(&client, PATH).expect("a valid path");
-        let acquires = thread::spawn(move || match lock.acquire() {
+        let acquires = thread::spawn(move || match lock.acquire().wait() {
             Ok(guard) => drop(guard),
             Err(error) => assert!(matches!(error.reason, LockError::Ended(_)), "{error}"),
         });
@@ -87,7 +87,7 @@ fn two_threads_wait_for_room() {
             let client = client.clone();
             thread::spawn(move || {
                 loop {
-                    client.ready().expect("room");
+                    client.ready().wait().expect("room");
                     match client.submit(&exists()).wait() {
                         Ok(_) => break,
                         // The other thread was faster.
@@ -116,7 +116,7 @@ fn a_thread_that_waits_for_the_loss_learns_of_it() {
         let expires = network.clone();
         let expires = thread::spawn(move || expires.expire_all());
         // The session, or first its node.
-        assert!(guard.wait_lost(LONG).is_some());
+        assert!(guard.lost().timeout(LONG).wait().is_some());
         expires.join().expect("no panic");
         drop(guard);
         client.ended();
@@ -138,7 +138,7 @@ fn a_callback_runs_once_for_a_loss_and_never_for_a_release() {
         });
         let expires = network.clone();
         let expires = thread::spawn(move || expires.expire_all());
-        let released = guard.release();
+        let released = guard.release().wait();
         expires.join().expect("no panic");
         client.ended();
         drop(client);
@@ -166,7 +166,7 @@ fn a_callback_is_added_while_the_lock_is_lost() {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         expires.join().expect("no panic");
-        assert!(guard.wait_lost(LONG).is_some());
+        assert!(guard.lost().timeout(LONG).wait().is_some());
         drop(guard);
         client.ended();
         drop(client);
@@ -205,7 +205,7 @@ fn callbacks_of_different_moments_run_in_order_and_one_at_a_time() {
             let owned = Owned(calls.clone(), number);
             guard.on_lost(move |_| drop(owned));
             // That drops the callback.
-            guard.release().expect("released");
+            guard.release().wait().expect("released");
         }
         drop(client);
         server.finish();

@@ -229,16 +229,16 @@ impl Worker {
                 4 => drop(held.pop_front()),
                 _ if held.len() >= self.quota => {
                     if let Some(guard) = held.pop_front() {
-                        drop(guard.release_timeout(PATIENCE).await);
+                        drop(guard.release().timeout(PATIENCE).await);
                     }
                 }
-                _ => held.extend(mutex.acquire_timeout(PATIENCE).await),
+                _ => held.extend(mutex.acquire().timeout(PATIENCE).await),
             }
             held.retain(|guard| !guard.is_lost());
             self.done.fetch_add(1, Ordering::Relaxed);
         }
         for guard in held {
-            drop(guard.release_timeout(PATIENCE).await);
+            drop(guard.release().timeout(PATIENCE).await);
         }
     }
 }

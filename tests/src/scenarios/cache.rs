@@ -179,44 +179,44 @@ pub async fn a_cache_below_a_chroot_ends_at_its_limits(fixture: &impl Fixture) {
 
 /// The blocking cache follows every change, also on the next session, and ends with its last clone.
 pub fn a_blocking_cache_follows_a_tree_across_sessions(fixture: &impl Fixture) {
-    use zk_recipes::blocking::Cache;
+    use zk_recipes::Cache;
     use zk_session::blocking::Client;
 
     let builder = Client::builder(&fixture.connect_string()).session_timeout(SESSION_TIMEOUT);
     let client = builder.clone().renew(true).connect().expect("connected");
     let other = builder.connect().expect("connected");
-    other.ensure_path("/config/printer").expect("created");
+    other.ensure_path("/config/printer").wait().expect("created");
     let cache = Cache::new(&client, "/config").expect("a valid path");
-    cache.ready_timeout(HANG_TIMEOUT).expect("it can be read");
+    cache.ready().timeout(HANG_TIMEOUT).wait().expect("it can be read");
     assert_eq!(cache.children("/config"), ["printer"]);
     let changes = cache.changes();
-    assert_eq!(changes.next(), Ok(CacheChange::Reset));
-    assert_eq!(changes.next(), Ok(CacheChange::Ready));
-    let error = changes.next_timeout(super::MOMENT).expect_err("nothing changes");
+    assert_eq!(changes.next().wait(), Ok(CacheChange::Reset));
+    assert_eq!(changes.next().wait(), Ok(CacheChange::Ready));
+    let error = changes.next().timeout(super::MOMENT).wait().expect_err("nothing changes");
     assert_eq!(error.reason, LockError::TimedOut);
     // A thread that waits, while another one changes the tree by the same client.
     let reader = std::thread::spawn(move || {
-        let change = changes.next_timeout(HANG_TIMEOUT).expect("in time");
+        let change = changes.next().timeout(HANG_TIMEOUT).wait().expect("in time");
         (change, changes)
     });
-    client.set_data("/config/printer", b"on", None).expect("set");
+    client.set_data("/config/printer", b"on", None).wait().expect("set");
     let (change, changes) = reader.join().expect("no panic");
     assert!(matches!(change, CacheChange::Changed { node, .. } if *node.data == *b"on"));
 
     expire_blocking(fixture, || client.session_ticket());
-    assert_eq!(changes.next_timeout(HANG_TIMEOUT), Ok(CacheChange::Reset));
-    other.delete("/config/printer", None).expect("deleted");
+    assert_eq!(changes.next().timeout(HANG_TIMEOUT).wait(), Ok(CacheChange::Reset));
+    other.delete("/config/printer", None).wait().expect("deleted");
     while cache.state() != CacheState::Ready || !cache.children("/config").is_empty() {
-        changes.next_timeout(HANG_TIMEOUT).expect("in time");
+        changes.next().timeout(HANG_TIMEOUT).wait().expect("in time");
     }
-    cache.ready().expect("it is");
+    cache.ready().wait().expect("it is");
     assert_eq!(cache.snapshot().keys().collect::<Vec<_>>(), ["/config"]);
     // The last clone ends it.
     let clone = cache.clone();
     drop(cache);
     assert_eq!(clone.state(), CacheState::Ready);
     drop(clone);
-    let end = std::iter::repeat_with(|| changes.next()).find_map(Result::err);
+    let end = std::iter::repeat_with(|| changes.next().wait()).find_map(Result::err);
     assert!(matches!(end.map(|error| error.reason), Some(LockError::Ended(_))));
     client.close();
     other.close();

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use fork::Fork;
-use zk_recipes::blocking::Mutex;
+use zk_recipes::Mutex;
 use zk_recipes::{Holding, LockError, Loss};
 use zk_session::{End, Error, State};
 use zk_testkit::suite::HANG_TIMEOUT;
@@ -59,15 +59,15 @@ fn a_forked_process_leaves_the_session_of_a_blocking_client_to_its_parent() {
     let mutex = Mutex::new(&client, "/lock").expect("a valid path");
     let [mut guard, mut dropped] = ["/lock", "/other"].map(|path| {
         let mutex = Mutex::new(&client, path).expect("a valid path");
-        Some(mutex.acquire().expect("free"))
+        Some(mutex.acquire().wait().expect("free"))
     });
-    let mut watch = Some(client.exists_and_watch("/never").expect("connected").1);
+    let mut watch = Some(client.exists_and_watch("/never").wait().expect("connected").1);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         // Holds the session's lock now and then, also when the process is forked.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                client.exists("/lock").expect("connected");
+                client.exists("/lock").wait().expect("connected");
             }
         });
         for _ in 0..10 {
@@ -75,13 +75,18 @@ fn a_forked_process_leaves_the_session_of_a_blocking_client_to_its_parent() {
                 assert_eq!(client.state(), FORKED);
                 drop(dropped.take());
                 drop(watch.take());
-                assert!(client.get_data("/lock").is_err_and(|error| is_forked(&error.reason)));
-                let refused = mutex.acquire().map(drop).map_err(LockError::from);
+                assert!(
+                    client.get_data("/lock").wait().is_err_and(|error| is_forked(&error.reason))
+                );
+                let refused = mutex.acquire().wait().map(drop).map_err(LockError::from);
                 assert_eq!(refused, Err(LockError::Ended(End::Forked)));
                 let guard = guard.take().expect("held by the parent");
                 assert_eq!(guard.state(), LOST);
-                assert_eq!(guard.wait_lost(HANG_TIMEOUT), Some(Loss::Ended(End::Forked)));
-                let released = guard.release().map_err(LockError::from);
+                assert_eq!(
+                    guard.lost().timeout(HANG_TIMEOUT).wait(),
+                    Some(Loss::Ended(End::Forked))
+                );
+                let released = guard.release().wait().map_err(LockError::from);
                 assert_eq!(released, Err(LockError::Lost(Loss::Ended(End::Forked))));
                 assert_eq!(client.ended(), End::Forked);
                 client.clone().close();
@@ -90,8 +95,8 @@ fn a_forked_process_leaves_the_session_of_a_blocking_client_to_its_parent() {
         is_over.store(true, Ordering::Relaxed);
     });
     for guard in [guard, dropped].into_iter().flatten() {
-        assert_eq!(guard.validate().map_err(LockError::from), Ok(()));
-        guard.release().expect("held all the time");
+        assert_eq!(guard.validate().wait().map_err(LockError::from), Ok(()));
+        guard.release().wait().expect("held all the time");
     }
     assert_eq!(client.statistics().connections, 1);
     client.close();
@@ -103,7 +108,7 @@ fn a_forked_process_leaves_the_session_of_an_async_client_to_its_parent() {
     let at = ensemble.embedded.connect_string();
     let runtime = &ensemble.runtime;
     let client = runtime.block_on(zk_session::Client::connect(&at)).expect("connected");
-    let mutex = zk_recipes::Mutex::new(&client, "/lock").expect("a valid path");
+    let mutex = Mutex::new(&client, "/lock").expect("a valid path");
     let mut guard = Some(runtime.block_on(mutex.acquire()).expect("free"));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

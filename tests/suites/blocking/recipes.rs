@@ -1,11 +1,13 @@
 //! The blocking recipes on the embedded ensemble.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zk_recipes::blocking::{
+use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, MultiLock, Mutex,
     ReentrantMutex, RwLock, Semaphore,
 };
@@ -25,6 +27,41 @@ fn nodes(ensemble: &Ensemble, below: &str) -> Vec<String> {
         let is_below = |path: &&str| path.starts_with(below) && path.contains("/_c_");
         ensemble.paths().filter(is_below).map(str::to_owned).collect()
     })
+}
+
+/// Runs a future as an executor does that knows nothing of the client.
+fn run<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn any_executor_awaits_recipes_of_threads_and_their_time_limits() {
+    let ensemble = Ensemble::start(1);
+    let (ours, theirs) = (ensemble.client(), ensemble.client());
+    let mutex = |client| Mutex::new(client, "/lock").expect("valid");
+    run(async {
+        let guard = mutex(&ours).acquire().await.expect("free");
+        let waits = mutex(&theirs).acquire().timeout(SHORT).await;
+        assert_eq!(waits.expect_err("held").reason, LockError::TimedOut);
+        assert_eq!(guard.lost().timeout(SHORT).await, None);
+        let limited = mutex(&theirs).acquire().timeout(LONG);
+        guard.release().await.expect("held");
+        limited.await.expect("free").release().timeout(LONG).await.expect("held");
+    });
+    assert_eq!(nodes(&ensemble, "/lock"), Vec::<String>::new());
 }
 
 fn eventually(what: &str, condition: impl Fn() -> bool) {
@@ -48,36 +85,36 @@ fn a_service_survives_the_expiry_of_its_session() {
     let mutex = Mutex::new(&client, "/lock").expect("valid");
     let candidate = LeaderElection::new(&client, "/election").expect("valid").stand();
     let here = Ephemeral::new(&client, "/services/one", "10.0.0.7").expect("valid");
-    client.create("/config", b"", NodeKind::Persistent).expect("a new node");
-    let mut config = client.watch("/config").expect("watched");
+    client.create("/config", b"", NodeKind::Persistent).wait().expect("a new node");
+    let mut config = client.watch("/config").wait().expect("watched");
     let mut last = None;
     for _ in 0..3 {
-        let guard = mutex.acquire().expect("acquired");
-        let term = candidate.elected().expect("the only one");
-        let now = (guard.fencing_token(), term.token, here.created().expect("created"));
+        let guard = mutex.acquire().wait().expect("acquired");
+        let term = candidate.elected().wait().expect("the only one");
+        let now = (guard.fencing_token(), term.token, here.created().wait().expect("created"));
         assert!(
             last.is_none_or(|(a, b, c)| now.0 > a && now.1 > b && now.2 > c),
             "{last:?} {now:?}"
         );
         last = Some(now);
-        let (_, once) = client.exists_and_watch("/missing").expect("watched");
+        let (_, once) = client.exists_and_watch("/missing").wait().expect("watched");
         let before = client.session_id();
 
         assert!(ensemble.embedded.expire_session(before));
 
         let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
         assert_eq!(once.wait(), Err(expired));
-        let loss = guard.wait_lost(LONG).expect("in time");
+        let loss = guard.lost().timeout(LONG).wait().expect("in time");
         assert!(matches!(loss, Loss::Ended(End::Expired) | Loss::NodeDeleted), "{loss:?}");
-        client.set_data("/config", b"new", None).expect("it waits for the next session");
+        client.set_data("/config", b"new", None).wait().expect("it waits for the next session");
         assert_ne!(client.session_id(), before);
         assert_eq!(config.wait(), Ok(WatchUpdate::Gap));
         assert!(matches!(config.wait(), Ok(WatchUpdate::Event(_))));
-        guard.release().expect_err("it is lost");
+        guard.release().wait().expect_err("it is lost");
     }
     assert_eq!(client.statistics().renewals, 3);
-    here.close().expect("deleted");
-    candidate.close().expect("resigned");
+    here.close().wait().expect("deleted");
+    candidate.close().wait().expect("resigned");
     client.close();
     eventually("no session is left", || ensemble.embedded.with(|all| all.sessions().count()) == 0);
 }
@@ -94,14 +131,18 @@ fn a_mutex_excludes_threads_and_sessions() {
             scope.spawn(move || {
                 let mut last = None;
                 for _ in 0..20 {
-                    let guard = mutex.acquire().expect("acquired");
+                    let guard = mutex.acquire().wait().expect("acquired");
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                     assert_eq!(guard.state(), Holding::Held);
                     assert!(last < Some(guard.fencing_token()));
                     last = Some(guard.fencing_token());
                     entered.fetch_add(1, Ordering::SeqCst);
                     inside.fetch_sub(1, Ordering::SeqCst);
-                    if number % 3 == 0 { drop(guard) } else { guard.release().expect("released") }
+                    if number % 3 == 0 {
+                        drop(guard);
+                    } else {
+                        guard.release().wait().expect("released");
+                    }
                 }
             });
         }
@@ -119,27 +160,50 @@ fn trying_and_time_limits_leave_nothing_behind() {
     let (ours, others) = (ensemble.client(), ensemble.client());
     let mutex = |client| Mutex::new(client, "/lock").expect("valid");
     let (mine, theirs) = (mutex(&ours), mutex(&others));
-    let guard = theirs.try_acquire().expect("free");
-    assert_eq!(mine.try_acquire().expect_err("held").reason, LockError::Busy);
+    let guard = theirs.try_acquire().wait().expect("free");
+    assert_eq!(mine.try_acquire().wait().expect_err("held").reason, LockError::Busy);
     for limit in [Duration::ZERO, SHORT] {
-        assert_eq!(mine.acquire_timeout(limit).expect_err("held").reason, LockError::TimedOut);
+        assert_eq!(
+            mine.acquire().timeout(limit).wait().expect_err("held").reason,
+            LockError::TimedOut
+        );
     }
     for limit in [Duration::ZERO, SHORT] {
         let start = Instant::now();
         assert_eq!(
-            mine.acquire_until(start + limit).expect_err("held").reason,
+            mine.acquire().until(start + limit).wait().expect_err("held").reason,
             LockError::TimedOut
         );
         assert!(start.elapsed() >= limit / 2 && start.elapsed() < LONG);
     }
     eventually("gone", || nodes(&ensemble, "/lock").len() == 1 && mine.pending_cleanups() == 0);
-    let listed = theirs.contenders().expect("listed");
+    let listed = theirs.contenders().wait().expect("listed");
     assert!(listed.len() == 1 && listed[0].is_holder() && listed[0].node == guard.node());
-    guard.release().expect("released");
-    mine.acquire_timeout(Duration::ZERO).expect("free").release().expect("released");
-    mine.acquire_timeout(LONG).expect("free").release_timeout(LONG).expect("released");
+    guard.release().wait().expect("released");
+    mine.acquire()
+        .timeout(Duration::ZERO)
+        .wait()
+        .expect("free")
+        .release()
+        .wait()
+        .expect("released");
+    mine.acquire()
+        .timeout(LONG)
+        .wait()
+        .expect("free")
+        .release()
+        .timeout(LONG)
+        .wait()
+        .expect("released");
     let late = Instant::now() + LONG;
-    mine.acquire_until(late).expect("free").release_until(late).expect("released");
+    mine.acquire()
+        .until(late)
+        .wait()
+        .expect("free")
+        .release()
+        .until(late)
+        .wait()
+        .expect("released");
     assert_eq!(nodes(&ensemble, "/lock"), [""; 0]);
 }
 
@@ -147,24 +211,24 @@ fn trying_and_time_limits_leave_nothing_behind() {
 fn a_lost_lock_is_reported_in_every_way() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());
-    let guard = Mutex::new(&ours, "/lock").expect("valid").acquire().expect("free");
+    let guard = Mutex::new(&ours, "/lock").expect("valid").acquire().wait().expect("free");
     let (lost, losses) = mpsc::channel();
     let sender = lost.clone();
     guard.on_lost(move |loss| sender.send(loss).expect("a receiver"));
-    guard.validate().expect("held");
-    assert_eq!(guard.wait_lost(SHORT), None);
-    other.delete(&guard.node_path(), None).expect("deleted");
-    assert_eq!(guard.wait_lost(LONG), Some(Loss::NodeDeleted));
+    guard.validate().wait().expect("held");
+    assert_eq!(guard.lost().timeout(SHORT).wait(), None);
+    other.delete(&guard.node_path(), None).wait().expect("deleted");
+    assert_eq!(guard.lost().timeout(LONG).wait(), Some(Loss::NodeDeleted));
     assert_eq!(losses.recv_timeout(LONG), Ok(Loss::NodeDeleted));
     // The lock is lost, so it is called at once.
     guard.on_lost(move |loss| lost.send(loss).expect("a receiver"));
     assert_eq!(losses.try_recv(), Ok(Loss::NodeDeleted));
     assert!(guard.is_lost());
     let reason = LockError::Lost(Loss::NodeDeleted);
-    assert_eq!(guard.validate().expect_err("lost").reason, reason);
+    assert_eq!(guard.validate().wait().expect_err("lost").reason, reason);
     let written = guard.transaction().create("/written", b"", NodeKind::Persistent).commit();
-    assert!(written.is_err());
-    assert_eq!(guard.release().expect_err("lost").reason, reason);
+    assert!(written.wait().is_err());
+    assert_eq!(guard.release().wait().expect_err("lost").reason, reason);
 }
 
 #[test]
@@ -172,13 +236,13 @@ fn a_callback_that_panics_does_not_stop_the_others() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = Mutex::new(&ours, "/lock").expect("valid");
-    let guard = mutex.acquire().expect("free");
+    let guard = mutex.acquire().wait().expect("free");
     let (lost, losses) = mpsc::channel();
     guard.on_lost(|loss| panic!("on purpose: {loss}"));
     guard.on_lost(move |loss| lost.send(loss).expect("a receiver"));
-    other.delete(&guard.node_path(), None).expect("deleted");
+    other.delete(&guard.node_path(), None).wait().expect("deleted");
     assert_eq!(losses.recv_timeout(LONG), Ok(Loss::NodeDeleted));
-    mutex.acquire_timeout(LONG).expect("free").release().expect("released");
+    mutex.acquire().timeout(LONG).wait().expect("free").release().wait().expect("released");
 }
 
 #[test]
@@ -187,17 +251,17 @@ fn a_callback_may_use_the_client_and_is_not_called_for_a_release() {
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = Mutex::new(&ours, "/lock").expect("valid");
     let (lost, losses) = mpsc::channel();
-    let guard = mutex.acquire().expect("free");
+    let guard = mutex.acquire().wait().expect("free");
     let sender = lost.clone();
     guard.on_lost(move |loss| sender.send(Some(loss)).expect("a receiver"));
-    guard.release().expect("released");
-    let guard = mutex.acquire().expect("free");
+    guard.release().wait().expect("released");
+    let guard = mutex.acquire().wait().expect("free");
     guard.on_lost(move |_| {
         assert!(matches!(ours.state(), State::Connected { .. }));
-        assert_eq!(ours.exists("/gone").expect("connected"), None);
+        assert_eq!(ours.exists("/gone").wait().expect("connected"), None);
         lost.send(None).expect("a receiver");
     });
-    other.delete(&guard.node_path(), None).expect("deleted");
+    other.delete(&guard.node_path(), None).wait().expect("deleted");
     assert_eq!(losses.recv_timeout(LONG), Ok(None));
 }
 
@@ -208,17 +272,18 @@ fn without_servers_the_lease_ends_held_locks_and_releases() {
     let short_lived = Client::builder(&at).session_timeout(Duration::from_secs(1));
     let client = short_lived.connect().expect("connected");
     let lock = |path| Mutex::new(&client, path).expect("valid");
-    let [first, second] = ["/first", "/second"].map(|path| lock(path).acquire().expect("free"));
+    let [first, second] =
+        ["/first", "/second"].map(|path| lock(path).acquire().wait().expect("free"));
     let (lost, losses) = mpsc::channel();
     first.on_lost(move |loss| lost.send(loss).expect("a receiver"));
     ensemble.embedded.kill(0);
-    let error = second.release_timeout(SHORT).expect_err("not confirmed");
+    let error = second.release().timeout(SHORT).wait().expect_err("not confirmed");
     assert_eq!(error.reason, LockError::NotConfirmed(Unconfirmed::TimedOut));
-    let error = lock("/third").try_acquire().expect_err("no server answers");
+    let error = lock("/third").try_acquire().wait().expect_err("no server answers");
     assert_eq!(error.reason, LockError::NoConnection);
-    assert_eq!(first.wait_lost(LONG), Some(Loss::LeaseEnded));
+    assert_eq!(first.lost().timeout(LONG).wait(), Some(Loss::LeaseEnded));
     assert_eq!(losses.recv_timeout(LONG), Ok(Loss::LeaseEnded));
-    let error = first.release().expect_err("lost");
+    let error = first.release().wait().expect_err("lost");
     assert_eq!(error.reason, LockError::Lost(Loss::LeaseEnded));
 }
 
@@ -229,16 +294,17 @@ fn validate_without_servers_ends_with_the_lease() {
     let short_lived = Client::builder(&at).session_timeout(Duration::from_secs(1));
     let client = short_lived.connect().expect("connected");
     let lock = |path| Mutex::new(&client, path).expect("valid");
-    let one = lock("/one").acquire().expect("free");
+    let one = lock("/one").acquire().wait().expect("free");
     let parts = ["/a", "/b"].map(lock);
     let both = MultiLock::new(parts.each_ref().map(LockRequest::from)).expect("compatible locks");
-    let both = both.acquire().expect("free");
+    let both = both.acquire().wait().expect("free");
     ensemble.embedded.kill(0);
     client.wait_for_state(|state| !matches!(state, State::Connected { .. }), Some(LONG));
     let lost = LockError::Lost(Loss::LeaseEnded);
     thread::scope(|scope| {
-        let validated = scope.spawn(|| one.validate().expect_err("no server answers").reason);
-        assert_eq!(both.validate().expect_err("no server answers").reason, lost);
+        let validated =
+            scope.spawn(|| one.validate().wait().expect_err("no server answers").reason);
+        assert_eq!(both.validate().wait().expect_err("no server answers").reason, lost);
         assert_eq!(validated.join().expect("no panic"), lost);
     });
 }
@@ -249,19 +315,22 @@ fn readers_share_a_lock_and_can_convert_it() {
     let (ours, others) = (ensemble.client(), ensemble.client());
     let lock = |client| RwLock::new(client, "/lock").expect("valid");
     let (mine, theirs) = (lock(&ours), lock(&others));
-    let (one, two) = (mine.read().expect("free"), theirs.read().expect("shared"));
-    assert_eq!(mine.try_write().expect_err("read").reason, LockError::Busy);
-    let refused = one.try_upgrade().expect_err("not alone");
+    let (one, two) = (mine.read().wait().expect("free"), theirs.read().wait().expect("shared"));
+    assert_eq!(mine.try_write().wait().expect_err("read").reason, LockError::Busy);
+    let refused = one.try_upgrade().wait().expect_err("not alone");
     assert_eq!(refused.error.reason, LockError::NotAlone);
-    two.release().expect("released");
-    let writer = refused.into_guard().try_upgrade().expect("alone");
-    assert_eq!(theirs.read_timeout(SHORT).expect_err("written").reason, LockError::TimedOut);
+    two.release().wait().expect("released");
+    let writer = refused.into_guard().try_upgrade().wait().expect("alone");
+    assert_eq!(
+        theirs.read().timeout(SHORT).wait().expect_err("written").reason,
+        LockError::TimedOut
+    );
     let token = writer.fencing_token();
-    let reader = writer.downgrade().expect("held");
+    let reader = writer.downgrade().wait().expect("held");
     assert_eq!(reader.fencing_token(), token);
-    theirs.read_timeout(LONG).expect("shared").release().expect("released");
-    reader.release().expect("released");
-    theirs.write_timeout(LONG).expect("free").release().expect("released");
+    theirs.read().timeout(LONG).wait().expect("shared").release().wait().expect("released");
+    reader.release().wait().expect("released");
+    theirs.write().timeout(LONG).wait().expect("free").release().wait().expect("released");
 }
 
 #[test]
@@ -269,19 +338,24 @@ fn no_more_permits_are_acquired_than_exist() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let semaphore = Semaphore::new(&client, "/permits", 3).expect("valid");
-    let two = semaphore.acquire_many(2).expect("free");
-    let one = semaphore.try_acquire().expect("free");
-    assert_eq!(semaphore.try_acquire().expect_err("no permit is left").reason, LockError::Busy);
-    assert_eq!(semaphore.leases().expect("listed").len(), 3);
+    let two = semaphore.acquire_many(2).wait().expect("free");
+    let one = semaphore.try_acquire().wait().expect("free");
+    assert_eq!(
+        semaphore.try_acquire().wait().expect_err("no permit is left").reason,
+        LockError::Busy
+    );
+    assert_eq!(semaphore.leases().wait().expect("listed").len(), 3);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| semaphore.acquire_many(2));
-        eventually("a waiter", || semaphore.waiting().is_ok_and(|waiting| !waiting.is_empty()));
-        two.release().expect("released");
-        waiting.join().expect("no panic").expect("permits").release().expect("released");
+        let waiting = scope.spawn(|| semaphore.acquire_many(2).wait());
+        eventually("a waiter", || {
+            semaphore.waiting().wait().is_ok_and(|waiting| !waiting.is_empty())
+        });
+        two.release().wait().expect("released");
+        waiting.join().expect("no panic").expect("permits").release().wait().expect("released");
     });
-    semaphore.set_permits(4).expect("changed");
-    assert_eq!(Semaphore::open(&client, "/permits").expect("valid").permits(), Ok(Some(4)));
-    one.release().expect("released");
+    semaphore.set_permits(4).wait().expect("changed");
+    assert_eq!(Semaphore::open(&client, "/permits").expect("valid").permits().wait(), Ok(Some(4)));
+    one.release().wait().expect("released");
 }
 
 #[test]
@@ -289,18 +363,18 @@ fn a_thread_can_acquire_again_what_it_holds() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let mutex = ReentrantMutex::new(&client, "/lock").expect("valid");
-    let outer = mutex.acquire().expect("free");
-    let inner = mutex.try_acquire().expect("ours");
+    let outer = mutex.acquire().wait().expect("free");
+    let inner = mutex.try_acquire().wait().expect("ours");
     assert_eq!(inner.fencing_token(), outer.fencing_token());
     thread::scope(|scope| {
-        let other = || mutex.acquire_timeout(SHORT).map(drop).expect_err("held").reason;
+        let other = || mutex.acquire().timeout(SHORT).wait().map(drop).expect_err("held").reason;
         assert_eq!(scope.spawn(other).join().expect("no panic"), LockError::TimedOut);
-        let other = || mutex.try_acquire().map(drop).expect_err("held").reason;
+        let other = || mutex.try_acquire().wait().map(drop).expect_err("held").reason;
         assert_eq!(scope.spawn(other).join().expect("no panic"), LockError::Busy);
-        outer.release().expect("one level");
+        outer.release().wait().expect("one level");
         assert_eq!(nodes(&ensemble, "/lock").len(), 1);
-        let next = scope.spawn(|| mutex.acquire().expect("acquired").release());
-        inner.release().expect("the last level");
+        let next = scope.spawn(|| mutex.acquire().wait().expect("acquired").release().wait());
+        inner.release().wait().expect("the last level");
         next.join().expect("no panic").expect("released");
     });
     assert_eq!(nodes(&ensemble, "/lock"), [""; 0]);
@@ -312,26 +386,28 @@ fn owners_acquire_in_the_order_of_their_calls() {
     let client = ensemble.client();
     let mutex = ReentrantMutex::new(&client, "/lock").expect("valid");
     let owner = Owner::unique();
-    let outer = mutex.acquire_as(owner).expect("free");
+    let outer = mutex.acquire_as(owner).wait().expect("free");
     thread::scope(|scope| {
         // The owner is an id, not the thread.
-        scope.spawn(|| mutex.acquire_as(owner).expect("acquired").release().expect("one level"));
+        scope.spawn(|| {
+            mutex.acquire_as(owner).wait().expect("acquired").release().wait().expect("one level");
+        });
     });
-    let busy = mutex.try_acquire().expect_err("held by another owner");
+    let busy = mutex.try_acquire().wait().expect_err("held by another owner");
     assert_eq!(busy.reason, LockError::Busy);
     let order = std::sync::Mutex::new(Vec::new());
     thread::scope(|scope| {
         for number in 0..3 {
             let (mutex, order) = (&mutex, &order);
             scope.spawn(move || {
-                let guard = mutex.acquire_timeout(LONG).expect("acquired");
+                let guard = mutex.acquire().timeout(LONG).wait().expect("acquired");
                 order.lock().expect("no panic").push(number);
-                guard.release().expect("released");
+                guard.release().wait().expect("released");
             });
             // Each is queued before the next is started.
             thread::sleep(SHORT);
         }
-        outer.release().expect("released");
+        outer.release().wait().expect("released");
     });
     assert_eq!(order.into_inner().expect("no panic"), [0, 1, 2]);
 }
@@ -341,11 +417,11 @@ fn a_local_turn_without_a_request_wakes_the_next_thread() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = ReentrantMutex::new(&ours, "/lock").expect("valid");
-    let guard = mutex.acquire().expect("free");
-    other.delete(&guard.node_path(), None).expect("deleted");
-    assert_eq!(guard.wait_lost(LONG), Some(Loss::NodeDeleted));
+    let guard = mutex.acquire().wait().expect("free");
+    other.delete(&guard.node_path(), None).wait().expect("deleted");
+    assert_eq!(guard.lost().timeout(LONG).wait(), Some(Loss::NodeDeleted));
     thread::scope(|scope| {
-        let next = scope.spawn(|| mutex.acquire_timeout(LONG).map(drop));
+        let next = scope.spawn(|| mutex.acquire().timeout(LONG).wait().map(drop));
         thread::sleep(SHORT);
         // No node is deleted, so no server needs to answer.
         drop(guard);
@@ -358,14 +434,15 @@ fn a_lost_lock_is_lost_on_all_levels() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = ReentrantMutex::new(&ours, "/lock").expect("valid");
-    let (outer, inner) = (mutex.acquire().expect("free"), mutex.acquire().expect("ours"));
-    other.delete(&outer.node_path(), None).expect("deleted");
+    let (outer, inner) =
+        (mutex.acquire().wait().expect("free"), mutex.acquire().wait().expect("ours"));
+    other.delete(&outer.node_path(), None).wait().expect("deleted");
     let lost = LockError::Lost(Loss::NodeDeleted);
-    assert_eq!(inner.wait_lost(LONG), Some(Loss::NodeDeleted));
-    assert_eq!(mutex.acquire().expect_err("lost").reason, lost);
-    assert_eq!(inner.release().expect_err("lost").reason, lost);
-    assert_eq!(outer.release().expect_err("lost").reason, lost);
-    mutex.acquire().expect("anew").release().expect("released");
+    assert_eq!(inner.lost().timeout(LONG).wait(), Some(Loss::NodeDeleted));
+    assert_eq!(mutex.acquire().wait().expect_err("lost").reason, lost);
+    assert_eq!(inner.release().wait().expect_err("lost").reason, lost);
+    assert_eq!(outer.release().wait().expect_err("lost").reason, lost);
+    mutex.acquire().wait().expect("anew").release().wait().expect("released");
 }
 
 #[test]
@@ -374,22 +451,22 @@ fn candidates_lead_one_after_another() {
     let (ours, others) = (ensemble.client(), ensemble.client());
     let election = |client| LeaderElection::new(client, "/leader").expect("valid");
     let first = election(&ours).stand();
-    let term = first.elected().expect("alone");
+    let term = first.elected().wait().expect("alone");
     let second = election(&others).stand();
-    let in_time = second.elected_timeout(SHORT);
+    let in_time = second.elected().timeout(SHORT).wait();
     assert_eq!(in_time.expect_err("another leader").reason, LockError::TimedOut);
     let checked = first.transaction().expect("a leader").commit();
-    checked.expect("a leader");
+    checked.wait().expect("a leader");
     // The leader loses its node, and queues again behind the other.
-    others.delete(&term.node, None).expect("deleted");
-    let next = second.elected().expect("first in the queue");
+    others.delete(&term.node, None).wait().expect("deleted");
+    let next = second.elected().wait().expect("first in the queue");
     assert!(next.token > term.token);
-    let follows = first.wait_changed(&Leadership::Leader(term), LONG);
+    let follows = first.changed(&Leadership::Leader(term)).timeout(LONG).wait();
     assert_eq!(follows, Some(Leadership::Follower));
-    second.close().expect("resigned");
-    let again = first.elected_timeout(LONG).expect("alone again");
+    second.close().wait().expect("resigned");
+    let again = first.elected().timeout(LONG).wait().expect("alone again");
     assert!(again.token > next.token);
-    first.close_timeout(LONG).expect("resigned");
+    first.close().timeout(LONG).wait().expect("resigned");
 }
 
 #[test]
@@ -397,27 +474,30 @@ fn threads_wait_at_barriers() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let barrier = Barrier::new(&client, "/barrier").expect("valid");
-    barrier.close().expect("closed");
-    assert_eq!(barrier.wait_timeout(SHORT).expect_err("closed").reason, LockError::TimedOut);
-    let at_once = barrier.wait_timeout(Duration::ZERO);
+    barrier.close().wait().expect("closed");
+    assert_eq!(
+        barrier.wait().timeout(SHORT).wait().expect_err("closed").reason,
+        LockError::TimedOut
+    );
+    let at_once = barrier.wait().timeout(Duration::ZERO).wait();
     assert_eq!(at_once.expect_err("closed").reason, LockError::TimedOut);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| barrier.wait());
-        barrier.open().expect("opened");
+        let waiting = scope.spawn(|| barrier.wait().wait());
+        barrier.open().wait().expect("opened");
         waiting.join().expect("no panic").expect("open");
     });
-    barrier.wait_timeout(Duration::ZERO).expect("open");
+    barrier.wait().timeout(Duration::ZERO).wait().expect("open");
 
     let both = DoubleBarrier::new(&client, "/both", 2).expect("valid");
-    assert_eq!(both.enter_timeout(SHORT).expect_err("alone").reason, LockError::TimedOut);
+    assert_eq!(both.enter().timeout(SHORT).wait().expect_err("alone").reason, LockError::TimedOut);
     let (inside, outside) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let participant = both.enter().expect("the nodes exist");
+                let participant = both.enter().wait().expect("the nodes exist");
                 inside.fetch_add(1, Ordering::SeqCst);
                 eventually("both", || inside.load(Ordering::SeqCst) == 2);
-                participant.leave().expect("left");
+                participant.leave().wait().expect("left");
                 outside.fetch_add(1, Ordering::SeqCst);
             });
         }
@@ -439,38 +519,40 @@ fn several_locks_are_acquired_together() {
         ]
     };
     let mine = MultiLock::new(parts(&ours)).expect("compatible locks");
-    let held = mine.acquire().expect("free");
+    let held = mine.acquire().wait().expect("free");
     assert_eq!(held.locks().len(), 3);
-    held.validate().expect("held");
+    held.validate().wait().expect("held");
     let theirs = RwLock::new(&others, "/a").expect("valid");
-    assert_eq!(theirs.try_read().expect_err("written").reason, LockError::Busy);
+    assert_eq!(theirs.try_read().wait().expect_err("written").reason, LockError::Busy);
     // While the attempt waits for one lock, it must notice the loss of another.
     let again = MultiLock::new(parts(&others)).expect("compatible locks");
-    let error = again.acquire_timeout(SHORT).expect_err("held");
+    let error = again.acquire().timeout(SHORT).wait().expect_err("held");
     assert_eq!((&*error.path, error.reason), ("/a", LockError::TimedOut));
-    assert_eq!(held.wait_lost(SHORT), None);
+    assert_eq!(held.lost().timeout(SHORT).wait(), None);
     let (sender, losses) = mpsc::channel();
     let lost = sender.clone();
     held.on_lost(move |loss| lost.send(loss).expect("a receiver"));
-    others.delete(&held.lock("/b").expect("held").node_path(), None).expect("deleted");
-    let lost = held.wait_lost(LONG).expect("lost");
+    others.delete(&held.lock("/b").expect("held").node_path(), None).wait().expect("deleted");
+    let lost = held.lost().timeout(LONG).wait().expect("lost");
     assert_eq!((&*lost.path, lost.loss), ("/b", Loss::NodeDeleted));
     assert_eq!(losses.recv_timeout(LONG), Ok(lost.clone()));
     held.on_lost(move |loss| sender.send(loss).expect("a receiver"));
     assert_eq!(losses.try_recv(), Ok(lost.clone()));
     assert_eq!(held.loss(), Some(lost));
-    let error = held.validate().expect_err("one lock is lost");
+    let error = held.validate().wait().expect_err("one lock is lost");
     let lost = LockError::Lost(Loss::NodeDeleted);
     assert_eq!((&*error.path, &error.reason), ("/b", &lost));
-    assert!(held.transaction().create("/written", b"", NodeKind::Persistent).commit().is_err());
-    assert_eq!(held.release().expect_err("one lock is lost").reason, lost);
-    again.acquire_timeout(LONG).expect("free").release().expect("released");
+    assert!(
+        held.transaction().create("/written", b"", NodeKind::Persistent).commit().wait().is_err()
+    );
+    assert_eq!(held.release().wait().expect_err("one lock is lost").reason, lost);
+    again.acquire().timeout(LONG).wait().expect("free").release().wait().expect("released");
     thread::scope(|scope| {
-        let first = theirs.write().expect("free");
-        let waiting = scope.spawn(|| mine.acquire());
+        let first = theirs.write().wait().expect("free");
+        let waiting = scope.spawn(|| mine.acquire().wait());
         eventually("a waiter", || nodes(&ensemble, "/a").len() == 2);
         drop(first);
-        waiting.join().expect("no panic").expect("free").release().expect("released");
+        waiting.join().expect("no panic").expect("free").release().wait().expect("released");
     });
 }
 
@@ -480,15 +562,15 @@ fn a_lost_lock_ends_the_wait_for_the_others() {
     let (ours, others) = (ensemble.client(), ensemble.client());
     let locks = ["/a", "/b"].map(|path| Mutex::new(&ours, path).expect("valid"));
     let both = MultiLock::new(locks.each_ref().map(LockRequest::from)).expect("compatible locks");
-    let held = Mutex::new(&others, "/b").expect("valid").acquire().expect("free");
+    let held = Mutex::new(&others, "/b").expect("valid").acquire().wait().expect("free");
     let error = thread::scope(|scope| {
-        let waiting = scope.spawn(|| both.acquire().map(drop));
+        let waiting = scope.spawn(|| both.acquire().wait().map(drop));
         eventually("a waiter", || nodes(&ensemble, "/b").len() == 2);
-        others.delete(&nodes(&ensemble, "/a")[0], None).expect("deleted");
+        others.delete(&nodes(&ensemble, "/a")[0], None).wait().expect("deleted");
         waiting.join().expect("no panic").expect_err("lost")
     });
     assert_eq!((&*error.path, error.reason), ("/a", LockError::Lost(Loss::NodeDeleted)));
-    held.release().expect("released");
+    held.release().wait().expect("released");
     eventually("gone", || nodes(&ensemble, "/").is_empty());
 }
 
@@ -497,20 +579,20 @@ fn a_revocable_lock_receives_a_request() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = Mutex::with(&ours, "/lock", Options::new().revocable()).expect("valid");
-    let guard = mutex.acquire().expect("free");
-    assert!(!guard.wait_revoked(SHORT));
-    Mutex::new(&other, "/lock").expect("valid").revoke(guard.node()).expect("asked");
-    assert!(guard.wait_revoked(LONG));
-    guard.release().expect("released");
+    let guard = mutex.acquire().wait().expect("free");
+    assert!(guard.revoked().timeout(SHORT).wait().is_none());
+    Mutex::new(&other, "/lock").expect("valid").revoke(guard.node()).wait().expect("asked");
+    assert!(guard.revoked().timeout(LONG).wait().is_some());
+    guard.release().wait().expect("released");
 }
 
 #[test]
 fn a_dropped_client_lives_until_its_locks_are_released() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
-    let guard = Mutex::new(&client, "/lock").expect("valid").acquire().expect("free");
+    let guard = Mutex::new(&client, "/lock").expect("valid").acquire().wait().expect("free");
     drop(client);
-    guard.validate().expect("the guard keeps the session");
+    guard.validate().wait().expect("the guard keeps the session");
     drop(guard);
     eventually("gone", || nodes(&ensemble, "/lock").is_empty());
     eventually("closed", || ensemble.embedded.with(|ensemble| ensemble.sessions().count()) == 0);
@@ -528,7 +610,7 @@ fn a_lease_that_ended_in_a_suspension_is_noticed_soon_after_it() {
     };
     let builder = Client::builder(&ensemble.embedded.connect_string()).clock(now);
     let client = builder.session_timeout(Duration::from_secs(30)).connect().expect("connected");
-    let guard = Mutex::new(&client, "/lock").expect("valid").acquire().expect("free");
+    let guard = Mutex::new(&client, "/lock").expect("valid").acquire().wait().expect("free");
     let (sender, noticed) = mpsc::channel();
     guard.on_lost(move |loss| sender.send(loss).expect("the test waits"));
     ahead.store(30, Ordering::SeqCst);

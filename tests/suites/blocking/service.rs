@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use zk_recipes::blocking::Mutex;
+use zk_recipes::Mutex;
 use zk_session::proto::{NodeKind, Zxid};
 
 use super::*;
@@ -18,8 +18,8 @@ fn a_service_survives_the_end_of_its_session_at_work_and_in_the_queue() {
     let ensemble = Ensemble::start(1);
     let at = ensemble.embedded.connect_string();
     let other = Client::connect(&at).expect("connected");
-    other.ensure_path("/settings").expect("created");
-    other.create("/settings/colour", b"blue", NodeKind::Persistent).expect("created");
+    other.ensure_path("/settings").wait().expect("created");
+    other.create("/settings/colour", b"blue", NodeKind::Persistent).wait().expect("created");
     let (worked, work) = mpsc::channel();
     // It ends with the test.
     thread::spawn(move || {
@@ -47,16 +47,16 @@ fn a_service_survives_the_end_of_its_session_at_work_and_in_the_queue() {
     next("blue");
     // At work.
     expire_service();
-    other.set_data("/settings/colour", b"red", None).expect("set");
+    other.set_data("/settings/colour", b"red", None).wait().expect("set");
     next("red");
     // In the queue.
     let mutex = Mutex::new(&other, "/locks/printer").expect("a valid path");
-    let held = mutex.acquire_timeout(LONG).expect("acquired");
-    while mutex.contenders().expect("listed").len() < 2 {
+    let held = mutex.acquire().timeout(LONG).wait().expect("acquired");
+    while mutex.contenders().wait().expect("listed").len() < 2 {
         thread::sleep(Duration::from_millis(1));
     }
     expire_service();
-    other.set_data("/settings/colour", b"green", None).expect("set");
-    held.release().expect("released");
+    other.set_data("/settings/colour", b"green", None).wait().expect("set");
+    held.release().wait().expect("released");
     next("green");
 }

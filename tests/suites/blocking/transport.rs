@@ -115,18 +115,19 @@ fn a_session_works_over_a_custom_transport() {
     let servers = [0, 1, 2].map(|server| sealed(ensemble.embedded.address(server)));
     let builder = Client::builder(&servers.join(",")).session_timeout(SESSION_TIMEOUT);
     let client = builder.connect_with(SealedConnect).expect("connected");
-    client.create("/a", &[1; 100], NodeKind::Ephemeral).expect("a new node");
-    let (_, _, watch) = client.get_data_and_watch("/a").expect("the node exists");
+    client.create("/a", &[1; 100], NodeKind::Ephemeral).wait().expect("a new node");
+    let (_, _, watch) = client.get_data_and_watch("/a").wait().expect("the node exists");
     let State::Connected { server, session } = client.state() else { panic!("not connected") };
     ensemble.embedded.kill(server);
     assert_moves_from(&client, server);
     assert_eq!(client.session_id(), session);
-    client.set_data("/a", &[2; 100], None).expect("the node exists");
+    client.set_data("/a", &[2; 100], None).wait().expect("the node exists");
     assert_eq!(&*watch.wait().expect("a watch event").path, "/a");
     thread::scope(|scope| {
         for _ in 0..4 {
-            let read =
-                || assert_eq!(client.get_data("/a").expect("the node exists").0, [2; 100][..]);
+            let read = || {
+                assert_eq!(client.get_data("/a").wait().expect("the node exists").0, [2; 100][..])
+            };
             scope.spawn(read);
         }
     });

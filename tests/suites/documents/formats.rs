@@ -6,7 +6,7 @@ use super::names::listings;
 use super::root;
 
 /// The types of the clients and of features that need an operating system.
-const NOT_CORES: [&str; 32] = [
+const NOT_CORES: [&str; 35] = [
     "zk_proto::ClientCodec",
     "zk_proto::ClientMessage",
     "zk_proto::CodecError",
@@ -16,7 +16,7 @@ const NOT_CORES: [&str; 32] = [
     "zk_proto::ServerCodec",
     "zk_proto::ServerMessage",
     "zk_proto::diagram::",
-    "zk_recipes::recipes::",
+    "zk_recipes::",
     "zk_session::Answer",
     "zk_session::Attachment",
     "zk_session::Client",
@@ -25,15 +25,18 @@ const NOT_CORES: [&str; 32] = [
     "zk_session::MultiRead",
     "zk_session::PersistentWatch",
     "zk_session::ReadResult",
+    "zk_session::Ready",
     "zk_session::TcpConnect",
     "zk_session::TlsConfig",
     "zk_session::TlsError",
+    "zk_session::Tokio",
     "zk_session::Transaction",
     "zk_session::TransactionResult",
     "zk_session::Watch",
     "zk_session::WatchUpdate",
     "zk_session::blocking::",
     "zk_session::dispatch::Attachment",
+    "zk_session::driver::",
     "zk_session::metrics::",
     "zk_session::sasl::DigestMd5",
     "zk_session::sasl::Gssapi",

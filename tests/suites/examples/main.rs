@@ -37,7 +37,7 @@ fn an_ensemble_serves_until_its_standard_input_ends() {
     output.read_line(&mut servers).expect("its addresses");
     assert_eq!(servers.split(',').count(), 3, "{servers}");
     let client = Client::connect(servers.trim()).expect("it serves");
-    client.create("/a", b"", NodeKind::Ephemeral).expect("a new node");
+    client.create("/a", b"", NodeKind::Ephemeral).wait().expect("a new node");
     drop(ensemble.stdin.take());
     assert!(ensemble.wait().expect("it ends").success());
 }

@@ -267,9 +267,9 @@ fn no_peer_makes_the_blocking_client_take_more_than_its_bound() {
         let builder = builder.session_timeout(SESSION_TIMEOUT).max_reply(MAX_REPLY);
         let client = builder.connect().expect("connected");
         while client.statistics().connections <= attack.connections() as u64 {
-            let _ = client.exists("/");
+            let _ = client.exists("/").wait();
         }
-        assert_eq!(client.exists("/"), Ok(None), "{attack:?}");
+        assert_eq!(client.exists("/").wait(), Ok(None), "{attack:?}");
         client.close();
     };
     each_round(|attacks| {

@@ -7,7 +7,7 @@ use zk_recipes::{LockError, Mutex, Options, ReentrantMutex, Semaphore};
 use zk_session::{Error, State};
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, client, eventually, lock_nodes, watches};
+use super::{LOCK, begun, client, eventually, lock_nodes, watches};
 
 #[tokio::test]
 async fn a_waiter_that_gives_up_leaves_the_queue() {
@@ -115,7 +115,7 @@ async fn dropped_guards_and_futures_count_as_pending_at_once() {
         drop(guard);
         assert_eq!(mutex.pending_cleanups(), 1, "a guard");
         eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
-        drop(mutex.acquire());
+        drop(begun(mutex.acquire()));
         assert_eq!(mutex.pending_cleanups(), 1, "a future");
         eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
         let releasing = mutex.acquire().await.expect("acquired").release();
@@ -153,7 +153,7 @@ async fn a_node_that_may_not_be_deleted_is_counted_and_does_not_block() {
     let failed = same.acquire().await.map(drop).map_err(LockError::from);
     assert!(matches!(failed, Err(LockError::Abandoned { .. })), "{failed:?}");
     let limit = Duration::from_millis(50);
-    let waiting = Mutex::new(&other, LOCK).expect("valid").acquire_timeout(limit).await;
+    let waiting = Mutex::new(&other, LOCK).expect("valid").acquire().timeout(limit).await;
     assert_eq!(waiting.map(drop).map_err(LockError::from), Err(LockError::TimedOut));
     let abandoned = || (mutex.abandoned_nodes(), same.abandoned_nodes());
     eventually(&embedded, "all deletions are refused", |_| abandoned() == (2, 1)).await;

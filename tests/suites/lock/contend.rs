@@ -8,7 +8,7 @@ use zk_session::State;
 use zk_testkit::contention::{Contention, clients};
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, SESSION_TIMEOUT, client, watches};
+use super::{LOCK, SESSION_TIMEOUT, begun, client, watches};
 
 fn contention(rounds: usize) -> Contention {
     Contention { path: LOCK.into(), rounds, hold: Duration::from_millis(1) }
@@ -57,8 +57,8 @@ async fn contenders_of_one_session_queue_as_well() {
     let embedded = Embedded::start(1).await.expect("loopback");
     let client = client(&embedded).await;
     let mutex = Mutex::new(&client, LOCK).expect("a valid path");
-    // The order is that of the calls, not of the awaits.
-    let (first, second, third) = (mutex.acquire(), mutex.acquire(), mutex.acquire());
+    // The order is that in which they begin.
+    let [first, second, third] = [(); 3].map(|()| begun(mutex.acquire()));
     let last = tokio::spawn(async move { third.await.expect("acquired").fencing_token() });
     let middle = tokio::spawn(async move {
         let guard = second.await.expect("acquired");

@@ -11,7 +11,7 @@ use zk_testkit::serve::Embedded;
 use zk_testkit::wire::CountedConnect;
 
 use super::frozen::Frozen;
-use super::{LOCK, SESSION_TIMEOUT, client, watches};
+use super::{LOCK, SESSION_TIMEOUT, begun, client, watches};
 
 /// Returns a client, and the counts of what it sends and receives.
 pub(super) async fn counted_client(embedded: &Embedded) -> (CountedConnect, Client) {
@@ -208,7 +208,7 @@ async fn a_recreated_lock_path_is_not_taken_for_the_old_one() {
     }
     let guard = others.acquire().await.expect("acquired");
     assert_eq!(guard.node().rsplit('-').next(), Some("0000000011"));
-    let waiting = mutex.acquire_timeout(Duration::from_millis(100)).await;
+    let waiting = mutex.acquire().timeout(Duration::from_millis(100)).await;
     assert!(matches!(&waiting, Err(error) if error.reason == LockError::TimedOut), "{waiting:?}");
     guard.release().await.expect("released");
 }
@@ -286,7 +286,7 @@ async fn mutex_with(waiters: usize) {
     let waiting: Vec<_> = (0..waiters)
         .map(|place| {
             let mutex = Mutex::new(&clients[place % clients.len()], LOCK).expect("valid");
-            let acquiring = mutex.acquire();
+            let acquiring = begun(mutex.acquire());
             tokio::spawn(async move {
                 let guard = acquiring.await.expect("acquired");
                 guard.release().await.expect("released");
@@ -356,7 +356,7 @@ async fn read_write_with(readers: usize) {
     }
     let served = since(&embedded, &before);
     assert_eq!(served[7], clients.len() as u64, "one event for each session");
-    let last = lock(&holder).write();
+    let last = begun(lock(&holder).write());
     super::eventually(&embedded, "the writer watches the last of them", |embedded| {
         super::lock_nodes(embedded).len() == readers + 1 && watches(embedded) > 0
     })

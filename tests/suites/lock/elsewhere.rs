@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use zk_recipes::{Holding, Loss, Mutex, MutexGuard, Options};
+use zk_recipes::{Guard, Holding, Loss, Mutex, Options};
 use zk_session::Client;
 use zk_testkit::serve::Embedded;
 
@@ -24,7 +24,7 @@ fn a_lock_can_be_acquired_outside_a_runtime() {
 }
 
 /// Acquires the lock on a runtime that ends at once.
-async fn acquired_elsewhere(mutex: Mutex) -> MutexGuard {
+async fn acquired_elsewhere(mutex: Mutex) -> Guard {
     let elsewhere = thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(mutex.acquire()).expect("acquired")

@@ -5,7 +5,7 @@ use zk_session::{Client, Error, Outcome};
 use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, start};
+use super::{LOCK, SESSION_TIMEOUT, begun, client, eventually, lock_nodes, start};
 
 const MAX_REPLY: usize = 4096;
 /// Their list is longer than the client accepts.
@@ -45,7 +45,7 @@ async fn the_watch_of_a_list_that_is_too_long_is_removed() {
 async fn an_attempt_that_does_not_wait_reads_a_list_that_is_longer_than_a_reply() {
     let embedded = start().await;
     let (wide, narrow) = (client(&embedded).await, narrow_client(&embedded).await);
-    let others: Vec<_> = (0..CONTENDERS).map(|_| mutex(&wide).acquire()).collect();
+    let others: Vec<_> = (0..CONTENDERS).map(|_| begun(mutex(&wide).acquire())).collect();
     let all = |embedded: &Embedded| lock_nodes(embedded).len() == CONTENDERS;
     eventually(&embedded, "entered", all).await;
 

@@ -84,7 +84,7 @@ async fn a_guard_prints_its_node_its_token_and_its_state() {
     let guard = Mutex::new(&client, LOCK).expect("valid").acquire().await.expect("acquired");
     let printed = |state: &str| {
         let (node, token) = (guard.node_path(), guard.fencing_token().0);
-        format!("MutexGuard(Held {{ node: {node:?}, token: {token}, state: {state}, .. }})")
+        format!("Guard {{ node: {node:?}, token: {token}, state: {state}, .. }}")
     };
     assert_eq!(format!("{guard:?}"), printed("Held"));
     assert!(embedded.expire_session(client.session_id()));
@@ -141,7 +141,7 @@ async fn a_lost_connection_suspends_a_lock_and_does_not_lose_it() {
         embedded.restart(server).await.expect("the port is still free");
     }
     eventually(&embedded, "resumed", |_| guard.state() == Holding::Held).await;
-    assert!(guard.lease().is_some_and(|lease| lease > tokio::time::Instant::now()));
+    assert!(guard.lease().is_some_and(|lease| lease > std::time::Instant::now()));
     guard.release().await.expect("released");
 }
 
@@ -266,7 +266,7 @@ async fn a_waiter_deleted_with_its_predecessor_fails_even_if_the_events_arrive_a
 }
 
 /// The loss that observers know already, without a word from the server.
-async fn known(lost: impl Future<Output = Loss>) -> Option<Loss> {
+async fn known<T>(lost: impl Future<Output = T>) -> Option<T> {
     let mut lost = pin!(lost);
     poll_fn(|cx| match lost.as_mut().poll(cx) {
         Poll::Ready(loss) => Poll::Ready(Some(loss)),
@@ -289,10 +289,10 @@ async fn observers_learn_of_an_end_before_the_server_does() {
 
     let election = LeaderElection::new(&client, "/leader").expect("valid");
     let candidate = election.stand();
-    candidate.elected().await.expect("elected");
-    let states = candidate.states();
+    let term = candidate.elected().await.expect("elected");
+    let changed = candidate.changed(&Leadership::Leader(term));
     let resigning = candidate.close();
-    assert_eq!(*states.borrow(), Leadership::Resigning);
+    assert_eq!(known(changed).await, Some(Leadership::Resigning));
     resigning.await.expect("confirmed");
 
     let guard = mutex.acquire().await.expect("acquired");
@@ -310,8 +310,8 @@ async fn a_blocking_observer_learns_of_the_end_of_its_client_before_the_server_d
     let at = embedded.connect_string();
     let held = tokio::task::spawn_blocking(move || {
         let client = blocking::Client::connect(&at).expect("connected");
-        let mutex = zk_recipes::blocking::Mutex::new(&client, LOCK).expect("valid");
-        (client, mutex.acquire().expect("acquired"))
+        let mutex = Mutex::new(&client, LOCK).expect("valid");
+        (client, mutex.acquire().wait().expect("acquired"))
     });
     let (client, guard) = held.await.expect("no panic");
     // The server, whose lock this holds, cannot answer.

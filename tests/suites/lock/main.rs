@@ -19,7 +19,9 @@ mod semaphore_cost;
 mod trying;
 
 use zk_testkit::serve::Embedded;
-use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT, client, eventually, waits_until, watches};
+use zk_testkit::suite::{
+    HANG_TIMEOUT, SESSION_TIMEOUT, begun, client, eventually, waits_until, watches,
+};
 
 const LOCK: &str = "/locks/test";
 

@@ -16,7 +16,7 @@ use zk_testkit::serve::Embedded;
 use zk_testkit::server::{Config, Version};
 
 use super::frozen::Frozen;
-use super::{LOCK, client, eventually, lock_nodes, start, watches};
+use super::{LOCK, begun, client, eventually, lock_nodes, start, watches};
 
 const SCHEMES: [Scheme; 8] = [
     Scheme::CURATOR_MUTEX,
@@ -94,7 +94,7 @@ async fn contenders_are_listed_in_the_order_of_the_queue() {
         .zip(&clients[1..])
         .map(|(name, client)| {
             // Each request is sent before the next attempt starts.
-            Box::pin(mutex(client, Options::new().data(*name)).acquire())
+            begun(mutex(client, Options::new().data(*name)).acquire())
         })
         .collect();
     eventually(&embedded, "all are queued", |embedded| lock_nodes(embedded).len() == 3).await;
@@ -204,7 +204,7 @@ async fn an_observer_knows_the_attempt_of_each_event() {
         }
     };
     let lock = mutex(&client, Options::new().observer(observer));
-    let (first, second) = (lock.acquire(), lock.clone().acquire());
+    let (first, second) = (begun(lock.acquire()), begun(lock.clone().acquire()));
     first.await.expect("free").release().await.expect("released");
     second.await.expect("free").release().await.expect("released");
     let path = || LOCK.to_owned();
@@ -332,16 +332,16 @@ async fn a_deadline_is_kept_when_the_network_drops_everything() {
     silent.store(true, Ordering::Relaxed);
     let limit = Duration::from_millis(50);
     assert_eq!(
-        queue.acquire_timeout(limit).await.map(drop).map_err(LockError::from),
+        queue.acquire().timeout(limit).await.map(drop).map_err(LockError::from),
         Err(LockError::TimedOut)
     );
     let read_write = read_write.expect("a valid path");
     assert_eq!(
-        read_write.read_timeout(limit).await.map(drop).map_err(LockError::from),
+        read_write.read().timeout(limit).await.map(drop).map_err(LockError::from),
         Err(LockError::TimedOut)
     );
     assert_eq!(
-        read_write.write_timeout(limit).await.map(drop).map_err(LockError::from),
+        read_write.write().timeout(limit).await.map(drop).map_err(LockError::from),
         Err(LockError::TimedOut)
     );
     assert!(matches!(cut_off.state(), State::Connected { .. }), "not noticed yet");
@@ -371,7 +371,8 @@ async fn every_error_names_the_operation_and_the_lock() {
     let mutex = mutex(&client, Options::new());
     let guard = mutex.acquire().await.expect("free");
     let busy = mutex.try_acquire().await.expect_err("held by another");
-    let late = mutex.acquire_timeout(Duration::from_millis(20)).await.expect_err("held by another");
+    let late =
+        mutex.acquire().timeout(Duration::from_millis(20)).await.expect_err("held by another");
     let watches_itself =
         |embedded: &Embedded| mutex.pending_cleanups() == 0 && watches(embedded) == 1;
     eventually(&embedded, "the watch of the holder", watches_itself).await;

@@ -11,7 +11,7 @@ use zk_session::{Client, State};
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
 
-use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, watches};
+use super::{LOCK, SESSION_TIMEOUT, begun, client, eventually, lock_nodes, watches};
 
 const SEMAPHORE: &str = "/semaphore";
 /// How long to wait before concluding that something does not happen.
@@ -70,7 +70,8 @@ async fn an_attempt_without_servers_waits_for_one() {
     let client = client(&embedded).await;
     embedded.kill(0);
     is_suspended(&client).await;
-    let (quitting, mut waiting) = (mutex(&client).acquire(), Box::pin(mutex(&client).acquire()));
+    let (quitting, mut waiting) =
+        (begun(mutex(&client).acquire()), Box::pin(mutex(&client).acquire()));
     assert!(timeout(A_WHILE, &mut waiting).await.is_err(), "no server answers");
     drop(quitting);
     embedded.restart(0).await.expect("the port is still free");

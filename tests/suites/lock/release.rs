@@ -293,7 +293,7 @@ async fn a_dropped_release_continues_in_the_background() {
     let mutex = Mutex::new(&client, LOCK).expect("valid");
     let guard = mutex.acquire().await.expect("free");
     embedded.kill(0);
-    let released = guard.release_timeout(Duration::from_millis(10)).await;
+    let released = guard.release().timeout(Duration::from_millis(10)).await;
     assert_eq!(
         released.map_err(LockError::from),
         Err(LockError::NotConfirmed(Unconfirmed::TimedOut))
@@ -303,7 +303,7 @@ async fn a_dropped_release_continues_in_the_background() {
     eventually(&embedded, "no node", |embedded| lock_nodes(embedded).is_empty()).await;
     eventually(&embedded, "nothing pending", |_| mutex.pending_cleanups() == 0).await;
     let guard = mutex.acquire().await.expect("free");
-    guard.release_timeout(Duration::MAX).await.expect("confirmed");
+    guard.release().timeout(Duration::MAX).await.expect("confirmed");
 }
 
 #[tokio::test]

@@ -81,10 +81,10 @@ async fn a_dropped_request_returns_everything() {
     let client = client(&embedded).await;
     let semaphore = semaphore(&client, 2);
     let held = semaphore.acquire().await.expect("free");
-    let answer = semaphore.acquire_many_timeout(2, A_WHILE).await;
+    let answer = semaphore.acquire_many(2).timeout(A_WHILE).await;
     assert_eq!(answer.expect_err("one permit is held").reason, LockError::TimedOut);
     eventually(&embedded, "one permit node", |embedded| leases(embedded) == 1).await;
-    let next = semaphore.acquire_timeout(Duration::MAX).await.expect("free");
+    let next = semaphore.acquire().timeout(Duration::MAX).await.expect("free");
     next.release().await.expect("held");
     held.release().await.expect("held");
     nothing_is_left(&embedded).await;

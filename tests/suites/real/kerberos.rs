@@ -245,7 +245,7 @@ async fn a_process() {
     }
     let (data, _) = client.get_data(&path).await.expect("the new connection is authenticated");
     assert_eq!(&*data, b"data");
-    let read = tokio::task::spawn_blocking(move || threads.get_data(&path).map(drop));
+    let read = tokio::task::spawn_blocking(move || threads.get_data(&path).wait().map(drop));
     read.await.expect("no panic").expect("the new connection is authenticated");
     println!("reconnected");
 }

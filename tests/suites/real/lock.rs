@@ -62,7 +62,7 @@ async fn a_lock_without_other_contenders_costs_two_requests() {
     let other = Client::connect(&at).await.expect("the server answers");
     let others = Mutex::new(&other, LOCK).expect("a valid path");
     let guard = others.acquire().await.expect("acquired");
-    let waiting = mutex.acquire_timeout(Duration::from_millis(200)).await;
+    let waiting = mutex.acquire().timeout(Duration::from_millis(200)).await;
     assert!(matches!(&waiting, Err(error) if error.reason == LockError::TimedOut), "{waiting:?}");
     guard.release().await.expect("released");
     println!("uncontended acquire + release, once more: {least} requests");

@@ -176,13 +176,14 @@ fn the_blocking_client_has_every_operation() {
     let client = blocking::Client::connect(&ensemble.connect_string()).expect("connected");
     macro_rules! wait {
         ($answer:expr) => {
-            $answer
+            $answer.wait()
         };
     }
     macro_rules! fired {
-        ($watch:ident) => {
-            $watch.wait_timeout(HANG_TIMEOUT).expect("no error").expect("a watch event")
-        };
+        ($watch:ident) => {{
+            let mut watch = $watch;
+            watch.wait_timeout(HANG_TIMEOUT).expect("no error").expect("a watch event")
+        }};
     }
     macro_rules! updated {
         ($watch:ident) => {

@@ -81,7 +81,7 @@ async fn a_password_opens_what_belongs_to_its_user_on_every_connection() {
     let joined = tokio::task::spawn_blocking(move || {
         let alice = blocking::Client::builder(&at).sasl(DigestMd5::new("alice", "secret"));
         let alice = alice.connect().expect("the password is right");
-        assert_eq!(&*alice.get_data("/hers").expect("hers").0, node.1);
+        assert_eq!(&*alice.get_data("/hers").wait().expect("hers").0, node.1);
     });
     joined.await.expect("no panic");
 }

@@ -35,10 +35,10 @@ async fn a_slow_reader_takes_a_snapshot() {
     assert_eq!(changes.next().await, Ok(CacheChange::Reset));
     assert_eq!(changes.next().await, Ok(CacheChange::Ready));
     let mut unread = 0;
-    while changes.next_timeout(MOMENT).await.is_ok() {
+    while changes.next().timeout(MOMENT).await.is_ok() {
         unread += 1;
     }
     assert!(unread < 1024, "{unread}");
-    let error = changes.next_timeout(MOMENT).await.expect_err("nothing changes");
+    let error = changes.next().timeout(MOMENT).await.expect_err("nothing changes");
     assert_eq!(error.reason, LockError::TimedOut);
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::time::timeout;
 use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockError, LockRequest, MultiLock, Mutex,
-    RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock, blocking,
+    RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
 };
 use zk_session::Client;
 
@@ -33,7 +33,7 @@ async fn call_each(client: &Client, path: &str) -> Vec<(&'static str, Option<Loc
     let leader = LeaderElection::new(client, path).expect("a valid path").stand();
     let mut called = vec![
         call("acquire", mutex().acquire()).await,
-        call("acquire_timeout", mutex().acquire_timeout(HANG_TIMEOUT)).await,
+        call("acquire_timeout", mutex().acquire().timeout(HANG_TIMEOUT)).await,
         call("try_acquire", mutex().try_acquire()).await,
         call("read", rw().read()).await,
         call("try_write", rw().try_write()).await,
@@ -107,10 +107,10 @@ async fn the_blocking_client_checks_its_chroot_too() {
     let at = format!("{}/staging", embedded.connect_string());
     let locked = tokio::task::spawn_blocking(move || {
         let client = zk_session::blocking::Client::connect(&at).expect("connected");
-        let lock = blocking::Mutex::new(&client, "/printer").expect("a valid path");
-        let wrong = lock.acquire().expect_err("the chroot is missing");
-        client.ensure_path("/").expect("created");
-        lock.acquire().expect("acquired").release().expect("released");
+        let lock = Mutex::new(&client, "/printer").expect("a valid path");
+        let wrong = lock.acquire().wait().expect_err("the chroot is missing");
+        client.ensure_path("/").wait().expect("created");
+        lock.acquire().wait().expect("acquired").release().wait().expect("released");
         wrong
     });
     let wrong = locked.await.expect("no panic");

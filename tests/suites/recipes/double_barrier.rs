@@ -25,10 +25,10 @@ async fn a_double_barrier_can_be_used_again() {
 async fn a_participant_that_gives_up_is_not_counted() {
     let embedded = start().await;
     let (one, two) = (client(&embedded).await, client(&embedded).await);
-    let early = barrier(&one, 2).enter_timeout(MOMENT).await;
+    let early = barrier(&one, 2).enter().timeout(MOMENT).await;
     assert_eq!(early.expect_err("alone").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
-    let late = barrier(&two, 2).enter_timeout(MOMENT).await;
+    let late = barrier(&two, 2).enter().timeout(MOMENT).await;
     assert_eq!(late.expect_err("alone").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
 }
@@ -111,7 +111,7 @@ async fn a_participant_dropped_inside_leaves_nothing_that_admits_others() {
         embedded.with(|ensemble| ensemble.node(&ready).is_some()),
         "the other participant did not leave"
     );
-    let alone = barrier(&one, 2).enter_timeout(MOMENT).await;
+    let alone = barrier(&one, 2).enter().timeout(MOMENT).await;
     assert_eq!(alone.expect_err("alone").reason, LockError::TimedOut);
     nothing_is_left(&embedded).await;
     // MultiAcquire they get in all the same, and tidy up.
@@ -247,10 +247,10 @@ async fn a_participant_that_leaves_in_vain_says_that_others_stay() {
     let (one, two) = (client(&embedded).await, client(&embedded).await);
     let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
     let (inside, other) = (inside.expect("entered"), other.expect("entered"));
-    let error = inside.leave_timeout(MOMENT).await.expect_err("the other stays");
+    let error = inside.leave().timeout(MOMENT).await.expect_err("the other stays");
     assert_eq!(error.reason, LockError::OthersInside);
     assert!(error.to_string().contains("others have not left in time"), "{error}");
     // It has left nevertheless.
-    other.leave_timeout(HANG_TIMEOUT).await.expect("left");
+    other.leave().timeout(HANG_TIMEOUT).await.expect("left");
     nothing_is_left(&embedded).await;
 }

@@ -23,9 +23,13 @@ fn election(client: &Client, name: &'static str) -> LeaderElection {
 
 /// Waits until the candidate's state meets a condition.
 async fn becomes(candidate: &Candidate, condition: impl Fn(&Leadership) -> bool) -> Leadership {
-    let mut states = candidate.states();
-    let state = tokio::time::timeout(HANG_TIMEOUT, states.wait_for(|state| condition(state))).await;
-    state.expect("in time").expect("still a candidate").clone()
+    let mut state = candidate.leadership();
+    while !condition(&state) {
+        let changed = candidate.changed(&state).timeout(HANG_TIMEOUT).await.expect("in time");
+        assert_ne!(changed, state, "still a candidate");
+        state = changed;
+    }
+    state
 }
 
 async fn names(election: &LeaderElection) -> Vec<String> {
@@ -91,11 +95,10 @@ async fn an_elected_candidate_has_published_its_state() {
         }
     });
     let candidate = LeaderElection::with(&client, ELECTION, options).expect("valid").stand();
-    let states = candidate.states();
     eventually(&embedded, "a leader", |_| matches!(candidate.leadership(), Leadership::Leader(_)))
         .await;
     let term = candidate.elected().await.expect("elected");
-    assert_eq!(*states.borrow(), Leadership::Leader(term));
+    assert_eq!(candidate.leadership(), Leadership::Leader(term));
     drop(resume);
 }
 
@@ -107,7 +110,7 @@ async fn a_time_limit_that_has_passed_needs_no_timer() {
     let follower = election(&client, "two").stand();
     let term = leader.elected().await.expect("elected");
     let looks = |candidate: &Candidate| {
-        let looking = pin!(candidate.elected_timeout(Duration::ZERO));
+        let looking = pin!(candidate.elected().timeout(Duration::ZERO));
         looking.poll(&mut Context::from_waker(Waker::noop())).map_err(|error| error.reason)
     };
     std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::time::timeout;
 use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, MultiLock, Mutex, RecipeError,
-    ReentrantMutex, RwLock, Semaphore, SimpleLock, blocking,
+    ReentrantMutex, RwLock, Semaphore, SimpleLock,
 };
 use zk_session::{Client, ClientBuilder};
 
@@ -41,7 +41,7 @@ async fn run_each(client: &Client, other: &Client, of: &str) {
         let lock = Mutex::new(client, &path("mutex"))?;
         lock.acquire().await?.release().await?;
         let held = Mutex::new(other, &path("mutex"))?.acquire().await?;
-        let waiting = lock.acquire();
+        let waiting = begun(lock.acquire());
         held.release().await?;
         waiting.await?.release().await?;
         lock.try_acquire().await?.release().await
@@ -123,10 +123,10 @@ async fn so_does_a_lock_of_the_blocking_client() {
     let blocking = move || {
         let builder = zk_session::blocking::Client::builder(&at).session_timeout(SESSION_TIMEOUT);
         let client = builder.max_pending(0).max_unsent(0).connect().expect("connected");
-        let lock = blocking::Mutex::new(&client, PATH).expect("a valid path");
-        lock.acquire().expect("acquired").release().expect("released");
-        let semaphore = blocking::Semaphore::new(&client, "/permits", 3).expect("a valid path");
-        semaphore.acquire_many(3).expect("acquired").release().expect("released");
+        let lock = Mutex::new(&client, PATH).expect("a valid path");
+        lock.acquire().wait().expect("acquired").release().wait().expect("released");
+        let semaphore = Semaphore::new(&client, "/permits", 3).expect("a valid path");
+        semaphore.acquire_many(3).wait().expect("acquired").release().wait().expect("released");
     };
     let blocking = tokio::task::spawn_blocking(blocking);
     timeout(HANG_TIMEOUT, blocking).await.expect("it hangs").expect("no panic");

@@ -154,7 +154,7 @@ async fn one_deadline_applies_to_all_locks() {
     let embedded = start().await;
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let in_the_way = mutex(&other, "/b").acquire().await.expect("acquired");
-    let waiting = tokio::spawn(multi(&ours, &["/a", "/b", "/c"]).acquire_timeout(MOMENT));
+    let waiting = tokio::spawn(multi(&ours, &["/a", "/b", "/c"]).acquire().timeout(MOMENT));
     let waits = |embedded: &zk_testkit::serve::Embedded| watches(embedded) > 0;
     eventually(&embedded, "the attempt waits for the second lock", waits).await;
     tokio::time::advance(2 * MOMENT).await;

@@ -11,7 +11,8 @@ use zk_recipes::{
 use zk_session::Client;
 
 use super::{
-    MOMENT, client, delete_node, ephemerals, eventually, nothing_is_left, scenarios, start, watches,
+    MOMENT, begun, client, delete_node, ephemerals, eventually, nothing_is_left, scenarios, start,
+    watches,
 };
 
 const LOCK: &str = "/locks/reentrant";
@@ -163,8 +164,8 @@ async fn another_process_acquires_between_two_owners_of_ours() {
     let (ours, other) = (client(&embedded).await, client(&embedded).await);
     let mutex = reentrant(&ours);
     let first = mutex.acquire_as(Owner::unique()).await.expect("acquired");
-    let second = mutex.acquire_as(Owner::unique());
-    let foreign = Mutex::new(&other, LOCK).expect("valid").acquire();
+    let second = begun(mutex.acquire_as(Owner::unique()));
+    let foreign = begun(Mutex::new(&other, LOCK).expect("valid").acquire());
     eventually(&embedded, "the other process waits", |embedded| ephemerals(embedded).len() == 2)
         .await;
     let token = first.fencing_token();

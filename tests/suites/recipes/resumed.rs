@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zk_recipes::{LockError, Mutex, RwLock, Semaphore, blocking};
+use zk_recipes::{LockError, Mutex, RwLock, Semaphore};
 use zk_session::Client;
 use zk_testkit::serve::Embedded;
 
@@ -40,7 +40,7 @@ async fn a_lock_that_the_resumed_session_still_holds_is_named() {
     // Contenders of this client are waited for.
     second.delete(&nodes[0], None).await.expect("deleted");
     let held = mutex.acquire().await.expect("free");
-    let waits = mutex.acquire_timeout(Duration::from_millis(100)).await;
+    let waits = mutex.acquire().timeout(Duration::from_millis(100)).await;
     assert_eq!(waits.expect_err("it is held").reason, LockError::TimedOut);
     drop(held);
 
@@ -49,11 +49,11 @@ async fn a_lock_that_the_resumed_session_still_holds_is_named() {
     let blocking = tokio::task::spawn_blocking(move || {
         let third =
             zk_session::blocking::Client::builder(&at).resume(resume).connect().expect("still");
-        let rw = blocking::RwLock::new(&third, "/shared").expect("valid");
-        let reason = rw.write().map(drop).expect_err("it is held").reason;
+        let rw = RwLock::new(&third, "/shared").expect("valid");
+        let reason = rw.write().wait().map(drop).expect_err("it is held").reason;
         assert_eq!(reason, LockError::HeldByOwnSession { node: nodes[1].clone() });
-        third.delete(&nodes[1], None).expect("deleted");
-        rw.write().map(drop).expect("free");
+        third.delete(&nodes[1], None).wait().expect("deleted");
+        rw.write().wait().map(drop).expect("free");
     });
     blocking.await.expect("no panic");
 }

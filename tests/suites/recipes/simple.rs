@@ -56,7 +56,7 @@ async fn attempts_with_and_without_a_timeout_leave_nothing() {
     let (holder, waiter) = (client(&embedded).await, client(&embedded).await);
     let guard = simple(&holder).acquire().await.expect("acquired");
     assert_eq!(guard.node_path(), LOCK);
-    let early = simple(&waiter).acquire_timeout(MOMENT).await;
+    let early = simple(&waiter).acquire().timeout(MOMENT).await;
     assert_eq!(early.expect_err("held").reason, LockError::TimedOut);
     eventually(&embedded, "the watch is gone", |embedded| watches(embedded) <= 1).await;
     let waiting = tokio::spawn(simple(&waiter).acquire());
@@ -98,6 +98,6 @@ async fn an_attempt_can_be_dropped_at_any_moment() {
         let _ = attempt.await;
         nothing_is_left(&embedded).await;
     }
-    let guard = simple(&client).acquire_timeout(HANG_TIMEOUT).await;
+    let guard = simple(&client).acquire().timeout(HANG_TIMEOUT).await;
     guard.expect("free").release().await.expect("released");
 }

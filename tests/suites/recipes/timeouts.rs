@@ -20,29 +20,29 @@ async fn no_timeout_is_too_long() {
     let client = client(&embedded).await;
 
     let mutex = Mutex::new(&client, "/mutex").expect("a valid path");
-    drop(mutex.acquire_timeout(FOR_EVER).await.expect("acquired"));
+    drop(mutex.acquire().timeout(FOR_EVER).await.expect("acquired"));
 
     let rw_lock = RwLock::new(&client, "/rw").expect("a valid path");
-    drop(rw_lock.read_timeout(FOR_EVER).await.expect("acquired"));
-    drop(rw_lock.write_timeout(FOR_EVER).await.expect("acquired"));
+    drop(rw_lock.read().timeout(FOR_EVER).await.expect("acquired"));
+    drop(rw_lock.write().timeout(FOR_EVER).await.expect("acquired"));
 
     let multi = MultiLock::new([LockRequest::from(&mutex), LockRequest::read(&rw_lock)])
         .expect("compatible locks");
-    drop(multi.acquire_timeout(FOR_EVER).await.expect("acquired"));
+    drop(multi.acquire().timeout(FOR_EVER).await.expect("acquired"));
 
     let reentrant = ReentrantMutex::new(&client, "/reentrant").expect("a valid path");
-    drop(reentrant.acquire_timeout(FOR_EVER).await.expect("acquired"));
+    drop(reentrant.acquire().timeout(FOR_EVER).await.expect("acquired"));
     let owner = Owner::unique();
-    drop(reentrant.acquire_as_timeout(owner, FOR_EVER).await.expect("acquired"));
+    drop(reentrant.acquire_as(owner).timeout(FOR_EVER).await.expect("acquired"));
 
     let simple = SimpleLock::new(&client, "/simple").expect("a valid path");
-    drop(simple.acquire_timeout(FOR_EVER).await.expect("acquired"));
+    drop(simple.acquire().timeout(FOR_EVER).await.expect("acquired"));
 
     let barrier = Barrier::new(&client, "/barrier").expect("a valid path");
-    barrier.wait_timeout(FOR_EVER).await.expect("open");
+    barrier.wait().timeout(FOR_EVER).await.expect("open");
 
     let double = DoubleBarrier::new(&client, "/double", 1).expect("a valid path");
-    let participant = double.enter_timeout(FOR_EVER).await.expect("entered");
+    let participant = double.enter().timeout(FOR_EVER).await.expect("entered");
     participant.leave().await.expect("left");
     nothing_is_left(&embedded).await;
 }
@@ -55,45 +55,45 @@ async fn an_attempt_past_its_deadline_leaves_nothing() {
 
     let theirs = Mutex::new(&other, "/mutex").expect("a valid path").acquire().await;
     let mutex = Mutex::new(&ours, "/mutex").expect("a valid path");
-    timed_out(mutex.acquire_until(late())).await;
+    timed_out(mutex.acquire().until(late())).await;
     let reentrant = ReentrantMutex::new(&ours, "/mutex").expect("a valid path");
-    timed_out(reentrant.acquire_until(late())).await;
-    timed_out(reentrant.acquire_as_until(Owner::unique(), late())).await;
+    timed_out(reentrant.acquire().until(late())).await;
+    timed_out(reentrant.acquire_as(Owner::unique()).until(late())).await;
     drop(theirs);
 
     let theirs = RwLock::new(&other, "/rw").expect("a valid path").write().await;
     let rw_lock = RwLock::new(&ours, "/rw").expect("a valid path");
-    timed_out(rw_lock.read_until(late())).await;
-    timed_out(rw_lock.write_until(late())).await;
+    timed_out(rw_lock.read().until(late())).await;
+    timed_out(rw_lock.write().until(late())).await;
     drop(theirs);
 
     let theirs = Semaphore::new(&other, "/semaphore", 2).expect("a valid path").acquire().await;
     let semaphore = Semaphore::new(&ours, "/semaphore", 2).expect("a valid path");
-    timed_out(semaphore.acquire_many_until(2, late())).await;
+    timed_out(semaphore.acquire_many(2).until(late())).await;
     let all = theirs.expect("acquired");
     let rest = semaphore.acquire().await.expect("acquired");
-    timed_out(semaphore.acquire_until(late())).await;
+    timed_out(semaphore.acquire().until(late())).await;
     drop((all, rest));
 
     let leader = LeaderElection::new(&other, "/election").expect("a valid path").stand();
     leader.elected().await.expect("elected");
     let candidate = LeaderElection::new(&ours, "/election").expect("a valid path").stand();
-    timed_out(candidate.elected_until(late())).await;
-    timed_out(candidate.elected_timeout(MOMENT)).await;
+    timed_out(candidate.elected().until(late())).await;
+    timed_out(candidate.elected().timeout(MOMENT)).await;
     leader.close().await.expect("closed");
-    candidate.elected_timeout(FOR_EVER).await.expect("still a candidate");
+    candidate.elected().timeout(FOR_EVER).await.expect("still a candidate");
     drop(candidate);
 
     let simple = SimpleLock::new(&other, "/simple").expect("a valid path");
     let theirs = simple.acquire().await;
-    timed_out(SimpleLock::new(&ours, "/simple").expect("valid").acquire_until(late())).await;
+    timed_out(SimpleLock::new(&ours, "/simple").expect("valid").acquire().until(late())).await;
     drop(theirs);
 
     let barrier = Barrier::new(&ours, "/barrier").expect("a valid path");
     barrier.close().await.expect("closed");
-    timed_out(barrier.wait_until(late())).await;
+    timed_out(barrier.wait().until(late())).await;
     let double = DoubleBarrier::new(&ours, "/double", 2).expect("a valid path");
-    timed_out(double.enter_until(late())).await;
+    timed_out(double.enter().until(late())).await;
     nothing_is_left(&embedded).await;
 }
 
@@ -107,6 +107,18 @@ async fn not_connected<T>(waiting: impl Future<Output = Result<T, RecipeError>>)
 
 #[tokio::test]
 async fn a_timeout_of_zero_acquires_free_locks() {
+    acquires_free_locks_within(ZERO).await;
+}
+
+/// The time passes before the server's answer, which is awaited all the same.
+#[tokio::test]
+async fn a_short_timeout_acquires_free_locks() {
+    for limit in [Duration::from_nanos(1), Duration::from_micros(10), Duration::from_millis(1)] {
+        acquires_free_locks_within(limit).await;
+    }
+}
+
+async fn acquires_free_locks_within(limit: Duration) {
     let embedded = start().await;
     let client = client(&embedded).await;
     let mutex = Mutex::new(&client, "/mutex").expect("a valid path");
@@ -127,30 +139,30 @@ async fn a_timeout_of_zero_acquires_free_locks() {
     leader.elected().await.expect("elected");
     for _ in 0..50 {
         let late = Instant::now() - MOMENT;
-        let guard = mutex.acquire_timeout(ZERO).await.expect("free");
+        let guard = mutex.acquire().timeout(limit).await.expect("free");
         guard.release().await.expect("released");
-        let guard = mutex.acquire_until(late).await.expect("free");
+        let guard = mutex.acquire().until(late).await.expect("free");
         guard.release().await.expect("released");
-        let guard = rw_lock.read_timeout(ZERO).await.expect("free");
-        let other = rw_lock.read_until(late).await.expect("free for readers");
+        let guard = rw_lock.read().timeout(limit).await.expect("free");
+        let other = rw_lock.read().until(late).await.expect("free for readers");
         guard.release().await.expect("released");
         other.release().await.expect("released");
-        let guard = rw_lock.write_timeout(ZERO).await.expect("free");
+        let guard = rw_lock.write().timeout(limit).await.expect("free");
         guard.release().await.expect("released");
-        let guard = semaphore.acquire_timeout(ZERO).await.expect("free");
+        let guard = semaphore.acquire().timeout(limit).await.expect("free");
         guard.release().await.expect("released");
-        let guard = semaphore.acquire_many_timeout(2, ZERO).await.expect("free");
+        let guard = semaphore.acquire_many(2).timeout(limit).await.expect("free");
         guard.release().await.expect("released");
-        let guard = multi.acquire_timeout(ZERO).await.expect("free");
+        let guard = multi.acquire().timeout(limit).await.expect("free");
         guard.release().await.expect("released");
         // The attempt waits for the owner's own release.
-        let outer = reentrant.acquire_timeout(ZERO).await.expect("free");
-        drop((reentrant.acquire_timeout(ZERO).await.expect("ours"), outer));
-        let guard = simple.acquire_timeout(ZERO).await.expect("free");
+        let outer = reentrant.acquire().timeout(limit).await.expect("free");
+        drop((reentrant.acquire().timeout(limit).await.expect("ours"), outer));
+        let guard = simple.acquire().timeout(limit).await.expect("free");
         guard.release().await.expect("released");
-        barrier.wait_timeout(ZERO).await.expect("open");
-        leader.elected_timeout(ZERO).await.expect("a leader");
-        let participant = double.enter_timeout(ZERO).await.expect("entered");
+        barrier.wait().timeout(limit).await.expect("open");
+        leader.elected().timeout(limit).await.expect("a leader");
+        let participant = double.enter().timeout(limit).await.expect("entered");
         participant.leave().await.expect("left");
     }
     leader.close().await.expect("closed");
@@ -178,25 +190,25 @@ async fn a_timeout_of_zero_does_not_wait_for_a_connection() {
     states.wait_for(|state| *state == State::Suspended).await.expect("the session is alive");
     drop(released);
 
-    not_connected(mutex.acquire_timeout(ZERO)).await;
-    not_connected(rw_lock.read_timeout(ZERO)).await;
-    not_connected(rw_lock.write_timeout(ZERO)).await;
-    not_connected(semaphore.acquire_timeout(ZERO)).await;
-    not_connected(semaphore.acquire_many_timeout(2, ZERO)).await;
-    let error = multi.acquire_timeout(ZERO).await.expect_err("no connection");
+    not_connected(mutex.acquire().timeout(ZERO)).await;
+    not_connected(rw_lock.read().timeout(ZERO)).await;
+    not_connected(rw_lock.write().timeout(ZERO)).await;
+    not_connected(semaphore.acquire().timeout(ZERO)).await;
+    not_connected(semaphore.acquire_many(2).timeout(ZERO)).await;
+    let error = multi.acquire().timeout(ZERO).await.expect_err("no connection");
     assert_eq!((&*error.path, error.reason), ("/mutex", LockError::NoConnection));
-    not_connected(reentrant.acquire_timeout(ZERO)).await;
-    not_connected(simple.acquire_timeout(ZERO)).await;
-    not_connected(barrier.wait_timeout(ZERO)).await;
-    not_connected(double.enter_timeout(ZERO)).await;
+    not_connected(reentrant.acquire().timeout(ZERO)).await;
+    not_connected(simple.acquire().timeout(ZERO)).await;
+    not_connected(barrier.wait().timeout(ZERO)).await;
+    not_connected(double.enter().timeout(ZERO)).await;
     let is_clean = |_: &_| mutex.pending_cleanups() == 0;
     eventually(&embedded, "nothing was requested", is_clean).await;
     embedded.restart(0).await.expect("the port is still free");
     nothing_is_left(&embedded).await;
     ours.close().await;
-    let error = mutex.acquire_timeout(ZERO).await.expect_err("ended");
+    let error = mutex.acquire().timeout(ZERO).await.expect_err("ended");
     assert_eq!(error.reason, LockError::Ended(End::Closed));
-    let error = barrier.wait_timeout(ZERO).await.expect_err("ended");
+    let error = barrier.wait().timeout(ZERO).await.expect_err("ended");
     assert_ne!(error.reason, LockError::TimedOut);
 }
 
@@ -215,11 +227,11 @@ async fn a_timeout_without_a_connection_reports_no_connection() {
     let mut states = ours.states();
     states.wait_for(|state| *state == State::Suspended).await.expect("the session is alive");
 
-    not_connected(mutex.acquire_timeout(MOMENT)).await;
-    let error = multi.acquire_timeout(MOMENT).await.expect_err("no connection");
+    not_connected(mutex.acquire().timeout(MOMENT)).await;
+    let error = multi.acquire().timeout(MOMENT).await.expect_err("no connection");
     assert_eq!((&*error.path, error.reason), ("/mutex", LockError::NoConnection));
-    not_connected(barrier.wait_timeout(MOMENT)).await;
-    not_connected(second.elected_timeout(MOMENT)).await;
+    not_connected(barrier.wait().timeout(MOMENT)).await;
+    not_connected(second.elected().timeout(MOMENT)).await;
     drop((candidate, second));
     embedded.restart(0).await.expect("the port is still free");
     nothing_is_left(&embedded).await;
@@ -232,7 +244,7 @@ async fn a_missing_reply_is_awaited_until_the_connection_is_lost() {
     let mutex = Mutex::new(&ours, "/mutex").expect("a valid path");
     embedded.kill(0);
     // The client may not have noticed the loss yet.
-    not_connected(mutex.acquire_timeout(ZERO)).await;
+    not_connected(mutex.acquire().timeout(ZERO)).await;
     embedded.restart(0).await.expect("the port is still free");
     nothing_is_left(&embedded).await;
 }

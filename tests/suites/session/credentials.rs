@@ -17,12 +17,12 @@ async fn the_wrong_name_of_a_scheme_fails_alone() {
     assert!(client.exists("/async").await.expect("it goes on").is_some());
     let blocking = tokio::task::spawn_blocking(move || {
         let client = blocking::Client::connect(&at).expect("connected");
-        client.create("/blocking", b"", NodeKind::Ephemeral).expect("created");
-        let refused = client.add_auth("password", b"me:secret").expect_err("unknown");
+        client.create("/blocking", b"", NodeKind::Ephemeral).wait().expect("created");
+        let refused = client.add_auth("password", b"me:secret").wait().expect_err("unknown");
         assert_eq!(refused.code(), Some(ErrorCode::AUTH_FAILED), "{refused}");
         assert_eq!(client.last_failure().map(|(server, _)| server), Some(at));
-        client.add_auth("digest", b"me:secret").expect("accepted");
-        assert!(client.exists("/blocking").expect("it goes on").is_some());
+        client.add_auth("digest", b"me:secret").wait().expect("accepted");
+        assert!(client.exists("/blocking").wait().expect("it goes on").is_some());
     });
     blocking.await.expect("no panic");
 }

@@ -21,7 +21,7 @@ async fn a_detached_session_continues_elsewhere_with_its_ephemerals() {
     let resume = second.detach().await.expect("the session is alive");
     let third = tokio::task::spawn_blocking(move || {
         let third = blocking::Client::builder(&at).resume(resume).connect().expect("still");
-        let stat = third.exists("/mine").expect("answered").expect("the node exists");
+        let stat = third.exists("/mine").wait().expect("answered").expect("the node exists");
         assert_eq!(stat.ephemeral_owner, id);
         let resume = third.detach().expect("the session is alive");
         blocking::Client::builder(&at).resume(resume).connect().expect("still")

@@ -66,7 +66,7 @@ async fn the_blocking_client_follows_too() {
     embedded.kill(0);
     let reading = tokio::task::spawn_blocking(move || {
         // The first one may be sent to the old server.
-        while client.sync("/").is_err() {}
+        while client.sync("/").wait().is_err() {}
         (client.session_id(), client.state())
     });
     let (still, state) = reading.await.expect("no panic");

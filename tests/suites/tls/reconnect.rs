@@ -27,13 +27,13 @@ async fn a_reconnect_resumes_the_tls_session() {
 
         let client = ensemble.blocking_client().await;
         let client = spawn_blocking(move || {
-            client.create("/b", b"", NodeKind::Ephemeral).expect("it is new");
+            client.create("/b", b"", NodeKind::Ephemeral).wait().expect("it is new");
             client
         });
         let client = client.await.expect("it works");
         assert_eq!(reconnected(front).await, HandshakeKind::Resumed, "{version:?}");
         spawn_blocking(move || {
-            client.exists("/b").expect("the session lives").expect("it is there");
+            client.exists("/b").wait().expect("the session lives").expect("it is there");
             client.close();
         })
         .await

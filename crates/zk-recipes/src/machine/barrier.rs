@@ -127,7 +127,11 @@ impl BarrierWait {
     fn handle_reply(&mut self, result: Result<Reply, Error>) {
         let error = match result {
             Ok(_) => match self.wait_policy.refusal() {
-                None => return self.step = Step::Watching,
+                None => {
+                    self.step = Step::Watching;
+                    let behind = path::name(&self.path).into();
+                    return self.report(Event::Waiting { behind, ahead: 1 });
+                }
                 Some(refusal) => {
                     self.outputs.push_back(Output::Unwatch(self.last_op));
                     return self.conclude(Event::Failed(refusal));

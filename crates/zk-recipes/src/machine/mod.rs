@@ -458,10 +458,10 @@ pub enum Event {
         /// The fencing token: the zxid of the transaction that created the node.
         token: Zxid,
     },
-    /// Other contenders are ahead.
+    /// Other contenders are ahead. It may be reported again when this was looked at again.
     Waiting {
         /// The name of the nearest node that blocks us. For the first in the queue of a semaphore:
-        /// `leases`, the parent of the permit nodes.
+        /// `leases`, the parent of the permit nodes. For a double barrier: `ready`, which is missing.
         behind: String,
         /// How many contenders block us, or how many permits must be released first.
         ahead: usize,

@@ -1,17 +1,33 @@
 //! A barrier that clients close and open.
 
+use core::future::poll_fn;
+
 use zk_session::proto::ErrorCode;
 use zk_session::{End, Error};
 
-use super::client::{Limit, before};
-use super::macros::{methods, new};
-use super::queue::Queue;
+use super::client::{TimeLimit, unless};
+use super::pending::Pending;
+use super::queue::{Patience, Queue};
 use super::status::{Report, Status};
 use super::{Options, SessionClient};
+use crate::Client;
 use crate::error::{LockError, RecipeError};
-use crate::machine::{BarrierWait, Scheme};
+use crate::machine::{BarrierWait, Scheme, WaitPolicy};
 
 /// A barrier that is closed while its node exists, as Apache Curator's `DistributedBarrier`.
+///
+/// ```no_run
+/// use zk_recipes::{Barrier, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let migration = Barrier::new(&client, "/barriers/migration")?;
+/// migration.close().await?;
+/// // ... and everybody else:
+/// migration.wait().await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Guarantee
 ///
@@ -28,11 +44,18 @@ use crate::machine::{BarrierWait, Scheme};
 /// opens.
 #[doc(alias = "DistributedBarrier")]
 #[derive(Clone, Debug)]
-pub struct Barrier<C>(Queue<C>);
-
-new!(Barrier);
+pub struct Barrier<C = Client>(Queue<C>);
 
 impl<C: SessionClient> Barrier<C> {
+    /// Returns the barrier at `path`, with the default options. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &C, path: &str) -> Result<Self, RecipeError> {
+        Self::with(client, path, Options::new())
+    }
+
     /// Returns the barrier at `path`. Its node is created with the data and the access control
     /// lists of these options; the other options have no effect. Nothing is sent yet.
     ///
@@ -48,63 +71,6 @@ impl<C: SessionClient> Barrier<C> {
         &self.0.path
     }
 
-    #[cfg(feature = "blocking")]
-    fn client(&self) -> &C {
-        &self.0.client
-    }
-
-    async fn create(&self) -> Result<(), RecipeError> {
-        let Queue { path, options, .. } = &self.0;
-        match self.0.create_persistent(path, &options.data, &options.acl).await {
-            Ok(()) | Err(LockError::Request(Error::Server(ErrorCode::NODE_EXISTS))) => Ok(()),
-            Err(error) => Err(self.0.call("close").failed(error)),
-        }
-    }
-
-    async fn delete(&self) -> Result<(), RecipeError> {
-        match self.0.client.delete(&self.0.path, None).await {
-            Err(error) if error.code() != Some(ErrorCode::NO_NODE) => {
-                Err(self.0.call("open").failed(error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    async fn exists(&self) -> Result<bool, RecipeError> {
-        let failed = |error| self.0.call("is_closed").failed(error);
-        let stat = self.0.client.exists(&self.0.path).await;
-        let is_closed = stat.map_err(|error| failed(error.into()))?.is_some();
-        if !is_closed {
-            self.0.check_chroot().await.map_err(failed)?;
-        }
-        Ok(is_closed)
-    }
-
-    fn wait_within(
-        &self,
-        limit: Limit,
-    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
-        let path = self.0.client.chroot().apply(&self.0.path).into_owned();
-        let handle = self.0.attach(BarrierWait::new(path, limit.wait_policy), None, None);
-        let (call, queue) = (self.0.call("wait"), self.0.clone());
-        async move {
-            let passed = handle.status.wait(|report: &mut Report| match &report.status {
-                Status::Released => Some(Ok(())),
-                _ => report.acquired.take().map(|result| result.map(drop)),
-            });
-            // Below a chroot that is missing, any barrier seems to be open.
-            let passed = async {
-                let passed = passed.await.unwrap_or(Err(LockError::Ended(End::Closed)));
-                passed?;
-                queue.check_chroot().await
-            };
-            let passed = before::<C, _>(limit.end, passed).await;
-            passed.unwrap_or(Err(LockError::TimedOut)).map_err(|error| call.failed(error))
-        }
-    }
-}
-
-methods! { Barrier:
     /// Waits until the barrier is open, also across lost connections.
     ///
     /// The request timeout of the client does not limit it. It ignores a read-only server's reply
@@ -113,8 +79,27 @@ methods! { Barrier:
     /// # Errors
     ///
     /// [`LockError::Ended`], or [`LockError::Request`] if the node cannot be read.
-    enter fn wait [wait_until, wait_timeout] (&self; limit) -> Result<(), RecipeError> {
-        self.wait_within(limit)
+    pub fn wait(&self) -> Pending<(), C> {
+        let queue = self.0.clone();
+        Pending::new(&self.0.client, |end| async move {
+            let path = queue.client.chroot().apply(&queue.path).into_owned();
+            let handle = queue.attach(BarrierWait::new(path, WaitPolicy::Queue), None, None);
+            let passed = handle.status.wait(|report: &mut Report| match &report.status {
+                Status::Released => Some(Ok(())),
+                _ => report.acquired.take().map(|result| result.map(drop)),
+            });
+            let (mut limit, mut patience) = (TimeLimit::new(end), Patience::default());
+            let late = poll_fn(|cx| patience.poll(&mut limit, &queue.client, &handle.status, cx));
+            let passed = match unless(late, passed).await {
+                // Below a chroot that is missing, any barrier seems to be open.
+                Ok(Some(Ok(()))) => queue.check_chroot().await,
+                Ok(Some(failed)) => failed,
+                // The runtime was shut down.
+                Ok(None) => Err(LockError::Ended(End::Closed)),
+                Err(error) => Err(error),
+            };
+            passed.map_err(|error| queue.call("wait").failed(error))
+        })
     }
 
     /// Closes the barrier, if it is open. Parent nodes that are missing are created as containers.
@@ -122,8 +107,15 @@ methods! { Barrier:
     /// # Errors
     ///
     /// [`LockError::Request`]. If its outcome is unknown, close the barrier again.
-    request fn close [] (&self) -> Result<(), RecipeError> {
-        self.create()
+    pub fn close(&self) -> Pending<(), C> {
+        let queue = self.0.clone();
+        Pending::within(self.0.call("close"), async move {
+            let Queue { path, options, .. } = &queue;
+            match queue.create_persistent(path, &options.data, &options.acl).await {
+                Err(LockError::Request(Error::Server(ErrorCode::NODE_EXISTS))) => Ok(()),
+                closed => closed,
+            }
+        })
     }
 
     /// Opens the barrier, if it is closed. All waiters pass.
@@ -131,8 +123,14 @@ methods! { Barrier:
     /// # Errors
     ///
     /// [`LockError::Request`]. If its outcome is unknown, open the barrier again.
-    request fn open [] (&self) -> Result<(), RecipeError> {
-        self.delete()
+    pub fn open(&self) -> Pending<(), C> {
+        let queue = self.0.clone();
+        Pending::within(self.0.call("open"), async move {
+            match queue.client.delete(&queue.path, None).await {
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(()),
+                opened => Ok(opened?),
+            }
+        })
     }
 
     /// Returns whether the barrier is closed.
@@ -140,7 +138,14 @@ methods! { Barrier:
     /// # Errors
     ///
     /// [`LockError::Request`].
-    request fn is_closed [] (&self) -> Result<bool, RecipeError> {
-        self.exists()
+    pub fn is_closed(&self) -> Pending<bool, C> {
+        let queue = self.0.clone();
+        Pending::within(self.0.call("is_closed"), async move {
+            let is_closed = queue.client.exists(&queue.path).await?.is_some();
+            if !is_closed {
+                queue.check_chroot().await?;
+            }
+            Ok(is_closed)
+        })
     }
 }

@@ -18,9 +18,9 @@ use zk_session::{Chroot, End};
 
 use super::SessionClient;
 use super::call::Call;
-use super::client::{Limit, before};
-use super::macros::methods;
+use super::pending::Pending;
 use super::status::{Handle, Report, SharedStatus};
+use crate::Client;
 use crate::error::{LockError, RecipeError};
 use crate::machine::{CacheConfig, CacheEvent, CacheMachine, CacheState, CachedNode};
 
@@ -29,6 +29,25 @@ const MAX_UNREAD: usize = 1024;
 
 /// A copy of a node and everything below it, kept up to date. It is Apache Curator's
 /// `CuratorCache`. Its clones share one copy; the last one to be dropped ends it.
+///
+/// ```no_run
+/// use zk_recipes::{Cache, CacheChange, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder("127.0.0.1:2181").renew(true).connect().await?;
+/// let config = Cache::new(&client, "/config")?;
+/// config.ready().await?;
+/// println!("{:?}", config.get("/config/printer"));
+/// let changes = config.changes();
+/// loop {
+///     match changes.next().await? {
+///         CacheChange::Ready => println!("all: {:?}", config.snapshot()),
+///         CacheChange::Changed { path, node } => println!("{path} is now {:?}", node.data),
+///         change => println!("{change:?}"),
+///     }
+/// }
+/// # }
+/// ```
 ///
 /// # Guarantee
 ///
@@ -61,7 +80,7 @@ const MAX_UNREAD: usize = 1024;
 /// connection. So watch the root by [`changes`](Self::changes) only, or by another client.
 #[doc(alias("CuratorCache", "TreeCache", "NodeCache", "PathChildrenCache", "TreeCacheListener"))]
 #[must_use = "a cache that is dropped ends"]
-pub struct Cache<C: SessionClient> {
+pub struct Cache<C = Client> {
     call: Call<C>,
     shared: Shared,
     handle: Arc<Handle>,
@@ -398,28 +417,25 @@ impl<C: SessionClient> Cache<C> {
         CacheChanges { call, shared, status, receiver: content.last_receiver }
     }
 
-    #[cfg(feature = "blocking")]
-    fn client(&self) -> &C {
-        &self.call.client
-    }
-
-    fn ready_within(
-        &self,
-        limit: Limit,
-    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
+    /// Waits until the cache is [ready](CacheState::Ready): the tree is read completely, and the
+    /// cache follows it.
+    ///
+    /// # Errors
+    ///
+    /// The error that the cache has ended with: [`LockError::CacheFull`], [`LockError::Request`] if
+    /// a node cannot be read, or [`LockError::Ended`] with the session.
+    pub fn ready(&self) -> Pending<(), C> {
         let shared = self.shared.clone();
-        wait(self.call.clone(), &self.handle.status, limit, move || {
-            match shared.lock().machine.state() {
-                CacheState::Loading | CacheState::Stale => None,
-                CacheState::Ready => Some(Ok(())),
-                CacheState::Ended(error) => Some(Err(error.clone())),
-            }
+        wait(&self.call, &self.handle.status, move || match shared.lock().machine.state() {
+            CacheState::Loading | CacheState::Stale => None,
+            CacheState::Ready => Some(Ok(())),
+            CacheState::Ended(error) => Some(Err(error.clone())),
         })
     }
 }
 
 /// The changes of a [`Cache`]. It ends with the cache, and does not keep it alive.
-pub struct CacheChanges<C: SessionClient> {
+pub struct CacheChanges<C = Client> {
     call: Call<C>,
     shared: Shared,
     status: Arc<SharedStatus>,
@@ -432,24 +448,21 @@ impl<C: SessionClient> fmt::Debug for CacheChanges<C> {
     }
 }
 
-impl<C: SessionClient> Drop for CacheChanges<C> {
+impl<C> Drop for CacheChanges<C> {
     fn drop(&mut self) {
         self.shared.lock().receivers.retain(|receiver| receiver.number != self.receiver);
     }
 }
 
 impl<C: SessionClient> CacheChanges<C> {
-    #[cfg(feature = "blocking")]
-    fn client(&self) -> &C {
-        &self.call.client
-    }
-
-    fn next_within(
-        &self,
-        limit: Limit,
-    ) -> impl Future<Output = Result<CacheChange, RecipeError>> + Send + use<C> {
+    /// Waits for the next change. Only one caller at a time receives each change.
+    ///
+    /// # Errors
+    ///
+    /// The error that the cache has ended with; [`LockError::Ended`] when the cache was dropped.
+    pub fn next(&self) -> Pending<CacheChange, C> {
         let (shared, receiver) = (self.shared.clone(), self.receiver);
-        wait(self.call.clone(), &self.status, limit, move || {
+        wait(&self.call, &self.status, move || {
             let content = &mut *shared.lock();
             let mut receivers = content.receivers.iter_mut();
             let receiver = receivers.find(|other| other.number == receiver);
@@ -463,46 +476,13 @@ impl<C: SessionClient> CacheChanges<C> {
 }
 
 /// Waits until `find` returns a value.
-fn wait<C: SessionClient, T: Send, F>(
-    call: Call<C>,
+fn wait<C: SessionClient, T: Send + 'static>(
+    call: &Call<C>,
     status: &Arc<SharedStatus>,
-    limit: Limit,
-    mut find: F,
-) -> impl Future<Output = Result<T, RecipeError>> + Send + use<C, T, F>
-where
-    F: FnMut() -> Option<Result<T, LockError>> + Send + Unpin,
-{
-    let end = limit.wait_policy.refusal().map(|_| C::now()).or(limit.end);
+    mut find: impl FnMut() -> Option<Result<T, LockError>> + Send + Unpin + 'static,
+) -> Pending<T, C> {
     let found = status.wait(move |_| find());
-    async move {
-        match before::<C, _>(end, found).await {
-            Some(Some(found)) => found.map_err(|error| call.failed(error)),
-            Some(None) => Err(call.failed(LockError::Ended(End::Closed))),
-            None => Err(call.failed(LockError::TimedOut)),
-        }
-    }
-}
-
-methods! { Cache:
-    /// Waits until the cache is [ready](CacheState::Ready): the tree is read completely, and the
-    /// cache follows it.
-    ///
-    /// # Errors
-    ///
-    /// The error that the cache has ended with: [`LockError::CacheFull`], [`LockError::Request`] if
-    /// a node cannot be read, or [`LockError::Ended`] with the session.
-    enter fn ready [ready_until, ready_timeout] (&self; limit) -> Result<(), RecipeError> {
-        self.ready_within(limit)
-    }
-}
-
-methods! { CacheChanges:
-    /// Waits for the next change. Only one caller at a time receives each change.
-    ///
-    /// # Errors
-    ///
-    /// The error that the cache has ended with; [`LockError::Ended`] when the cache was dropped.
-    enter fn next [next_until, next_timeout] (&self; limit) -> Result<CacheChange, RecipeError> {
-        self.next_within(limit)
-    }
+    Pending::within(call.clone(), async {
+        found.await.unwrap_or(Err(LockError::Ended(End::Closed)))
+    })
 }

@@ -1,33 +1,29 @@
 //! The client that recipes need: requests, a clock, and ways to wait.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::future::poll_fn;
-use core::pin::pin;
-use core::task::Poll;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use std::time::Instant;
 
-use zk_session::AnyClient;
+use zk_session::proto::{Acl, NodeKind};
+use zk_session::{AnyClient, Error, RequestError};
 
-use super::leader::{Publish, SharedLeadership};
 use super::reentrant::Owner;
-use crate::machine::WaitPolicy;
 
 /// A client that recipes can use: `session::Client` or `session::blocking::Client`.
 ///
 /// It is sealed: no other type can implement it.
 pub trait SessionClient: AnyClient {
-    /// Reports the changes of a candidate's leadership.
-    #[doc(hidden)]
-    type Leaderships: fmt::Debug + Send + Sync;
-
     /// An instant of the clock that measures time limits.
     #[doc(hidden)]
     fn now() -> Instant;
 
-    /// Waits until `end`. The blocking client polls this once more at the end of each wait.
+    /// Waits until `end`.
     #[doc(hidden)]
-    fn sleep_until(end: Instant) -> impl Future<Output = ()> + Send;
+    fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static;
 
     /// Waits for another caller of this process, not for the connection. Returns `None` at `end` if
     /// this client must not wait longer; other clients leave the time limit to their caller.
@@ -37,55 +33,76 @@ pub trait SessionClient: AnyClient {
         future: F,
     ) -> impl Future<Output = Option<F::Output>> + Send;
 
+    /// Waits until requests are accepted.
+    #[doc(hidden)]
+    fn wait_for_room(&self) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Creates a node and its missing ancestors.
+    #[doc(hidden)]
+    fn create_parents(
+        &self,
+        path: &str,
+        kind: NodeKind,
+        acl: &[Acl<'_>],
+    ) -> impl Future<Output = Result<(), RequestError>> + Send;
+
+    /// Returns the end of the session's lease.
+    #[doc(hidden)]
+    fn lease_end(&self) -> Option<Instant>;
+
     /// Returns the task or thread of the caller.
     #[doc(hidden)]
     fn current_owner() -> Owner;
-
-    /// Returns the publisher of a candidate's leadership and its observer, beginning with
-    /// `current`.
-    #[doc(hidden)]
-    fn leaderships(current: SharedLeadership) -> (Option<Publish>, Self::Leaderships);
 }
 
-/// How long an attempt waits, and for what.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
-    pub(crate) wait_policy: WaitPolicy,
+/// When a wait ends.
+#[derive(Default)]
+pub(crate) struct TimeLimit {
     pub(crate) end: Option<Instant>,
+    timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Limit {
-    pub(crate) const NONE: Self = Self { wait_policy: WaitPolicy::Queue, end: None };
-    #[cfg(feature = "try-lock")]
-    pub(crate) const TRY: Self = Self { wait_policy: WaitPolicy::OnlyIfFree, end: None };
+impl fmt::Debug for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TimeLimit").field(&self.end).finish()
+    }
+}
 
-    /// Limits the wait to `end`. An attempt that begins too late tries once, and does not wait.
-    pub(crate) fn until<C: SessionClient>(end: Instant) -> Self {
-        match end <= C::now() {
-            #[cfg(feature = "try-lock")]
-            true => Self { wait_policy: WaitPolicy::OnlyIfFirst, end: None },
-            _ => Self { end: Some(end), ..Self::NONE },
-        }
+impl TimeLimit {
+    pub(crate) const fn new(end: Option<Instant>) -> Self {
+        Self { end, timer: None }
     }
 
-    /// Waits for `timeout` from now.
+    /// Ends the wait after `timeout`, or never if the clock cannot express that.
     pub(crate) fn after<C: SessionClient>(timeout: Duration) -> Self {
-        after::<C>(timeout).map_or(Self::NONE, Self::until::<C>)
+        Self::new(C::now().checked_add(timeout))
     }
-}
 
-/// Returns the instant after `timeout`. `None` if the clock cannot express it: wait for ever.
-pub(crate) fn after<C: SessionClient>(timeout: Duration) -> Option<Instant> {
-    C::now().checked_add(timeout)
+    /// Is ready once the time has passed, at every later poll as well.
+    pub(crate) fn poll<C: SessionClient>(&mut self, client: &C, cx: &mut Context<'_>) -> Poll<()> {
+        match self.end {
+            None => return Poll::Pending,
+            Some(end) if C::now() < end => {
+                let timer = self.timer.get_or_insert_with(|| Box::pin(client.sleep_until(end)));
+                ready!(timer.as_mut().poll(cx));
+                // The clock that was asked may be behind the timer.
+                self.end = Some(C::now());
+            }
+            Some(_) => {}
+        }
+        self.timer = None;
+        Poll::Ready(())
+    }
 }
 
 /// Waits for `work` until `end`.
 pub(crate) async fn before<C: SessionClient, F: Future>(
+    client: &C,
     end: Option<Instant>,
     work: F,
 ) -> Option<F::Output> {
     match end {
-        Some(end) => unless(C::sleep_until(end), work).await.ok(),
+        Some(end) => unless(client.sleep_until(end), work).await.ok(),
         None => Some(work.await),
     }
 }

@@ -1,45 +1,65 @@
-//! Waiting for the connection to be lost.
+//! Waiting for the connection to be lost, or for a time, by the timer of the session.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::sync::PoisonError;
 
 use zk_session::dispatch::{Attached, Attachment, Input, Port};
 use zk_session::threads::{Mutex, MutexGuard};
 use zk_session::{AnyClient, State};
 
-/// Waits until there is no connection to a quorum. The end of the session is not reported, since
-/// any request reports that.
-pub(crate) struct Disconnected {
+/// Why a [`Lookout`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// There is no connection to a quorum.
+    Disconnected,
+    /// The time has passed, or the session has ended.
+    Late,
+}
+
+/// Waits until there is no connection to a quorum, or for a time. The end of the session is not
+/// reported as a lost connection, since any request reports that.
+pub(crate) struct Lookout {
     shared: Arc<Mutex<Shared>>,
     attachment: Attachment,
 }
 
 #[derive(Default)]
 struct Shared {
-    /// Whether the connection was lost, or the wait is over.
-    is_over: bool,
+    seen: Option<Seen>,
     waker: Option<Waker>,
 }
 
-impl Disconnected {
-    pub(crate) fn new(client: &impl AnyClient) -> Self {
+impl Lookout {
+    /// Waits for the loss of the connection, and for `timeout` at most.
+    pub(crate) fn new(client: &impl AnyClient, timeout: Option<Duration>) -> Self {
+        Self::attach(client, timeout, true)
+    }
+
+    /// Waits for `timeout`, with or without a connection.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn timer(client: &impl AnyClient, timeout: Duration) -> Self {
+        Self::attach(client, Some(timeout), false)
+    }
+
+    fn attach(client: &impl AnyClient, timeout: Option<Duration>, minds_loss: bool) -> Self {
         let shared = Arc::<Mutex<Shared>>::default();
-        let attachment = client.attach(Box::new(Lookout(shared.clone())));
-        Self { shared, attachment }
+        let watcher = Watcher { shared: shared.clone(), timeout, minds_loss };
+        Self { shared, attachment: client.attach(Box::new(watcher)) }
     }
 }
 
-impl Future for Disconnected {
-    type Output = ();
+impl Future for Lookout {
+    type Output = Seen;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Seen> {
         let mut waker = Some(cx.waker().clone());
         let mut shared = lock(&self.shared);
-        if shared.is_over {
-            return Poll::Ready(());
+        if let Some(seen) = shared.seen {
+            return Poll::Ready(seen);
         }
         core::mem::swap(&mut shared.waker, &mut waker);
         // The old waker runs user code when dropped, so drop it after unlocking.
@@ -48,11 +68,11 @@ impl Future for Disconnected {
     }
 }
 
-impl Drop for Disconnected {
+impl Drop for Lookout {
     fn drop(&mut self) {
         let mut shared = lock(&self.shared);
         let unused = shared.waker.take();
-        let was_over = core::mem::replace(&mut shared.is_over, true);
+        let was_over = shared.seen.replace(Seen::Late).is_some();
         drop(shared);
         drop(unused);
         if !was_over {
@@ -66,23 +86,50 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Observes the states of the session.
-struct Lookout(Arc<Mutex<Shared>>);
+/// Observes the states of the session, and its timer.
+struct Watcher {
+    shared: Arc<Mutex<Shared>>,
+    /// Until the timer is set.
+    timeout: Option<Duration>,
+    minds_loss: bool,
+}
 
-impl Attached for Lookout {
+impl Watcher {
+    fn end(&self, seen: Seen) -> Option<Waker> {
+        let mut shared = lock(&self.shared);
+        shared.seen.get_or_insert(seen);
+        shared.waker.take()
+    }
+}
+
+impl Attached for Watcher {
     fn handle(&mut self, input: Input, port: &mut Port<'_>) {
-        if let Input::State(state) = input
-            && !matches!(state, State::Connected { .. } | State::Ended(_))
-        {
-            let mut shared = lock(&self.0);
-            shared.is_over = true;
-            if let Some(waker) = shared.waker.take() {
-                port.wake(waker);
-            }
+        if let Some(timeout) = self.timeout.take() {
+            port.set_timer(Some(port.now() + timeout));
         }
+        let waker = match input {
+            Input::State(State::Connected { .. } | State::Ended(_)) => None,
+            Input::State(_) if self.minds_loss => self.end(Seen::Disconnected),
+            Input::Timer => self.end(Seen::Late),
+            _ => None,
+        };
+        waker.into_iter().for_each(|waker| port.wake(waker));
     }
 
     fn is_done(&self) -> bool {
-        lock(&self.0).is_over
+        lock(&self.shared).seen.is_some()
+    }
+
+    fn outlives_session(&self) -> bool {
+        !self.minds_loss
+    }
+}
+
+impl Drop for Watcher {
+    /// The session has ended, unless something was seen before.
+    fn drop(&mut self) {
+        if let Some(waker) = self.end(Seen::Late) {
+            waker.wake();
+        }
     }
 }

@@ -4,12 +4,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use zk_session::Error;
 use zk_session::proto::{ErrorCode, SessionId, Stat, Zxid, path};
-use zk_session::{AnyClient, Error};
 
 use super::SessionClient;
+use super::call::Call;
+use super::pending::Pending;
 use super::queue::Queue;
-use crate::error::{LockError, RecipeError};
+use crate::error::LockError;
 use crate::machine::{AttemptConfig, LockMode, QueuedNode, Scheme, queue_order};
 
 /// A contender that holds a lock or waits for it.
@@ -68,32 +70,29 @@ const fn is_unreadable(error: &Error) -> bool {
 const AT_ONCE: usize = 1000;
 
 /// Lists the contenders of a queue.
-pub(crate) async fn list<C: SessionClient>(
+pub(crate) fn list<C: SessionClient>(
     queue: &Queue<C>,
     operation: &'static str,
-) -> Result<Vec<QueueEntry>, RecipeError> {
-    list_in(queue, operation, &queue.path, queue.scheme).await
+) -> Pending<Vec<QueueEntry>, C> {
+    let (call, queue) = (queue.call(operation), queue.clone());
+    Pending::within(call, async move { list_in(&queue, &queue.path, queue.scheme).await })
 }
 
 /// Lists the contenders below a node.
 pub(crate) async fn list_in<C: SessionClient>(
     queue: &Queue<C>,
-    operation: &'static str,
     parent: &str,
     scheme: Scheme,
-) -> Result<Vec<QueueEntry>, RecipeError> {
-    let listed = async {
-        let listed = try_list_in(&queue.client, parent, scheme).await?;
-        if listed.is_empty() {
-            queue.check_chroot().await?;
-        }
-        Ok::<_, LockError>(listed)
-    };
-    listed.await.map_err(|error| queue.call(operation).failed(error))
+) -> Result<Vec<QueueEntry>, LockError> {
+    let listed = try_list_in(&queue.client, parent, scheme).await?;
+    if listed.is_empty() {
+        queue.check_chroot().await?;
+    }
+    Ok(listed)
 }
 
 async fn try_list_in(
-    client: &impl AnyClient,
+    client: &impl SessionClient,
     parent: &str,
     scheme: Scheme,
 ) -> Result<Vec<QueueEntry>, Error> {
@@ -115,7 +114,10 @@ async fn try_list_in(
 }
 
 /// Returns the data and stat of each of these nodes, if it exists.
-async fn look_at<C: AnyClient>(client: &C, paths: &[String]) -> Result<Vec<Option<Found>>, Error> {
+async fn look_at<C: SessionClient>(
+    client: &C,
+    paths: &[String],
+) -> Result<Vec<Option<Found>>, Error> {
     let read = ask_each(client, paths, |path| client.get_data(path)).await?;
     let unreadable = |(path, found): (&String, &Result<_, Error>)| {
         found.as_ref().is_err_and(is_unreadable).then(|| path.clone())
@@ -141,10 +143,10 @@ async fn look_at<C: AnyClient>(client: &C, paths: &[String]) -> Result<Vec<Optio
 }
 
 /// Sends a request for each of these nodes, as many at a time as the session accepts.
-async fn ask_each<C: AnyClient, T>(
+async fn ask_each<C: SessionClient, T: Send>(
     client: &C,
     paths: &[String],
-    ask: impl Fn(&str) -> C::Answer<T>,
+    ask: impl Fn(&str) -> C::Answer<T> + Send + Sync,
 ) -> Result<Vec<Result<T, Error>>, Error> {
     // All requests are sent before the first reply is awaited.
     let asked: Vec<_> = paths.iter().map(|path| ask(path)).collect();
@@ -152,7 +154,7 @@ async fn ask_each<C: AnyClient, T>(
     for (path, asked) in paths.iter().zip(asked) {
         let mut answer = asked.await.map_err(Error::from);
         while answer.as_ref().is_err_and(Error::is_full) {
-            client.ready().await?;
+            client.wait_for_room().await?;
             answer = ask(path).await.map_err(Error::from);
         }
         answers.push(answer);
@@ -161,7 +163,10 @@ async fn ask_each<C: AnyClient, T>(
 }
 
 /// Asks the owner of a node to release the lock.
-pub(crate) async fn revoke(client: &impl AnyClient, path: String) -> Result<(), RecipeError> {
-    let asked = client.set_data(&path, AttemptConfig::REVOKE, None).await;
-    asked.map(drop).map_err(|error| RecipeError::new("revoke", &path, error))
+pub(crate) fn revoke<C: SessionClient>(client: &C, path: String) -> Pending<(), C> {
+    let call = Call { operation: "revoke", path: path.as_str().into(), client: client.clone() };
+    let client = client.clone();
+    Pending::within(call, async move {
+        Ok(client.set_data(&path, AttemptConfig::REVOKE, None).await.map(drop)?)
+    })
 }

@@ -3,14 +3,26 @@
 use core::fmt;
 use core::ops::Deref;
 
-use super::client::Limit;
-use super::macros::{methods, queue_methods};
+use super::pending::Pending;
 use super::queue::Queue;
-use super::{HeldLock, Options, SessionClient};
+use super::{Guard, Options, SessionClient};
+use crate::Client;
 use crate::error::RecipeError;
-use crate::machine::{LockMode, Participant, Scheme};
+use crate::machine::{LockMode, Participant, Scheme, WaitPolicy};
 
 /// A barrier that a number of members enter together and leave together.
+///
+/// ```no_run
+/// use zk_recipes::{DoubleBarrier, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let barrier = DoubleBarrier::new(&client, "/barriers/sort", 3)?;
+/// let inside = barrier.enter().await?; // all three are there
+/// inside.leave().await?; // all three are done
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// Its nodes are those of Apache Curator's `DistributedDoubleBarrier`: one for each participant,
 /// and `ready` once all have entered.
@@ -42,12 +54,10 @@ use crate::machine::{LockMode, Participant, Scheme};
 /// 13,800 participants.
 #[doc(alias = "DistributedDoubleBarrier")]
 #[derive(Clone, Debug)]
-pub struct DoubleBarrier<C> {
+pub struct DoubleBarrier<C = Client> {
     queue: Queue<C>,
     members: usize,
 }
-
-queue_methods!(DoubleBarrier, queue);
 
 impl<C: SessionClient> DoubleBarrier<C> {
     /// Returns the barrier at `path`, for this number of participants. Sends nothing yet.
@@ -76,18 +86,6 @@ impl<C: SessionClient> DoubleBarrier<C> {
         Ok(Self { queue, members })
     }
 
-    fn enter_within(
-        &self,
-        limit: Limit,
-    ) -> impl Future<Output = Result<BarrierGuard<C>, RecipeError>> + Send + use<C> {
-        let config = self.queue.config(LockMode::Shared, limit.wait_policy);
-        let participant = Participant::new(config, self.members);
-        let pending = self.queue.start("enter", participant, self.queue.path.clone());
-        async move { pending.held(limit.end).await.map(BarrierGuard) }
-    }
-}
-
-methods! { DoubleBarrier:
     /// Waits until all participants have entered.
     ///
     /// It does not continue on the next session, even if the client
@@ -97,22 +95,42 @@ methods! { DoubleBarrier:
     ///
     /// # Errors
     ///
-    /// [`Lost`](crate::LockError::Lost) if our node was lost meanwhile, and
-    /// [`Ended`](crate::LockError::Ended) if the session has ended. A session that expires causes
-    /// either. No node is left then. [`Request`](crate::LockError::Request) with `NO_AUTH` if this
-    /// participant is the last and may not read the nodes of the others, which then keep waiting.
-    /// See [`LockError`](crate::LockError) for others.
-    enter fn enter [enter_until, enter_timeout] (&self; limit)
-        -> Result<BarrierGuard<C>, RecipeError>
-    {
-        self.enter_within(limit)
+    /// [`Lost`](crate::LockError::Lost) if our node was lost meanwhile, and [`Ended`](crate::LockError::Ended) if
+    /// the session has ended. A session that expires causes either. No node is left then.
+    /// [`Request`](crate::LockError::Request) with `NO_AUTH` if this participant is the last and may not
+    /// read the nodes of the others, which then keep waiting. See [`LockError`](crate::LockError) for others.
+    pub fn enter(&self) -> Pending<BarrierGuard<C>, C> {
+        let (queue, members) = (self.queue.clone(), self.members);
+        let enter = move || {
+            let config = queue.config(LockMode::Shared, WaitPolicy::Queue);
+            queue.start("enter", Participant::new(config, members), queue.path.clone())
+        };
+        self.queue.acquire_by(enter, |held| held.map(BarrierGuard))
+    }
+
+    /// Returns the path that this was made with.
+    pub fn path(&self) -> &str {
+        &self.queue.path
+    }
+
+    /// Returns how many nodes of this value and its clones are no longer wanted and not yet known
+    /// to be deleted. A deletion that the ensemble refuses is not pending any more:
+    /// [`abandoned_nodes`](Self::abandoned_nodes) counts it.
+    pub fn pending_cleanups(&self) -> usize {
+        self.queue.pending_cleanups()
+    }
+
+    /// Returns how many nodes of this value and its clones the ensemble has refused to delete; see
+    /// [`Mutex::abandoned_nodes`](super::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.queue.abandoned_nodes()
     }
 }
 
 /// A participant that has entered a [`DoubleBarrier`]. Dropping it leaves without waiting for the
 /// others.
 #[must_use = "a member that is dropped is out"]
-pub struct BarrierGuard<C>(HeldLock<C>);
+pub struct BarrierGuard<C = Client>(Guard<C>);
 
 impl<C: SessionClient> fmt::Debug for BarrierGuard<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,24 +139,27 @@ impl<C: SessionClient> fmt::Debug for BarrierGuard<C> {
 }
 
 impl<C> Deref for BarrierGuard<C> {
-    type Target = HeldLock<C>;
+    type Target = Guard<C>;
 
-    fn deref(&self) -> &HeldLock<C> {
+    fn deref(&self) -> &Guard<C> {
         &self.0
     }
 }
 
-methods! { BarrierGuard:
+impl<C: SessionClient> BarrierGuard<C> {
     /// Leaves, and waits until all participants present now have left or begun to leave. Without a
     /// server it waits until the end of the session's lease at most.
+    ///
+    /// This participant begins to leave when this method returns. Dropping the returned value
+    /// leaves without waiting for the others.
     ///
     /// # Errors
     ///
     /// [`Lost`](crate::LockError::Lost) if our node was lost before.
     /// [`OthersInside`](crate::LockError::OthersInside) if others have not left in time.
-    /// [`NotConfirmed`](crate::LockError::NotConfirmed) if no server has confirmed that all have
-    /// left. This participant leaves in any case.
-    release fn leave [leave_until, leave_timeout] (self; end) -> Result<(), RecipeError> {
-        self.0.leave(end)
+    /// [`NotConfirmed`](crate::LockError::NotConfirmed) if no server has confirmed that all have left.
+    /// This participant leaves in any case.
+    pub fn leave(self) -> Pending<(), C> {
+        self.0.leave()
     }
 }

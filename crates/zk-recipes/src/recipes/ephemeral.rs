@@ -3,23 +3,35 @@
 use alloc::sync::Arc;
 use core::fmt;
 use std::sync::PoisonError;
-use std::time::Instant;
 
 use zk_session::End;
 use zk_session::proto::Zxid;
 use zk_session::threads::Mutex as StdMutex;
 
 use super::call::Call;
-use super::client::{Limit, before};
-use super::macros::methods;
+use super::pending::Pending;
 use super::queue::Queue;
 use super::status::Handle;
 use super::{Options, SessionClient};
-use crate::error::{LockError, RecipeError, Unconfirmed};
+use crate::Client;
+use crate::error::{LockError, RecipeError};
 use crate::machine::{EphemeralMachine, Event, LockMode, Presence, Scheme, WaitPolicy};
 
 /// An ephemeral node that is kept alive: for service discovery, or to show that a process lives. It
 /// is Apache Curator's `PersistentNode`. Dropped, it deletes the node in the background.
+///
+/// ```no_run
+/// use zk_recipes::{Ephemeral, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::builder("127.0.0.1:2181").renew(true).connect().await?;
+/// let here = Ephemeral::new(&client, "/services/printer/host-7", "10.0.0.7:631")?;
+/// here.created().await?;
+/// // ... until the process ends, or:
+/// here.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Guarantee
 ///
@@ -44,7 +56,7 @@ use crate::machine::{EphemeralMachine, Event, LockMode, Presence, Scheme, WaitPo
 /// Two round trips and one watch.
 #[doc(alias("PersistentNode", "PersistentEphemeralNode", "presence", "registration"))]
 #[must_use = "a node that is dropped is deleted"]
-pub struct Ephemeral<C: SessionClient> {
+pub struct Ephemeral<C = Client> {
     call: Call<C>,
     presence: SharedPresence,
     handle: Handle,
@@ -110,78 +122,48 @@ impl<C: SessionClient> Ephemeral<C> {
         self.presence.read()
     }
 
-    #[cfg(feature = "blocking")]
-    fn client(&self) -> &C {
-        &self.call.client
-    }
-
-    fn created_within(
-        &self,
-        limit: Limit,
-    ) -> impl Future<Output = Result<Zxid, RecipeError>> + Send + use<C> {
-        let end = limit.wait_policy.refusal().map(|_| C::now()).or(limit.end);
+    /// Waits until the node exists, and returns the transaction that created it. It may have been
+    /// deleted by then. Dropping the returned value, or its time limit, does not delete the node.
+    ///
+    /// # Errors
+    ///
+    /// The error that the node [failed](Presence::Failed) with, or [`End::Closed`] if it was
+    /// closed.
+    pub fn created(&self) -> Pending<Zxid, C> {
         let presence = self.presence.clone();
         let created = self.handle.status.wait(move |_| match presence.read() {
             Presence::Missing => None,
             decided => Some(decided),
         });
-        let call = self.call.clone();
-        async move {
-            match before::<C, _>(end, created).await {
-                Some(Some(Presence::Created(czxid))) => Ok(czxid),
-                Some(Some(Presence::Failed(error))) => Err(call.failed(error)),
-                Some(_) => Err(call.failed(LockError::Ended(End::Closed))),
-                None => Err(call.failed(LockError::TimedOut)),
+        Pending::within(self.call.clone(), async {
+            match created.await {
+                Some(Presence::Created(czxid)) => Ok(czxid),
+                Some(Presence::Failed(error)) => Err(error),
+                _ => Err(LockError::Ended(End::Closed)),
             }
-        }
-    }
-
-    fn delete(
-        self,
-        end: Option<Instant>,
-    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
-        let Self { call, presence, handle } = self;
-        let call = Call { operation: "close", ..call };
-        let status = handle.status.clone();
-        drop(handle);
-        async move {
-            let over = status.wait(|_| match presence.read() {
-                Presence::Closed => Some(Ok(())),
-                Presence::Failed(error) => Some(Err(error)),
-                Presence::Missing | Presence::Created(_) | Presence::Closing => None,
-            });
-            let unconfirmed = |why| Err(LockError::NotConfirmed(why));
-            let over = match before::<C, _>(end, over).await {
-                Some(Some(over)) => over,
-                // The runtime was shut down.
-                Some(None) => unconfirmed(Unconfirmed::Ended(End::Closed)),
-                None => unconfirmed(Unconfirmed::TimedOut),
-            };
-            over.map_err(|error| call.failed(error))
-        }
-    }
-}
-
-methods! { Ephemeral:
-    /// Waits until the node exists, and returns the transaction that created it. It may have been
-    /// deleted by then. Dropping the future, or its time limit, does not delete the node.
-    ///
-    /// # Errors
-    ///
-    /// The error that the node [failed](Presence::Failed) with, or [`End::Closed`] if it was closed.
-    enter fn created [created_until, created_timeout] (&self; limit) -> Result<Zxid, RecipeError> {
-        self.created_within(limit)
+        })
     }
 
     /// Deletes the node, and waits until it is deleted. Without a server it waits until the end of
     /// the session's lease at most.
     ///
+    /// The request is on its way when this method returns. Dropping the returned value changes
+    /// nothing.
+    ///
     /// # Errors
     ///
-    /// The error that the node [failed](Presence::Failed) with before, or that refused the deletion.
-    /// [`LockError::NotConfirmed`] if no server has confirmed the deletion: it continues in the
-    /// background, or the session's end deletes the node.
-    release fn close [close_until, close_timeout] (self; end) -> Result<(), RecipeError> {
-        self.delete(end)
+    /// The error that the node [failed](Presence::Failed) with before, or that refused the
+    /// deletion. [`LockError::NotConfirmed`] if no server has confirmed the deletion: it continues
+    /// in the background, or the session's end deletes the node.
+    pub fn close(self) -> Pending<(), C> {
+        let Self { call, presence, handle } = self;
+        let status = handle.status.clone();
+        drop(handle);
+        let over = status.wait(move |_| match presence.read() {
+            Presence::Closed => Some(Ok(())),
+            Presence::Failed(error) => Some(Err(error)),
+            Presence::Missing | Presence::Created(_) | Presence::Closing => None,
+        });
+        Pending::closing(Call { operation: "close", ..call }, over)
     }
 }

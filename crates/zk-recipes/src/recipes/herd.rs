@@ -1,11 +1,12 @@
 //! The textbook lock with a queue and a herd effect.
 
-use super::client::Limit;
-use super::macros::{guard, methods, new, queue_methods};
+use super::guard::Guard;
+use super::pending::Pending;
 use super::queue::Queue;
 use super::{Options, SessionClient};
+use crate::Client;
 use crate::error::RecipeError;
-use crate::machine::{Contender, LockMode, Scheme};
+use crate::machine::{Contender, LockMode, Scheme, WaitPolicy};
 
 /// An exclusive, fair lock with a herd effect, to be compared with [`Mutex`](super::Mutex).
 ///
@@ -22,12 +23,18 @@ use crate::machine::{Contender, LockMode, Scheme};
 /// enters or leaves, *all* waiters are woken, and each lists all nodes. With n waiters, that is n
 /// notifications and n lists of n names.
 #[derive(Clone, Debug)]
-pub struct HerdMutex<C>(Queue<C>);
-
-new!(HerdMutex);
-queue_methods!(HerdMutex, 0);
+pub struct HerdMutex<C = Client>(Queue<C>);
 
 impl<C: SessionClient> HerdMutex<C> {
+    /// Returns the lock at `path`, with the default options. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
+    pub fn new(client: &C, path: &str) -> Result<Self, RecipeError> {
+        Self::with(client, path, Options::new())
+    }
+
     /// Returns the lock at `path`, with options. Nothing is sent yet.
     ///
     /// # Errors
@@ -37,31 +44,41 @@ impl<C: SessionClient> HerdMutex<C> {
         Queue::new(client, "herd_mutex", path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
-    fn enter(
-        &self,
-        limit: Limit,
-    ) -> impl Future<Output = Result<HerdGuard<C>, RecipeError>> + Send + use<C> {
-        let contender = Contender::herd(self.0.config(LockMode::Exclusive, limit.wait_policy));
-        let pending = self.0.start("acquire", contender, self.0.path.clone());
-        async move { pending.held(limit.end).await.map(HerdGuard) }
-    }
-}
-
-methods! { HerdMutex:
     /// Waits for the lock. Contenders are served in the order in which their nodes reach the
     /// server.
     ///
     /// # Errors
     ///
     /// See [`LockError`](crate::LockError).
-    enter fn acquire [acquire_until, acquire_timeout] (&self; limit)
-        -> Result<HerdGuard<C>, RecipeError>
-    {
-        self.enter(limit)
+    pub fn acquire(&self) -> Pending<Guard<C>, C> {
+        let queue = self.0.clone();
+        let enter = move || {
+            let contender = Contender::herd(queue.config(LockMode::Exclusive, WaitPolicy::Queue));
+            queue.start("acquire", contender, queue.path.clone())
+        };
+        self.0.acquire_by(enter, |held| held)
     }
-}
 
-guard! {
-    /// A [`HerdMutex`] that is held. Dropped, it is released in the background.
-    HerdGuard
+    /// Returns the path that this was made with.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// Returns how many nodes of this value and its clones are no longer wanted and not yet known
+    /// to be deleted. A deletion that the ensemble refuses is not pending any more:
+    /// [`abandoned_nodes`](Self::abandoned_nodes) counts it.
+    pub fn pending_cleanups(&self) -> usize {
+        self.0.pending_cleanups()
+    }
+
+    /// Returns how many nodes of this value and its clones the ensemble has refused to delete,
+    /// mostly because the access control list of their parent denies it.
+    ///
+    /// They stay until the session ends or another client deletes them, and block the contenders
+    /// behind them. An attempt of this process that would wait for one fails with
+    /// [`LockError::Abandoned`](crate::LockError::Abandoned). An [observer](Options::observer) receives
+    /// [`Event::Abandoned`](crate::Event::Abandoned) for each.
+    pub fn abandoned_nodes(&self) -> usize {
+        self.0.abandoned_nodes()
+    }
 }

@@ -1,36 +1,31 @@
 //! The election of a leader.
 
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use std::sync::PoisonError;
-use std::time::Instant;
 
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 use zk_session::{End, Transaction};
 
 use super::call::Call;
-use super::client::{Limit, before};
 use super::contenders::{self, QueueEntry};
-use super::macros::{methods, new, queue_methods};
+use super::pending::{Pending, Signal};
 use super::queue::Queue;
-use super::reporter::Note;
 use super::status::Handle;
 use super::{Options, SessionClient};
-use crate::error::{LockError, RecipeError, Unconfirmed};
+use crate::Client;
+use crate::error::{LockError, RecipeError};
 use crate::machine::{
     Command, ElectionMachine, Event, Leadership, LockMode, Scheme, Term, WaitPolicy,
 };
 
-/// Publishes the current leadership of a candidate, which may wake tasks.
-pub(crate) type Publish = Arc<dyn Fn() + Send + Sync>;
-
 /// The current leadership of a candidate, written while the session is locked.
 #[derive(Clone, Debug)]
-pub struct SharedLeadership(Arc<StdMutex<Leadership>>);
+struct SharedLeadership(Arc<StdMutex<Leadership>>);
 
 impl SharedLeadership {
-    pub(crate) fn read(&self) -> Leadership {
+    fn read(&self) -> Leadership {
         self.lock().clone()
     }
 
@@ -40,6 +35,26 @@ impl SharedLeadership {
 }
 
 /// The election of one leader among candidates, repeated whenever the leader leaves.
+///
+/// ```no_run
+/// use zk_recipes::{LeaderElection, Leadership, Options, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let election = LeaderElection::with(&client, "/leader", Options::new().data("host-7"))?;
+/// let candidate = election.stand();
+/// let mut seen = candidate.leadership();
+/// loop {
+///     match &seen {
+///         Leadership::Leader(term) => println!("we lead, with token {}", term.token.0),
+///         Leadership::Suspended(_) => println!("the connection is lost: the leader is unknown"),
+///         Leadership::Follower => println!("we do not lead"),
+///         ended => return Err(format!("{ended:?}").into()),
+///     }
+///     seen = candidate.changed(&seen).await;
+/// }
+/// # }
+/// ```
 ///
 /// Candidates queue as for a [`Mutex`](super::Mutex). The first leads until it resigns or is cut
 /// off, then the next. A candidate that loses its node while its session lives queues again at the
@@ -65,12 +80,18 @@ impl SharedLeadership {
 /// a leader leaves.
 #[doc(alias("LeaderLatch", "LeaderSelector", "latch"))]
 #[derive(Clone, Debug)]
-pub struct LeaderElection<C>(Queue<C>);
-
-new!(LeaderElection);
-queue_methods!(LeaderElection, 0);
+pub struct LeaderElection<C = Client>(Queue<C>);
 
 impl<C: SessionClient> LeaderElection<C> {
+    /// Returns the election at `path`, with the default options. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &C, path: &str) -> Result<Self, RecipeError> {
+        Self::with(client, path, Options::new())
+    }
+
     /// Returns the election at `path`, with options for the candidates. Nothing is sent yet.
     ///
     /// # Errors
@@ -88,30 +109,18 @@ impl<C: SessionClient> LeaderElection<C> {
             let mut leadership = ours.lock();
             *leadership = leadership.after(event, &parent);
         };
-        let (publish, leaderships) = C::leaderships(leadership.clone());
-        let observer = self.0.note();
-        let is_heard = publish.is_some() || observer.is_some();
-        let publisher = publish.as_ref().map(Arc::downgrade);
-        let note = move |event: &Event| {
-            publish.iter().for_each(|publish| publish());
-            // Last: it is the user's, and may panic.
-            observer.iter().for_each(|observer| observer(event));
-        };
         let election = ElectionMachine::new(self.0.config(LockMode::Exclusive, WaitPolicy::Queue));
-        let note = is_heard.then(|| Arc::new(note) as Note);
-        let handle = self.0.attach(election, note, Some(Arc::new(hook)));
-        Candidate { call: self.0.call("stand"), leadership, publisher, leaderships, handle }
+        let handle = self.0.attach(election, self.0.note(), Some(Arc::new(hook)));
+        Candidate { call: self.0.call("stand"), leadership, handle }
     }
-}
 
-methods! { LeaderElection:
     /// Returns the candidates in the order in which they lead; the first one leads. The list may be
     /// out of date when it arrives.
     ///
     /// # Errors
     ///
     /// [`LockError::Request`].
-    request fn participants [] (&self) -> Result<Vec<QueueEntry>, RecipeError> {
+    pub fn participants(&self) -> Pending<Vec<QueueEntry>, C> {
         contenders::list(&self.0, "participants")
     }
 
@@ -120,23 +129,38 @@ methods! { LeaderElection:
     /// # Errors
     ///
     /// [`LockError::Request`].
-    request fn leader [] (&self) -> Result<Option<QueueEntry>, RecipeError> {
-        async {
-            let participants = contenders::list(&self.0, "leader").await?;
+    pub fn leader(&self) -> Pending<Option<QueueEntry>, C> {
+        let queue = self.0.clone();
+        Pending::within(self.0.call("leader"), async move {
+            let participants = contenders::list_in(&queue, &queue.path, queue.scheme).await?;
             Ok(participants.into_iter().find(QueueEntry::is_holder))
-        }
+        })
+    }
+
+    /// Returns the path that this was made with.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// Returns how many nodes of this value and its clones are no longer wanted and not yet known
+    /// to be deleted. A deletion that the ensemble refuses is not pending any more:
+    /// [`abandoned_nodes`](Self::abandoned_nodes) counts it.
+    pub fn pending_cleanups(&self) -> usize {
+        self.0.pending_cleanups()
+    }
+
+    /// Returns how many nodes of this value and its clones the ensemble has refused to delete; see
+    /// [`Mutex::abandoned_nodes`](super::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.0.abandoned_nodes()
     }
 }
 
 /// A candidate that stands for election. Dropped, it resigns in the background.
 #[must_use = "a candidate that is dropped resigns"]
-pub struct Candidate<C: SessionClient> {
+pub struct Candidate<C = Client> {
     call: Call<C>,
     leadership: SharedLeadership,
-    /// Weak, so that the channel closes with the machine.
-    publisher: Option<Weak<dyn Fn() + Send + Sync>>,
-    #[allow(dead_code, reason = "only the async client uses it")]
-    pub(crate) leaderships: C::Leaderships,
     handle: Handle,
 }
 
@@ -152,7 +176,7 @@ impl<C: SessionClient> Candidate<C> {
     /// Returns whether this candidate leads, as far as is known here.
     ///
     /// It compares the session's lease with the clock, as
-    /// [`HeldLock::state`](super::HeldLock::state) does. A term that it has reported as over stays
+    /// [`Guard::state`](super::Guard::state) does. A term that it has reported as over stays
     /// over.
     pub fn leadership(&self) -> Leadership {
         self.handle.command(Command::CheckLease);
@@ -160,7 +184,7 @@ impl<C: SessionClient> Candidate<C> {
     }
 
     /// Begins a transaction that is applied only if this candidate still leads; see
-    /// [`HeldLock::transaction`](super::HeldLock::transaction). Returns `None` if it does not lead,
+    /// [`Guard::transaction`](super::Guard::transaction). Returns `None` if it does not lead,
     /// as far as is known here.
     pub fn transaction(&self) -> Option<Transaction<'_, C>> {
         match self.leadership() {
@@ -171,102 +195,74 @@ impl<C: SessionClient> Candidate<C> {
         }
     }
 
-    #[cfg(feature = "blocking")]
-    pub(crate) fn client(&self) -> &C {
-        &self.call.client
+    /// Waits until the leadership differs from `seen`, and returns it. Returns at once after the
+    /// candidacy has ended.
+    ///
+    /// Changes in between may be missed. A term that ended and another that began differ in
+    /// [`Term::token`]. A leader that resigns counts as leader until it has resigned.
+    ///
+    /// The end of the lease is reported when the client notices it. [`leadership`](Self::leadership)
+    /// reads the clock.
+    pub fn changed(&self, seen: &Leadership) -> Signal<Leadership, C> {
+        let (seen, leadership) = (seen.clone(), self.leadership.clone());
+        let changed = self.wait(move |leadership| (leadership != seen).then_some(leadership));
+        Signal::new(
+            &self.call.client,
+            async move { changed.await.unwrap_or_else(|| leadership.read()) },
+        )
     }
 
-    /// Waits until `find` returns a value. `None` at `end`; `Some(None)` if the machine ends
-    /// before.
-    pub(crate) fn wait<T: Send, F: Fn(Leadership) -> Option<T> + Send + Unpin>(
-        &self,
-        end: Option<Instant>,
-        find: F,
-    ) -> impl Future<Output = Option<Option<T>>> + Send + use<C, T, F> {
-        // A term whose lease has ended is over.
-        self.handle.command(Command::CheckLease);
-        let leadership = self.leadership.clone();
-        before::<C, _>(end, self.handle.status.wait(move |_| find(leadership.read())))
-    }
-
-    fn elected_within(
-        &self,
-        limit: Limit,
-    ) -> impl Future<Output = Result<Term, RecipeError>> + Send + use<C> {
-        let end = limit.wait_policy.refusal().map(|_| C::now()).or(limit.end);
-        let decided = self.wait(end, |leadership| match leadership {
-            Leadership::Follower | Leadership::Suspended(_) => None,
-            decided => Some(decided),
-        });
-        let (call, publisher) = (self.call.clone(), self.publisher.clone());
-        async move {
-            let decided = decided.await;
-            publish(publisher);
-            match decided {
-                Some(Some(Leadership::Leader(term))) => Ok(term),
-                Some(Some(Leadership::Failed(error))) => Err(call.failed(error)),
-                Some(_) => Err(call.failed(LockError::Ended(End::Closed))),
-                None => Err(call.failed(LockError::TimedOut)),
-            }
-        }
-    }
-
-    fn resign(
-        self,
-        end: Option<Instant>,
-    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
-        let Self { call, leadership, publisher, handle, .. } = self;
-        let call = Call { operation: "resign", ..call };
-        let status = handle.status.clone();
-        drop(handle);
-        async move {
-            let over = status.wait(|_| match leadership.read() {
-                Leadership::Resigned => Some(Ok(())),
-                Leadership::Failed(error) => Some(Err(error)),
-                _ => None,
-            });
-            let unconfirmed = |why| Err(LockError::NotConfirmed(why));
-            let over = before::<C, _>(end, over).await;
-            publish(publisher);
-            let over = match over {
-                Some(Some(over)) => over,
-                // The runtime was shut down.
-                Some(None) => unconfirmed(Unconfirmed::Ended(End::Closed)),
-                None => unconfirmed(Unconfirmed::TimedOut),
-            };
-            over.map_err(|error| call.failed(error))
-        }
-    }
-}
-
-methods! { Candidate:
-    /// Waits until the candidate leads. Dropping the future, or its time limit, does not end the
-    /// candidacy. It sends nothing: after its time limit it only reads the known state.
+    /// Waits until the candidate leads. Dropping the returned value, or its time limit, does not
+    /// end the candidacy. It sends nothing: after its time limit it only reads the known state.
     ///
     /// # Errors
     ///
     /// The error that the candidate [failed](Leadership::Failed) with, or [`End::Closed`] if it was
     /// closed.
-    enter fn elected [elected_until, elected_timeout] (&self; limit) -> Result<Term, RecipeError> {
-        self.elected_within(limit)
+    pub fn elected(&self) -> Pending<Term, C> {
+        let decided = self.wait(|leadership| match leadership {
+            Leadership::Follower | Leadership::Suspended(_) => None,
+            decided => Some(decided),
+        });
+        Pending::within(self.call.clone(), async {
+            match decided.await {
+                Some(Leadership::Leader(term)) => Ok(term),
+                Some(Leadership::Failed(error)) => Err(error),
+                _ => Err(LockError::Ended(End::Closed)),
+            }
+        })
     }
 
     /// Resigns, and waits until its node is deleted. Without a server it waits until the end of the
     /// session's lease at most.
+    ///
+    /// The request is on its way when this method returns. Dropping the returned value changes
+    /// nothing.
     ///
     /// # Errors
     ///
     /// The error that the candidate [failed](Leadership::Failed) with before, or that refused the
     /// deletion. [`LockError::NotConfirmed`] if no server has confirmed the deletion: it continues
     /// in the background, or the session's end deletes the node.
-    release fn close [close_until, close_timeout] (self; end) -> Result<(), RecipeError> {
-        self.resign(end)
+    pub fn close(self) -> Pending<(), C> {
+        let over = self.wait(|leadership| match leadership {
+            Leadership::Resigned => Some(Ok(())),
+            Leadership::Failed(error) => Some(Err(error)),
+            _ => None,
+        });
+        let call = Call { operation: "resign", ..self.call };
+        drop(self.handle);
+        Pending::closing(call, over)
     }
-}
 
-/// Publishes the state that the caller is about to return, unless an event did so already.
-fn publish(publisher: Option<Weak<dyn Fn() + Send + Sync>>) {
-    if let Some(publish) = publisher.and_then(|publisher| publisher.upgrade()) {
-        publish();
+    /// Waits until `find` returns a value. `None` if the machine ends before.
+    fn wait<T: Send, F: Fn(Leadership) -> Option<T> + Send + Unpin>(
+        &self,
+        find: F,
+    ) -> impl Future<Output = Option<T>> + Send + use<C, T, F> {
+        // A term whose lease has ended is over.
+        self.handle.command(Command::CheckLease);
+        let leadership = self.leadership.clone();
+        self.handle.status.wait(move |_| find(leadership.read()))
     }
 }

@@ -4,17 +4,18 @@ use alloc::string::ToString;
 
 use super::SessionClient;
 use super::mutex::Mutex;
-use super::queue::{PendingAcquire, Queue};
+use super::queue::{Attempted, Queue};
 use super::rw_lock::RwLock;
 #[cfg(feature = "semaphore")]
 use super::semaphore::Semaphore;
+use crate::Client;
 use crate::machine::multi_lock::{LockSpec, Mode};
 use crate::machine::{LockMode, WaitPolicy};
 
 /// One of the locks that a [`MultiLock`](super::MultiLock) takes: a [`Mutex`], one side of an
 /// [`RwLock`], or permits of a [`Semaphore`].
 #[derive(Clone, Debug)]
-pub struct LockRequest<C> {
+pub struct LockRequest<C = Client> {
     pub(super) queue: Queue<C>,
     /// For permits: the configured maximum of the semaphore.
     maximum: Option<u32>,
@@ -60,15 +61,15 @@ impl<C: SessionClient> LockRequest<C> {
         }
     }
 
-    /// Enters the queue at once, before the returned value is awaited.
-    pub(super) fn enter(&self, wait_policy: WaitPolicy) -> PendingAcquire<C> {
+    /// Enters the queue at once.
+    pub(super) fn enter(&self) -> Attempted<C> {
         match self.mode {
-            Mode::Lock { mode, .. } => self.queue.enter("acquire", mode, wait_policy),
+            Mode::Lock { mode, .. } => self.queue.enter("acquire", mode, WaitPolicy::Queue),
             #[cfg(feature = "semaphore")]
             Mode::Permits(permits) => {
                 let Self { queue, maximum, refuses_other_locks, .. } = self.clone();
                 let semaphore = Semaphore { queue, maximum, refuses_other_locks };
-                semaphore.begin("acquire", permits, wait_policy)
+                semaphore.begin("acquire", permits, WaitPolicy::Queue)
             }
         }
     }

@@ -1,30 +1,44 @@
 //! Several locks that are acquired together.
 
-use alloc::boxed::Box;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::poll_fn;
-use core::iter;
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::sync::PoisonError;
-use std::time::Instant;
 
 use zk_session::threads::Mutex as StdMutex;
 use zk_session::{Error, Transaction};
 
-use super::client::{Limit, unless};
-use super::held::{HeldLock, Holding, Losing, not_validated};
+use super::client::{TimeLimit, before, unless};
+use super::guard::{Guard, Holding, Losing, check, not_validated};
 use super::lock_request::LockRequest;
-use super::macros::methods;
+use super::pending::{Pending, Signal};
+use super::queue::Attempted;
 use super::{MultiLoss, SessionClient};
+use crate::Client;
 use crate::error::{LockError, Loss, RecipeError};
-use crate::machine::WaitPolicy;
 use crate::machine::multi_lock::{Input, MultiAcquire, MultiLockError, Output, acquisition_order};
 
 /// Several locks that are acquired together: all of them or none.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use zk_recipes::{LockRequest, MultiLock, Mutex, RwLock, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let printer = Mutex::new(&client, "/locks/printer")?;
+/// let paper = RwLock::new(&client, "/locks/paper")?;
+/// let both = MultiLock::new([LockRequest::from(&printer), LockRequest::read(&paper)])?;
+/// let guard = both.acquire().timeout(Duration::from_secs(5)).await?;
+/// guard.transaction().set_data("/pages", b"17", None).commit().await?;
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// They are acquired one after another in the order of their paths, whatever order they are given
 /// in. So two clients that acquire the same locks never wait for each other. A lock that is given
@@ -47,7 +61,7 @@ use crate::machine::multi_lock::{Input, MultiAcquire, MultiLockError, Output, ac
 /// others. So acquire few locks together, and hold them briefly.
 #[doc(alias = "InterProcessMultiLock")]
 #[derive(Clone, Debug)]
-pub struct MultiLock<C> {
+pub struct MultiLock<C = Client> {
     client: C,
     /// In the order of acquisition.
     requests: Vec<LockRequest<C>>,
@@ -69,27 +83,6 @@ impl<C: SessionClient> MultiLock<C> {
         Ok(Self { client, requests })
     }
 
-    #[cfg(feature = "blocking")]
-    fn client(&self) -> &C {
-        &self.client
-    }
-
-    fn enter(
-        &self,
-        limit: Limit,
-    ) -> impl Future<Output = Result<MultiGuard<C>, RecipeError>> + Send + use<C> {
-        let Self { client, requests } = self.clone();
-        let guard = MultiGuard { client, requests, held: Vec::new() };
-        let machine = MultiAcquire::new(guard.requests.len());
-        let mut attempt =
-            PendingLocks { pending: None, guard, machine, wait_policy: limit.wait_policy };
-        // The first queue is entered at once, each other one when the lock before it is held.
-        attempt.perform();
-        attempt.acquire(limit.end)
-    }
-}
-
-methods! { MultiLock:
     /// Waits for all the locks. It enters the queue of each lock when the one before it is held. A
     /// time limit applies to all of them together.
     ///
@@ -97,64 +90,56 @@ methods! { MultiLock:
     ///
     /// That of the first lock that cannot be acquired, or is lost while another is waited for. The
     /// locks acquired so far are released in the background.
-    enter fn acquire [acquire_until, acquire_timeout] (&self; limit)
-        -> Result<MultiGuard<C>, RecipeError>
-    {
-        self.enter(limit)
+    pub fn acquire(&self) -> Pending<MultiGuard<C>, C> {
+        let Self { client, requests } = self.clone();
+        Pending::new(&self.client, |end| async move {
+            let guard = MultiGuard { client, requests, held: Vec::new() };
+            let machine = MultiAcquire::new(guard.requests.len());
+            let limit = TimeLimit::new(end);
+            PendingLocks { attempted: None, guard, machine, limit }.acquire().await
+        })
     }
 }
 
-type Pending<C> = Pin<Box<dyn Future<Output = Result<HeldLock<C>, RecipeError>> + Send>>;
-
 /// An attempt to acquire several locks. Dropping it stops waiting, then releases the held locks.
-struct PendingLocks<C> {
-    pending: Option<Pending<C>>,
+struct PendingLocks<C: SessionClient> {
+    attempted: Option<Attempted<C>>,
     guard: MultiGuard<C>,
     machine: MultiAcquire,
-    wait_policy: WaitPolicy,
+    limit: TimeLimit,
 }
 
 impl<C: SessionClient> PendingLocks<C> {
-    async fn acquire(mut self, end: Option<Instant>) -> Result<MultiGuard<C>, RecipeError> {
-        let mut time_limit = pin!(async {
-            match end {
-                Some(end) => C::sleep_until(end).await,
-                None => core::future::pending().await,
-            }
-        });
+    async fn acquire(mut self) -> Result<MultiGuard<C>, RecipeError> {
         loop {
-            let mut losing = self.guard.losing();
-            let next = poll_fn(|cx| match self.poll_next(&mut losing, cx) {
-                Poll::Pending => time_limit.as_mut().poll(cx).map(|()| Input::TimedOut),
-                input => input,
-            });
-            let input = next.await;
-            self.machine.handle(input);
             match self.perform() {
                 Some(Ok(())) => return Ok(self.guard),
                 Some(Err(error)) if self.begins_again(&error) => {
                     self.machine = MultiAcquire::new(self.guard.requests.len());
-                    self.perform();
+                    continue;
                 }
                 Some(Err(error)) => return Err(error),
                 None => {}
             }
+            let mut losing = self.guard.losing();
+            let input = poll_fn(|cx| self.poll_next(&mut losing, cx)).await;
+            self.machine.handle(input);
         }
     }
 
     /// Returns whether the attempt begins again: it has lost a lock while it waited for another, as
     /// it does when the session expires.
     fn begins_again(&self, error: &RecipeError) -> bool {
-        let waits = self.wait_policy == WaitPolicy::Queue;
-        waits && self.guard.client.renews() && matches!(error.reason, LockError::Lost(_))
+        let has_time = self.limit.end.is_none_or(|end| C::now() < end);
+        has_time && self.guard.client.renews() && matches!(error.reason, LockError::Lost(_))
     }
 
     fn poll_next(&mut self, losing: &mut AnyLosing, cx: &mut Context<'_>) -> Poll<Input> {
         if let Poll::Ready((index, loss)) = Pin::new(losing).poll(cx) {
             return Poll::Ready(Input::Lost(index, loss));
         }
-        let Some(pending) = &mut self.pending else { return Poll::Pending };
-        pending.as_mut().poll(cx).map(|acquired| match acquired {
+        let Some(attempted) = &mut self.attempted else { return Poll::Pending };
+        attempted.poll_held(&mut self.limit, cx).map(|acquired| match acquired {
             Ok(held) => {
                 self.guard.held.push(held);
                 Input::Acquired
@@ -165,16 +150,14 @@ impl<C: SessionClient> PendingLocks<C> {
 
     /// Carries out the outputs of the machine. Returns the result of the attempt, once it has one.
     fn perform(&mut self) -> Option<Result<(), RecipeError>> {
-        let Self { pending, guard, machine, wait_policy } = self;
+        let Self { attempted, guard, machine, .. } = self;
         let mut end = None;
         while let Some(output) = machine.poll_output() {
             match output {
-                Output::Enter(index) => {
-                    *pending = Some(Box::pin(guard.requests[index].enter(*wait_policy).held(None)));
-                }
+                Output::Enter(index) => *attempted = Some(guard.requests[index].enter()),
                 // In reverse order. A lock that is not held yet stops waiting.
                 Output::Release(index) if index < guard.held.len() => drop(guard.held.pop()),
-                Output::Release(_) => *pending = None,
+                Output::Release(_) => *attempted = None,
                 Output::Acquired => end = Some(Ok(())),
                 Output::Failed(index, error) => {
                     end = Some(Err(guard.requests[index].queue.call("acquire").failed(error)));
@@ -203,10 +186,10 @@ impl Future for AnyLosing {
 
 /// Several locks that are held together. Dropping it releases them in the background.
 #[must_use = "a guard that is dropped releases its locks"]
-pub struct MultiGuard<C> {
+pub struct MultiGuard<C = Client> {
     client: C,
     requests: Vec<LockRequest<C>>,
-    held: Vec<HeldLock<C>>,
+    held: Vec<Guard<C>>,
 }
 
 impl<C: SessionClient> fmt::Debug for MultiGuard<C> {
@@ -224,19 +207,19 @@ impl<C> Drop for MultiGuard<C> {
 
 impl<C: SessionClient> MultiGuard<C> {
     /// Returns the locks, in the order of their paths; each has a fencing token of its own.
-    pub fn locks(&self) -> &[HeldLock<C>] {
+    pub fn locks(&self) -> &[Guard<C>] {
         &self.held
     }
 
     /// Returns the lock at `path`.
-    pub fn lock(&self, path: &str) -> Option<&HeldLock<C>> {
+    pub fn lock(&self, path: &str) -> Option<&Guard<C>> {
         let mut locks = self.requests.iter().zip(&self.held);
         locks.find(|(request, _)| *request.queue.path == *path).map(|(_, held)| held)
     }
 
     /// Returns the worst state of the locks.
     pub fn state(&self) -> Holding {
-        let states: Vec<_> = self.held.iter().map(HeldLock::state).collect();
+        let states: Vec<_> = self.held.iter().map(Guard::state).collect();
         let lost = states.iter().find(|state| matches!(state, Holding::Lost(_)));
         let suspended = || states.iter().find(|state| **state == Holding::Suspended);
         lost.or_else(suspended).copied().unwrap_or(Holding::Held)
@@ -250,7 +233,7 @@ impl<C: SessionClient> MultiGuard<C> {
         })
     }
 
-    /// Runs a callback once, when any of the locks is lost; see [`HeldLock::on_lost`]. The end of
+    /// Runs a callback once, when any of the locks is lost; see [`Guard::on_lost`]. The end of
     /// the session, which loses all of them, is reported for one.
     pub fn on_lost(&self, callback: impl FnOnce(MultiLoss) + Send + 'static) {
         let callback = Arc::new(StdMutex::new(Some(callback)));
@@ -265,91 +248,92 @@ impl<C: SessionClient> MultiGuard<C> {
         }
     }
 
+    /// Waits until any of the locks is lost, and returns which one; see [`Guard::lost`]. The end of
+    /// the session, which loses all of them, is reported for one.
+    pub fn lost(&self) -> Signal<MultiLoss, C> {
+        let paths: Vec<_> =
+            self.requests.iter().map(|request| request.queue.path.clone()).collect();
+        let losing = self.losing();
+        Signal::new(&self.client, async move {
+            let (index, loss) = losing.await;
+            MultiLoss { path: paths[index].to_string(), loss }
+        })
+    }
+
     /// Begins a transaction that is applied only if all the lock nodes still exist.
     ///
     /// Its first operations are checks: one for each of the [locks](Self::locks), and for a
-    /// semaphore one for each permit. See [`HeldLock::transaction`].
+    /// semaphore one for each permit. See [`Guard::transaction`].
     pub fn transaction(&self) -> Transaction<'_, C> {
-        self.held.iter().fold(self.client.transaction(), |checks, held| held.check(checks))
+        let nodes: Vec<_> = self.held.iter().flat_map(Guard::node_paths).collect();
+        check(&self.client, &nodes)
     }
 
-    #[cfg(feature = "blocking")]
-    pub(crate) fn client(&self) -> &C {
-        &self.client
-    }
-
-    #[cfg(feature = "tokio")]
-    pub(crate) fn paths(&self) -> Vec<Arc<str>> {
-        self.requests.iter().map(|request| request.queue.path.clone()).collect()
-    }
-
-    /// Waits until any of the locks is lost.
-    pub(crate) fn losing(&self) -> AnyLosing {
-        AnyLosing(self.held.iter().map(HeldLock::losing).collect())
-    }
-
-    pub(crate) fn loss_of(&self, index: usize, loss: Loss) -> MultiLoss {
-        MultiLoss { path: self.requests[index].queue.path.to_string(), loss }
-    }
-
-    /// Returns the index of the lock that this operation of a transaction checks.
-    fn checked_by(&self, operation: usize) -> usize {
-        let checks = self.held.iter().enumerate();
-        let mut checks = checks.flat_map(|(index, held)| iter::repeat_n(index, held.checks()));
-        checks.nth(operation).unwrap_or_default()
-    }
-
-    async fn check(&self) -> Result<(), RecipeError> {
-        let (index, error) = match unless(self.losing(), C::commit(self.transaction())).await {
-            Ok(Ok(_)) => return Ok(()),
-            Ok(Err(error)) => match error.reason {
-                Error::Transaction { index, .. } => (self.checked_by(index), not_validated(error)),
-                _ => (0, not_validated(error)),
-            },
-            Err((index, loss)) => (index, LockError::Lost(loss)),
-        };
-        Err(self.held[index].call("validate").failed(error))
-    }
-
-    fn release_all(
-        mut self,
-        end: Option<Instant>,
-    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
-        let held = core::mem::take(&mut self.held).into_iter().rev();
-        // All releases are sent before the first one is awaited.
-        let releasing: Vec<_> = held.map(|held| held.release(end)).collect();
-        async move {
-            let mut result = Ok(());
-            for releasing in releasing {
-                result = result.and(releasing.await);
-            }
-            result
-        }
-    }
-}
-
-methods! { MultiGuard:
     /// Asks a quorum of the ensemble whether all the locks are still held; see
-    /// [`HeldLock`](super::HeldLock).
+    /// [`Guard::validate`].
     ///
     /// # Errors
     ///
     /// [`LockError::Lost`], with the first lock that is no longer held. Without a server, it is
     /// returned when the lease ends. After any other error it is unknown whether the locks are
     /// held. An error that concerns no particular lock names the first one.
-    request fn validate [] (&self) -> Result<(), RecipeError> {
-        self.check()
+    pub fn validate(&self) -> Pending<(), C> {
+        let (client, losing) = (self.client.clone(), self.losing());
+        let calls: Vec<_> = self.held.iter().map(|held| held.call("validate")).collect();
+        let nodes = self.held.iter().map(Guard::node_paths).enumerate();
+        // The node of each check, with the lock that it belongs to.
+        let (locks, nodes): (Vec<_>, Vec<_>) = nodes
+            .flat_map(|(index, nodes)| nodes.into_iter().map(move |node| (index, node)))
+            .unzip();
+        Pending::new(&self.client, |end| async move {
+            let checked = unless(losing, C::commit(check(&client, &nodes)));
+            let (index, error) = match before(&client, end, checked).await {
+                Some(Ok(Ok(_))) => return Ok(()),
+                Some(Ok(Err(error))) => match error.reason {
+                    Error::Transaction { index, .. } => {
+                        (locks.get(index).copied().unwrap_or_default(), not_validated(error))
+                    }
+                    _ => (0, not_validated(error)),
+                },
+                Some(Err((index, loss))) => (index, LockError::Lost(loss)),
+                None => (0, LockError::TimedOut),
+            };
+            Err(calls[index].failed(error))
+        })
     }
 
     /// Releases all the locks in reverse order, and waits until other contenders can acquire them.
     /// Without a server it waits until the end of the session's lease at most.
+    ///
+    /// The requests are on their way when this method returns. Dropping the returned value changes
+    /// nothing.
     ///
     /// # Errors
     ///
     /// The first of these: [`LockError::Lost`] if a lock was lost before,
     /// [`LockError::NotConfirmed`] if no server has confirmed a release. All locks are released in
     /// any case.
-    release fn release [release_until, release_timeout] (self; end) -> Result<(), RecipeError> {
-        self.release_all(end)
+    pub fn release(mut self) -> Pending<(), C> {
+        let held = core::mem::take(&mut self.held).into_iter().rev();
+        // All releases are sent before the first one is awaited.
+        let releasing: Vec<_> = held.map(Guard::releasing).collect();
+        let client = self.client.clone();
+        Pending::new(&self.client, |end| async move {
+            let mut limit = TimeLimit::new(end);
+            let mut result = Ok(());
+            for mut releasing in releasing {
+                result = result.and(poll_fn(|cx| releasing.poll(&client, &mut limit, cx)).await);
+            }
+            result
+        })
+    }
+
+    /// Waits until any of the locks is lost.
+    fn losing(&self) -> AnyLosing {
+        AnyLosing(self.held.iter().map(Guard::losing).collect())
+    }
+
+    fn loss_of(&self, index: usize, loss: Loss) -> MultiLoss {
+        MultiLoss { path: self.requests[index].queue.path.to_string(), loss }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 use zk_session::threads::{Mutex, MutexGuard};
 
 use super::SessionClient;
+use super::client::before;
 use crate::error::LockError;
 
 /// A value that is created once. If the caller that creates it fails or gives up, another one
@@ -43,6 +44,7 @@ impl<T: Send + Sync> Once<T> {
     /// Returns the value, and creates it if necessary. Waits for another caller until `end`.
     pub(super) async fn get_or_make<C: SessionClient>(
         &self,
+        client: &C,
         end: Option<Instant>,
         make: impl Future<Output = Result<T, LockError>>,
     ) -> Result<&T, LockError> {
@@ -57,7 +59,8 @@ impl<T: Send + Sync> Once<T> {
             }
             Poll::Ready(())
         });
-        C::wait_for_others(end, turn).await.ok_or(LockError::TimedOut)?;
+        let turn = before(client, end, C::wait_for_others(end, turn)).await.flatten();
+        turn.ok_or(LockError::TimedOut)?;
         let _guard = InitGuard(self);
         match self.value.get() {
             Some(value) => Ok(value),

@@ -1,12 +1,16 @@
 //! A lock with a queue: its path and options, and the attempts to acquire it.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::future::pending;
+use core::future::poll_fn;
+use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
 use std::time::Instant;
 
 use zk_session::End;
@@ -15,14 +19,16 @@ use zk_session::proto::{ErrorCode, NodeKind, path};
 use super::SessionClient;
 use super::abandoned::Tracked;
 use super::call::Call;
-use super::client::{before, unless};
+use super::client::TimeLimit;
+use super::connection::{Lookout, Seen};
+use super::guard::Guard;
 use super::guid;
-use super::held::HeldLock;
 use super::hint_cache::HintCache;
 use super::observed::Observed;
 use super::options::{Attempt, Options};
+use super::pending::Pending;
 use super::reporter::{self, Hook, Note};
-use super::status::{Handle, Report};
+use super::status::{Handle, HeldNode, Report, SharedStatus, WaitFor};
 use crate::error::{LockError, RecipeError};
 use crate::machine::{
     AccessList, AttemptConfig, HintingContender, LockMode, Machine, Scheme, WaitPolicy,
@@ -82,13 +88,34 @@ impl<C: SessionClient> Queue<C> {
         Call { operation, path: self.path.clone(), client: self.client.clone() }
     }
 
-    /// Enters the queue at once, before the returned value is awaited.
+    /// Acquires the lock of this queue.
+    pub(crate) fn acquire<G>(
+        &self,
+        operation: &'static str,
+        mode: LockMode,
+        wait_policy: WaitPolicy,
+        finish: fn(Result<Guard<C>, RecipeError>) -> Result<G, RecipeError>,
+    ) -> Pending<G, C> {
+        let queue = self.clone();
+        Pending::enter(Entrance::Lock { queue, operation, mode, wait_policy }, finish)
+    }
+
+    /// Acquires something else with nodes in this queue.
+    pub(crate) fn acquire_by<G>(
+        &self,
+        enter: impl FnOnce() -> Attempted<C> + Send + 'static,
+        finish: fn(Result<Guard<C>, RecipeError>) -> Result<G, RecipeError>,
+    ) -> Pending<G, C> {
+        Pending::enter(Entrance::Other(self.client.clone(), Box::new(enter)), finish)
+    }
+
+    /// Enters the queue at once.
     pub(crate) fn enter(
         &self,
         operation: &'static str,
         mode: LockMode,
         wait_policy: WaitPolicy,
-    ) -> PendingAcquire<C> {
+    ) -> Attempted<C> {
         let config = self.config(mode, wait_policy);
         let contender = HintingContender::new(config, self.hint_cache.clone());
         let parent = self.path.clone();
@@ -137,9 +164,9 @@ impl<C: SessionClient> Queue<C> {
         operation: &'static str,
         machine: impl Machine + Send + 'static,
         parent: Arc<str>,
-    ) -> PendingAcquire<C> {
+    ) -> Attempted<C> {
         let handle = self.attach(machine, self.note(), None);
-        PendingAcquire { call: self.call(operation), parent, handle, leftovers: None }
+        Attempted::new(self.call(operation), parent, handle)
     }
 
     /// Returns a function that calls the user's observer with the events of a new attempt.
@@ -188,7 +215,7 @@ impl<C: SessionClient> Queue<C> {
             self.check_chroot().await?;
             let parent = path::parent(path).unwrap_or("/");
             let parent_acl: Vec<_> = self.options.parent_acl.list().iter().collect();
-            self.client.ensure_path_with(parent, NodeKind::Container, &parent_acl).await?;
+            self.client.create_parents(parent, NodeKind::Container, &parent_acl).await?;
         }
     }
 
@@ -206,61 +233,169 @@ impl<C: SessionClient> Queue<C> {
     }
 }
 
-/// An attempt to acquire a lock. Dropping it gives up.
-#[derive(Debug)]
-pub(crate) struct PendingAcquire<C> {
-    pub(crate) call: Call<C>,
-    parent: Arc<str>,
-    pub(crate) handle: Handle,
-    /// The scheme of nodes that an earlier client of a resumed session may have left behind.
-    leftovers: Option<Scheme>,
+/// An attempt that has not begun.
+#[allow(clippy::large_enum_variant, reason = "it is moved once, and locks are not allocated for")]
+pub(crate) enum Entrance<C> {
+    /// For a lock whose contenders are nodes of one queue.
+    Lock {
+        queue: Queue<C>,
+        operation: &'static str,
+        mode: LockMode,
+        wait_policy: WaitPolicy,
+    },
+    Other(C, Box<dyn FnOnce() -> Attempted<C> + Send>),
 }
 
-impl<C: SessionClient> PendingAcquire<C> {
+impl<C: SessionClient> Entrance<C> {
+    pub(crate) const fn client(&self) -> &C {
+        match self {
+            Self::Lock { queue: Queue { client, .. }, .. } | Self::Other(client, _) => client,
+        }
+    }
+
+    pub(crate) fn enter(self) -> Attempted<C> {
+        match self {
+            Self::Lock { queue, operation, mode, wait_policy } => {
+                queue.enter(operation, mode, wait_policy)
+            }
+            Self::Other(_, enter) => enter(),
+        }
+    }
+}
+
+/// The result of an attempt.
+type Acquired = Result<HeldNode, LockError>;
+
+/// An attempt to acquire a lock. Dropping it gives up.
+pub(crate) struct Attempted<C> {
+    call: Call<C>,
+    parent: Arc<str>,
+    /// `None` once the lock is held.
+    handle: Option<Handle>,
+    acquired: WaitFor<fn(&mut Report) -> Option<Acquired>>,
+    /// Finds a node that an earlier client of a resumed session has left behind.
+    leftover: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
+    patience: Patience,
+}
+
+impl<C: SessionClient> Attempted<C> {
+    fn new(call: Call<C>, parent: Arc<str>, handle: Handle) -> Self {
+        let acquired =
+            handle.status.wait((|report: &mut Report| report.acquired.take()) as fn(&mut _) -> _);
+        let handle = Some(handle);
+        Self { call, parent, handle, acquired, leftover: None, patience: Patience::default() }
+    }
+
     /// Fails instead of waiting if an earlier client of the session has left a contender behind.
     pub(crate) fn refusing_leftovers(mut self, scheme: Scheme) -> Self {
-        self.leftovers = (self.call.client.resumption() != 0).then_some(scheme);
+        let client = &self.call.client;
+        if client.resumption() != 0 {
+            self.leftover = Some(Box::pin(leftover(client.clone(), self.parent.clone(), scheme)));
+        }
         self
     }
 
-    /// Waits until it is known that an earlier client of this session has left a contender behind,
-    /// or for ever. A server without `getEphemerals` does not know any.
-    async fn leftover(client: &C, parent: &str, scheme: Option<Scheme>) -> String {
-        let leftover = match scheme {
-            Some(scheme) => client.get_ephemerals(parent).await.ok().and_then(|paths| {
-                let is_leftover = |path: &String| {
-                    let name = path.strip_prefix(parent).and_then(|name| name.strip_prefix('/'));
-                    let name = name.and_then(|name| scheme.parse(name));
-                    name.and_then(|name| name.guid).is_some_and(|guid| {
-                        let guid = AttemptConfig::node_guid(guid, client.session_id());
-                        !guid::is_of(guid, client.resumption())
-                    })
-                };
-                paths.into_iter().find(is_leftover)
-            }),
-            None => None,
-        };
-        match leftover {
-            Some(node) => node,
-            None => pending().await,
-        }
+    /// Returns the status of the machine. `None` once the lock is held.
+    pub(crate) fn status(&self) -> Option<Arc<SharedStatus>> {
+        self.handle.as_ref().map(|handle| handle.status.clone())
     }
 
-    /// Waits for the lock until `end`.
-    pub(crate) async fn held(self, end: Option<Instant>) -> Result<HeldLock<C>, RecipeError> {
-        let acquired = self.handle.status.wait(|report: &mut Report| report.acquired.take());
-        let leftover = Self::leftover(&self.call.client, &self.parent, self.leftovers);
-        let acquired = before::<C, _>(end, unless(leftover, acquired)).await;
+    /// Waits until the lock is held, or until `end`.
+    pub(crate) async fn held(mut self, end: Option<Instant>) -> Result<Guard<C>, RecipeError> {
+        let mut limit = TimeLimit::new(end);
+        poll_fn(|cx| self.poll_held(&mut limit, cx)).await
+    }
+
+    /// Waits until the lock is held, or the attempt has failed.
+    pub(crate) fn poll_held(
+        &mut self,
+        limit: &mut TimeLimit,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Guard<C>, RecipeError>> {
+        let Poll::Ready(acquired) = self.poll_acquired(limit, cx) else { return Poll::Pending };
         let Self { call, parent, handle, .. } = self;
-        match acquired {
-            Some(Ok(Some(Ok(node)))) => {
-                Ok(HeldLock::new(call.client, call.path, parent, node, handle))
+        Poll::Ready(match (acquired, handle.take()) {
+            (Ok(node), Some(handle)) => {
+                let Call { path, client, .. } = call.clone();
+                Ok(Guard::new(client, path, parent.clone(), node, handle))
             }
-            Some(Ok(Some(Err(error)))) => Err(call.failed(error)),
             // The runtime was shut down.
-            Some(Ok(None)) => Err(call.failed(LockError::Ended(End::Closed))),
-            Some(Err(node)) => Err(call.failed(LockError::HeldByOwnSession { node })),
-            None => Err(call.failed(LockError::TimedOut)),
+            (Ok(_), None) => Err(call.failed(LockError::Ended(End::Closed))),
+            (Err(error), _) => Err(call.failed(error)),
+        })
+    }
+
+    fn poll_acquired(
+        &mut self,
+        limit: &mut TimeLimit,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<HeldNode, LockError>> {
+        if let Poll::Ready(acquired) = Pin::new(&mut self.acquired).poll(cx) {
+            // The runtime was shut down.
+            return Poll::Ready(acquired.unwrap_or(Err(LockError::Ended(End::Closed))));
         }
+        if let Some(leftover) = &mut self.leftover
+            && let Poll::Ready(node) = leftover.as_mut().poll(cx)
+        {
+            return Poll::Ready(Err(LockError::HeldByOwnSession { node }));
+        }
+        let Some(handle) = &self.handle else { return Poll::Pending };
+        self.patience.poll(limit, &self.call.client, &handle.status, cx).map(Err)
+    }
+}
+
+/// How long an attempt waits: until its time limit, and for the first answer.
+#[derive(Default)]
+pub(crate) struct Patience {
+    /// When the attempt was first polled, if it has a time limit.
+    begun: Option<Instant>,
+    /// Set once the time limit has passed.
+    lookout: Option<Lookout>,
+}
+
+impl Patience {
+    /// However short its limit, an attempt waits this long for the first answer.
+    const FOR_AN_ANSWER: Duration = Duration::from_secs(1);
+
+    /// Is ready when it is too late to wait for others or for a connection, and to ask.
+    pub(crate) fn poll<C: SessionClient>(
+        &mut self,
+        limit: &mut TimeLimit,
+        client: &C,
+        status: &SharedStatus,
+        cx: &mut Context<'_>,
+    ) -> Poll<LockError> {
+        if limit.end.is_none() {
+            return Poll::Pending;
+        }
+        let begun = *self.begun.get_or_insert_with(C::now);
+        ready!(limit.poll(client, cx));
+        let lookout = self.lookout.get_or_insert_with(|| {
+            let waited = C::now().saturating_duration_since(begun);
+            Lookout::new(client, Some(Self::FOR_AN_ANSWER.saturating_sub(waited)))
+        });
+        match Pin::new(lookout).poll(cx) {
+            Poll::Ready(Seen::Disconnected) => Poll::Ready(LockError::NoConnection),
+            Poll::Pending if !status.read(|report| report.is_waiting) => Poll::Pending,
+            Poll::Ready(Seen::Late) | Poll::Pending => Poll::Ready(LockError::TimedOut),
+        }
+    }
+}
+
+/// Waits until it is known that an earlier client of this session has left a contender behind, or
+/// for ever. A server without `getEphemerals` does not know any.
+async fn leftover<C: SessionClient>(client: C, parent: Arc<str>, scheme: Scheme) -> String {
+    let is_leftover = |path: &String| {
+        let name = path.strip_prefix(&*parent).and_then(|name| name.strip_prefix('/'));
+        let guid = name.and_then(|name| scheme.parse(name)).and_then(|name| name.guid);
+        guid.is_some_and(|guid| {
+            let guid = AttemptConfig::node_guid(guid, client.session_id());
+            !guid::is_of(guid, client.resumption())
+        })
+    };
+    let paths = client.get_ephemerals(&parent).await.unwrap_or_default();
+    match paths.into_iter().find(is_leftover) {
+        Some(node) => node,
+        None => core::future::pending().await,
     }
 }

@@ -13,18 +13,17 @@ use std::time::Instant;
 use zk_session::threads::thread::{self, ThreadId};
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
-#[cfg(feature = "try-lock")]
-use super::client::unless;
-use super::client::{Limit, before};
-#[cfg(feature = "try-lock")]
-use super::connection::Disconnected;
-use super::held::{HeldLock, Holding};
+use super::client::{before, unless};
+use super::connection::Lookout;
+use super::contenders::{self, QueueEntry};
+use super::guard::{Guard, Holding};
 use super::local_queue::{LocalQueue, Ticket};
-use super::macros::{contender_methods, methods, new, queue_methods};
 use super::once::Once;
+use super::pending::Pending;
 use super::queue::Queue;
 use super::status::SharedStatus;
 use super::{Options, SessionClient};
+use crate::Client;
 use crate::error::{LockError, RecipeError};
 use crate::machine::{LockMode, Scheme, WaitPolicy};
 
@@ -64,6 +63,21 @@ impl Owner {
 
 /// A [`Mutex`](super::Mutex) that its owner can acquire again while it holds it.
 ///
+/// ```no_run
+/// use zk_recipes::{Owner, ReentrantMutex, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let mutex = ReentrantMutex::new(&client, "/locks/printer")?;
+/// let owner = Owner::unique();
+/// let outer = mutex.acquire_as(owner).await?;
+/// let inner = mutex.acquire_as(owner).await?; // at once
+/// inner.release().await?;
+/// outer.release().await?; // only now others can have it
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Owners that share this value or its clones wait in a local queue first. Only the owner at its
 /// head enters the queue in ZooKeeper. So all clones together have at most one node. They hold the
 /// lock as often as any other process, however many owners wait.
@@ -84,7 +98,7 @@ impl Owner {
 /// that other processes are served as well: two round trips.
 #[doc(alias = "InterProcessMutex")]
 #[derive(Clone)]
-pub struct ReentrantMutex<C> {
+pub struct ReentrantMutex<C = Client> {
     queue: Queue<C>,
     local: Arc<StdMutex<Local<C>>>,
 }
@@ -99,7 +113,7 @@ struct Local<C> {
 }
 
 /// The lock, shared by the guards of an owner.
-type LocalLock<C> = Once<HeldLock<C>>;
+type LocalLock<C> = Once<Guard<C>>;
 
 impl<C> fmt::Debug for ReentrantMutex<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,11 +121,16 @@ impl<C> fmt::Debug for ReentrantMutex<C> {
     }
 }
 
-new!(ReentrantMutex);
-queue_methods!(ReentrantMutex, queue);
-contender_methods!(ReentrantMutex, queue);
-
 impl<C: SessionClient> ReentrantMutex<C> {
+    /// Returns the lock at `path`, with the default options. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &C, path: &str) -> Result<Self, RecipeError> {
+        Self::with(client, path, Options::new())
+    }
+
     /// Returns the lock at `path`, with options. Nothing is sent yet.
     ///
     /// # Errors
@@ -123,30 +142,111 @@ impl<C: SessionClient> ReentrantMutex<C> {
         Ok(Self { queue, local: Arc::new(StdMutex::new(local)) })
     }
 
-    /// Enters for the task or thread that runs the future.
-    fn enter_current(
-        &self,
-        operation: &'static str,
-        limit: Limit,
-    ) -> impl Future<Output = Result<ReentrantGuard<C>, RecipeError>> + Send + use<C> {
-        let this = self.clone();
-        async move { this.enter_as(operation, C::current_owner(), limit).await }
+    /// Waits for the lock, or acquires it again.
+    ///
+    /// The owner is the current task or thread. For the async client that is the task that first
+    /// polls the attempt, not the one that calls this method. Attempts of one task, joined or
+    /// selected, do not exclude each other.
+    ///
+    /// A guard that is moved to another task does not let that task acquire the lock again: it
+    /// waits for the guard instead. [Unique](Owner::unique) owners avoid both.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire_as`](Self::acquire_as).
+    pub fn acquire(&self) -> Pending<ReentrantGuard<C>, C> {
+        self.enter("acquire", None, WaitPolicy::Queue)
     }
 
-    fn enter_as(
+    /// Waits for the lock, or acquires it again, for `owner`. Owners are served in the order in
+    /// which their attempts begin.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if `owner` held the lock and has lost it. It can acquire the lock again
+    /// when all its guards are dropped. See [`LockError`] for others.
+    pub fn acquire_as(&self, owner: Owner) -> Pending<ReentrantGuard<C>, C> {
+        self.enter("acquire_as", Some(owner), WaitPolicy::Queue)
+    }
+
+    /// Does the same as [`try_acquire_as`](Self::try_acquire_as), for the current task or thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_acquire_as`](Self::try_acquire_as).
+    #[cfg(feature = "try-lock")]
+    pub fn try_acquire(&self) -> Pending<ReentrantGuard<C>, C> {
+        self.enter("try_acquire", None, WaitPolicy::OnlyIfFree)
+    }
+
+    /// Acquires the lock again, or acquires it if no owner in any process holds it or waits for it.
+    ///
+    /// It waits only until the node of a lock that this process has just released is deleted.
+    /// Without a connection it fails at once, unless `owner` holds the lock already.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`], also while `owner` waits for the lock already, and
+    /// [`LockError::NoConnection`], which it does not wait for. Otherwise those of
+    /// [`acquire_as`](Self::acquire_as).
+    #[cfg(feature = "try-lock")]
+    pub fn try_acquire_as(&self, owner: Owner) -> Pending<ReentrantGuard<C>, C> {
+        self.enter("try_acquire_as", Some(owner), WaitPolicy::OnlyIfFree)
+    }
+
+    /// Returns the holders of the lock and the contenders that wait for it; see
+    /// [`Mutex::contenders`](super::Mutex::contenders).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`]. A lock path that does not exist has no contenders.
+    pub fn contenders(&self) -> Pending<Vec<QueueEntry>, C> {
+        contenders::list(&self.queue, "contenders")
+    }
+
+    /// Asks the owner of `node` to release the lock; see [`Mutex::revoke`](super::Mutex::revoke).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`], with `NO_NODE` when the node does not exist.
+    pub fn revoke(&self, node: &str) -> Pending<(), C> {
+        contenders::revoke(&self.queue.client, self.queue.below(node))
+    }
+
+    /// Returns the path that this was made with.
+    pub fn path(&self) -> &str {
+        &self.queue.path
+    }
+
+    /// Returns how many nodes of this value and its clones are no longer wanted and not yet known
+    /// to be deleted. A deletion that the ensemble refuses is not pending any more:
+    /// [`abandoned_nodes`](Self::abandoned_nodes) counts it.
+    pub fn pending_cleanups(&self) -> usize {
+        self.queue.pending_cleanups()
+    }
+
+    /// Returns how many nodes of this value and its clones the ensemble has refused to delete; see
+    /// [`Mutex::abandoned_nodes`](super::Mutex::abandoned_nodes).
+    pub fn abandoned_nodes(&self) -> usize {
+        self.queue.abandoned_nodes()
+    }
+
+    /// Enters for an owner, or for the task or thread that begins the attempt.
+    fn enter(
         &self,
         operation: &'static str,
-        owner: Owner,
-        limit: Limit,
-    ) -> impl Future<Output = Result<ReentrantGuard<C>, RecipeError>> + Send + use<C> {
-        let entered = self.enter_local(owner, limit.wait_policy);
+        owner: Option<Owner>,
+        wait_policy: WaitPolicy,
+    ) -> Pending<ReentrantGuard<C>, C> {
         let this = self.clone();
-        async move {
-            let entered = async { this.hold(operation, limit, entered?).await };
-            let held = before::<C, _>(limit.end, entered).await;
-            let held = held.unwrap_or(Err(LockError::TimedOut));
+        Pending::new(&self.queue.client, move |end| async move {
+            let owner = owner.unwrap_or_else(C::current_owner);
+            let held = match this.enter_local(owner, wait_policy) {
+                Ok(entered) => this.hold(operation, wait_policy, end, entered).await,
+                Err(error) => Err(error),
+            };
             held.map_err(|error| this.queue.call(operation).failed(error))
-        }
+        })
     }
 
     /// Enters the local queue. Returns whether this entry is the first of a hold that begins at
@@ -172,7 +272,8 @@ impl<C: SessionClient> ReentrantMutex<C> {
     async fn hold(
         &self,
         operation: &'static str,
-        limit: Limit,
+        wait_policy: WaitPolicy,
+        end: Option<Instant>,
         (is_first, hold): (bool, LocalHold<C>),
     ) -> Result<ReentrantGuard<C>, LockError> {
         let came = poll_fn(|cx| {
@@ -180,16 +281,18 @@ impl<C: SessionClient> ReentrantMutex<C> {
             let (has_come, _unused) = lock(&self.local).queue.wait(hold.ticket, waker);
             if has_come { Poll::Ready(()) } else { Poll::Pending }
         });
-        C::wait_for_others(limit.end, came).await.ok_or(LockError::TimedOut)?;
+        let came = before(&self.queue.client, end, C::wait_for_others(end, came)).await.flatten();
+        came.ok_or(LockError::TimedOut)?;
         let turn = lock(&self.local).turn.clone().ok_or(LockError::TimedOut)?;
-        if let Some(refusal) = limit.wait_policy.refusal()
+        if let Some(refusal) = wait_policy.refusal()
             && !is_first
             && turn.get().is_none()
         {
             return Err(refusal);
         }
-        let fetched =
-            turn.get_or_make::<C>(limit.end, self.fetch(operation, limit.wait_policy)).await?;
+        let fetched = turn
+            .get_or_make(&self.queue.client, end, self.fetch(operation, wait_policy, end))
+            .await?;
         match fetched.state() {
             Holding::Lost(loss) => Err(LockError::Lost(loss)),
             Holding::Held | Holding::Suspended => Ok(ReentrantGuard { turn, hold }),
@@ -201,78 +304,26 @@ impl<C: SessionClient> ReentrantMutex<C> {
         &self,
         operation: &'static str,
         wait_policy: WaitPolicy,
-    ) -> Result<HeldLock<C>, LockError> {
+        end: Option<Instant>,
+    ) -> Result<Guard<C>, LockError> {
         let last = lock(&self.local).last.clone();
-        match (last, wait_policy) {
-            // Without a connection the attempt fails by itself.
-            #[cfg(feature = "try-lock")]
-            (Some(last), WaitPolicy::OnlyIfFirst | WaitPolicy::OnlyIfFree) => {
-                let _ = unless(Disconnected::new(&self.queue.client), last.gone()).await;
+        if let Some(last) = last {
+            let is_late = match wait_policy {
+                WaitPolicy::Queue => before(&self.queue.client, end, last.gone()).await.is_none(),
+                #[cfg(feature = "try-lock")]
+                _ => true,
+            };
+            // Then it waits for the server, but not for a connection. Without one, the attempt
+            // fails by itself.
+            if is_late {
+                let _ = unless(Lookout::new(&self.queue.client, None), last.gone()).await;
             }
-            (Some(last), WaitPolicy::Queue) => last.gone().await,
-            (None, _) => {}
         }
-        let pending = self.queue.enter(operation, LockMode::Exclusive, wait_policy);
-        let last = lock(&self.local).last.replace(pending.handle.status.clone());
+        let attempted = self.queue.enter(operation, LockMode::Exclusive, wait_policy);
+        let last = core::mem::replace(&mut lock(&self.local).last, attempted.status());
         // May drop user code, so only after `local` is unlocked.
         drop(last);
-        Ok(pending.held(None).await?)
-    }
-}
-
-methods! { ReentrantMutex:
-    /// Waits for the lock, or acquires it again.
-    ///
-    /// The owner is the current task or thread. For the async client that is the task that first
-    /// polls the future, not the one that calls this method. Futures of one task, joined or
-    /// selected, do not exclude each other.
-    ///
-    /// A guard that is moved to another task does not let that task acquire the lock again: it
-    /// waits for the guard instead. [Unique](Owner::unique) owners avoid both.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`acquire_as`](Self::acquire_as).
-    enter fn acquire [acquire_until, acquire_timeout] (&self; limit)
-        -> Result<ReentrantGuard<C>, RecipeError>
-    {
-        self.enter_current("acquire", limit)
-    }
-
-    /// Waits for the lock, or acquires it again, for `owner`. Owners are served in the order in
-    /// which they call this.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if `owner` held the lock and has lost it. It can acquire the lock again
-    /// when all its guards are dropped. See [`LockError`] for others.
-    enter fn acquire_as [acquire_as_until, acquire_as_timeout] (&self, owner: Owner; limit)
-        -> Result<ReentrantGuard<C>, RecipeError>
-    {
-        self.enter_as("acquire_as", owner, limit)
-    }
-
-    /// Does the same as [`try_acquire_as`](Self::try_acquire_as), for the current task or thread.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`try_acquire_as`](Self::try_acquire_as).
-    attempt fn try_acquire [] (&self) -> Result<ReentrantGuard<C>, RecipeError> {
-        self.enter_current("try_acquire", Limit::TRY)
-    }
-
-    /// Acquires the lock again, or acquires it if no owner in any process holds it or waits for it.
-    ///
-    /// It waits only until the node of a lock that this process has just released is deleted.
-    /// Without a connection it fails at once, unless `owner` holds the lock already.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Busy`], also while `owner` waits for the lock already, and
-    /// [`LockError::NoConnection`], which it does not wait for. Otherwise those of
-    /// [`acquire_as`](Self::acquire_as).
-    attempt fn try_acquire_as [] (&self, owner: Owner) -> Result<ReentrantGuard<C>, RecipeError> {
-        self.enter_as("try_acquire_as", owner, Limit::TRY)
+        Ok(attempted.held(end).await?)
     }
 }
 
@@ -303,7 +354,7 @@ impl<C> Drop for LocalHold<C> {
 /// A [`ReentrantMutex`] that is held. The last guard of its owner releases the lock. Dropping that
 /// guard releases it in the background.
 #[must_use = "a guard that is dropped releases its lock"]
-pub struct ReentrantGuard<C> {
+pub struct ReentrantGuard<C = Client> {
     turn: Arc<LocalLock<C>>,
     hold: LocalHold<C>,
 }
@@ -315,42 +366,34 @@ impl<C: SessionClient> fmt::Debug for ReentrantGuard<C> {
 }
 
 impl<C: SessionClient> Deref for ReentrantGuard<C> {
-    type Target = HeldLock<C>;
+    type Target = Guard<C>;
 
-    fn deref(&self) -> &HeldLock<C> {
+    fn deref(&self) -> &Guard<C> {
         self.turn.get().expect("guards are made of turns that have the lock")
     }
 }
 
 impl<C: SessionClient> ReentrantGuard<C> {
-    fn release_level(
-        self,
-        end: Option<Instant>,
-    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
-        let (state, call) = (self.state(), self.call("release"));
-        let Self { turn, hold } = self;
-        drop(hold);
-        let last = Arc::into_inner(turn).and_then(Once::into_inner);
-        let releasing = last.map(|held| held.release(end));
-        async move {
-            match (releasing, state) {
-                (Some(releasing), _) => releasing.await,
-                (None, Holding::Lost(loss)) => Err(call.failed(LockError::Lost(loss))),
-                (None, Holding::Held | Holding::Suspended) => Ok(()),
-            }
-        }
-    }
-}
-
-methods! { ReentrantGuard:
     /// Releases one level. The last guard of the owner releases the lock, and waits until the next
     /// contender can acquire it.
     ///
+    /// The request is on its way when this method returns. Dropping the returned value changes
+    /// nothing.
+    ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock was lost before, on every level. [`LockError::NotConfirmed`]
-    /// for the last guard, if no server has confirmed the release.
-    release fn release [release_until, release_timeout] (self; end) -> Result<(), RecipeError> {
-        self.release_level(end)
+    /// [`LockError::Lost`] if the lock was lost before, on every level.
+    /// [`LockError::NotConfirmed`] for the last guard, if no server has confirmed the release.
+    pub fn release(self) -> Pending<(), C> {
+        let (state, call) = (self.state(), self.call("release"));
+        let Self { turn, hold } = self;
+        drop(hold);
+        match (Arc::into_inner(turn).and_then(Once::into_inner), state) {
+            (Some(last), _) => last.release(),
+            (None, Holding::Lost(loss)) => {
+                Pending::within(call, async move { Err(LockError::Lost(loss)) })
+            }
+            (None, Holding::Held | Holding::Suspended) => Pending::within(call, async { Ok(()) }),
+        }
     }
 }

@@ -84,7 +84,8 @@ impl Observer for Reporter {
         let status = match event {
             // A candidate that has lost queues again.
             Event::Enqueued { .. } => return self.status.note(Report::is_wanted_again),
-            Event::Waiting { .. } | Event::UnknownNode(_) | Event::Abandoned { .. } => return,
+            Event::Waiting { .. } => return self.change(|report| report.is_waiting = true, port),
+            Event::UnknownNode(_) | Event::Abandoned { .. } => return,
             Event::Permits(leases) => {
                 self.leases = leases;
                 return;

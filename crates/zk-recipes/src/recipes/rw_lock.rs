@@ -1,17 +1,35 @@
 //! The read/write lock.
 
 use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
 
 #[cfg(feature = "conversions")]
 use super::NotConverted;
-use super::client::Limit;
-use super::macros::{contender_methods, guard, methods, new, queue_methods};
+use super::contenders::{self, QueueEntry};
+use super::guard::Guard;
+use super::pending::Pending;
 use super::queue::Queue;
 use super::{Options, SessionClient};
+use crate::Client;
 use crate::error::{LockError, RecipeError};
-use crate::machine::{LockMode, Scheme};
+use crate::machine::{LockMode, Scheme, WaitPolicy};
 
 /// A lock for many readers, or one writer.
+///
+/// ```no_run
+/// use zk_recipes::{RwLock, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let index = RwLock::new(&client, "/locks/index")?;
+/// let writer = index.write().await?;
+/// // No writer gets in between.
+/// let reader = writer.downgrade().await.map_err(|refused| refused.error)?;
+/// reader.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// All contenders stand in one queue. A reader waits for the last writer before it, a writer for
 /// the contender immediately before it. No contender overtakes another, so no writer waits for
@@ -33,13 +51,18 @@ use crate::machine::{LockMode, Scheme};
 /// if there is one. Keep this value if you take the lock again.
 #[doc(alias = "InterProcessReadWriteLock")]
 #[derive(Clone, Debug)]
-pub struct RwLock<C>(pub(super) Queue<C>);
-
-new!(RwLock);
-queue_methods!(RwLock, 0);
-contender_methods!(RwLock, 0);
+pub struct RwLock<C = Client>(pub(super) Queue<C>);
 
 impl<C: SessionClient> RwLock<C> {
+    /// Returns the lock at `path`, with the default options. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`] when the path is invalid.
+    pub fn new(client: &C, path: &str) -> Result<Self, RecipeError> {
+        Self::with(client, path, Options::new())
+    }
+
     /// Returns the lock at `path`, with options. Nothing is sent yet.
     ///
     /// # Errors
@@ -54,33 +77,13 @@ impl<C: SessionClient> RwLock<C> {
         Ok(Self(queue))
     }
 
-    fn enter_read(
-        &self,
-        operation: &'static str,
-        limit: Limit,
-    ) -> impl Future<Output = Result<ReadGuard<C>, RecipeError>> + Send + use<C> {
-        let pending = self.0.enter(operation, LockMode::Shared, limit.wait_policy);
-        async move { pending.held(limit.end).await.map(ReadGuard) }
-    }
-
-    fn enter_write(
-        &self,
-        operation: &'static str,
-        limit: Limit,
-    ) -> impl Future<Output = Result<WriteGuard<C>, RecipeError>> + Send + use<C> {
-        let pending = self.0.enter(operation, LockMode::Exclusive, limit.wait_policy);
-        async move { pending.held(limit.end).await.map(WriteGuard) }
-    }
-}
-
-methods! { RwLock:
     /// Waits until no writer is ahead, and holds the lock for reading.
     ///
     /// # Errors
     ///
     /// See [`LockError`].
-    enter fn read [read_until, read_timeout] (&self; limit) -> Result<ReadGuard<C>, RecipeError> {
-        self.enter_read("read", limit)
+    pub fn read(&self) -> Pending<ReadGuard<C>, C> {
+        self.enter_read("read", WaitPolicy::Queue)
     }
 
     /// Waits until no contender is ahead, and holds the lock for writing.
@@ -88,47 +91,139 @@ methods! { RwLock:
     /// # Errors
     ///
     /// See [`LockError`].
-    enter fn write [write_until, write_timeout] (&self; limit)
-        -> Result<WriteGuard<C>, RecipeError>
-    {
-        self.enter_write("write", limit)
+    pub fn write(&self) -> Pending<WriteGuard<C>, C> {
+        self.enter_write("write", WaitPolicy::Queue)
     }
 
     /// Acquires the lock for reading if no writer holds it or waits for it. The rules are those of
-    /// [`Mutex::try_acquire`](super::Mutex).
+    /// [`Mutex::try_acquire`](super::Mutex::try_acquire).
     ///
     /// # Errors
     ///
     /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
-    attempt fn try_read [] (&self) -> Result<ReadGuard<C>, RecipeError> {
-        self.enter_read("try_read", Limit::TRY)
+    #[cfg(feature = "try-lock")]
+    pub fn try_read(&self) -> Pending<ReadGuard<C>, C> {
+        self.enter_read("try_read", WaitPolicy::OnlyIfFree)
     }
 
     /// Acquires the lock for writing if no contender holds it or waits for it. The rules are those
-    /// of [`Mutex::try_acquire`](super::Mutex).
+    /// of [`Mutex::try_acquire`](super::Mutex::try_acquire).
     ///
     /// # Errors
     ///
     /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
-    attempt fn try_write [] (&self) -> Result<WriteGuard<C>, RecipeError> {
-        self.enter_write("try_write", Limit::TRY)
+    #[cfg(feature = "try-lock")]
+    pub fn try_write(&self) -> Pending<WriteGuard<C>, C> {
+        self.enter_write("try_write", WaitPolicy::OnlyIfFree)
+    }
+
+    fn enter_read(
+        &self,
+        operation: &'static str,
+        wait_policy: WaitPolicy,
+    ) -> Pending<ReadGuard<C>, C> {
+        self.0.acquire(operation, LockMode::Shared, wait_policy, |held| held.map(ReadGuard))
+    }
+
+    fn enter_write(
+        &self,
+        operation: &'static str,
+        wait_policy: WaitPolicy,
+    ) -> Pending<WriteGuard<C>, C> {
+        self.0.acquire(operation, LockMode::Exclusive, wait_policy, |held| held.map(WriteGuard))
+    }
+
+    /// Returns the holders of the lock and the contenders that wait for it, in the order in which
+    /// their nodes were created. The list may be out of date when it arrives.
+    ///
+    /// Nodes are read in batches of 1,000, with as many requests under way as the session accepts,
+    /// so it can list any number of contenders. A node that cannot be read is listed without its
+    /// data.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`]. A lock path that does not exist has no contenders. Without a
+    /// connection it waits for one, as all requests do: give it a
+    /// [time limit](Pending::timeout), or set `with_request_timeout` of the client before the lock
+    /// is made.
+    pub fn contenders(&self) -> Pending<Vec<QueueEntry>, C> {
+        contenders::list(&self.0, "contenders")
+    }
+
+    /// Asks the owner of `node` to release the lock, by the node's data, as Apache Curator does. An
+    /// owner that is [revocable](Options::revocable) is notified; nothing forces it to release.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`], with `NO_NODE` when the node does not exist. Without a connection it
+    /// waits for one, as [`contenders`](Self::contenders) does.
+    pub fn revoke(&self, node: &str) -> Pending<(), C> {
+        contenders::revoke(&self.0.client, self.0.below(node))
+    }
+
+    /// Returns the path that this was made with.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// Returns how many nodes of this value and its clones are no longer wanted and not yet known
+    /// to be deleted. A deletion that the ensemble refuses is not pending any more:
+    /// [`abandoned_nodes`](Self::abandoned_nodes) counts it.
+    pub fn pending_cleanups(&self) -> usize {
+        self.0.pending_cleanups()
+    }
+
+    /// Returns how many nodes of this value and its clones the ensemble has refused to delete,
+    /// mostly because the access control list of their parent denies it.
+    ///
+    /// They stay until the session ends or another client deletes them, and block the contenders
+    /// behind them. An attempt of this process that would wait for one fails with
+    /// [`LockError::Abandoned`]. An [observer](Options::observer) receives
+    /// [`Event::Abandoned`](crate::Event::Abandoned) for each.
+    pub fn abandoned_nodes(&self) -> usize {
+        self.0.abandoned_nodes()
     }
 }
 
-guard! {
-    /// An [`RwLock`] that is held for reading. Dropped, it is released in the background.
-    ReadGuard
+/// An [`RwLock`] that is held for reading. Dropped, it is released in the background.
+///
+/// It has all methods of a [`Guard`].
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct ReadGuard<C = Client>(Guard<C>);
+
+impl<C: SessionClient> fmt::Debug for ReadGuard<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReadGuard").field(&self.0).finish()
+    }
 }
 
-#[cfg(feature = "conversions")]
-methods! { ReadGuard:
+impl<C> Deref for ReadGuard<C> {
+    type Target = Guard<C>;
+
+    fn deref(&self) -> &Guard<C> {
+        &self.0
+    }
+}
+
+impl<C: SessionClient> ReadGuard<C> {
+    /// Releases the lock and waits until the next contender can have it; see [`Guard::release`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Guard::release`].
+    pub fn release(self) -> Pending<(), C> {
+        self.0.release()
+    }
+
     /// Turns the read lock into a write lock, if no other contender holds the lock or waits for it.
     ///
     /// It does not wait: two readers that did would wait for each other for ever.
     ///
     /// It fails if the session expires, even if the client
-    /// [renews](zk_session::ClientBuilder::renew) its session: the read lock is lost, and others may
-    /// have written meanwhile. Acquire the write lock on the next session, and read again.
+    /// [renews](zk_session::ClientBuilder::renew) its session: the read lock is lost, and others
+    /// may have written meanwhile. Acquire the write lock on the next session, and read again.
+    ///
+    /// Dropping the returned value releases the lock in the background.
     ///
     /// # Errors
     ///
@@ -137,39 +232,66 @@ methods! { ReadGuard:
     /// the session's lease. By the policy
     /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it waits for a server
     /// or the end of the session.
-    convert fn try_upgrade [] (self) -> Result<WriteGuard<C>, NotConverted<Self>> {
-        async move {
+    #[cfg(feature = "conversions")]
+    pub fn try_upgrade(self) -> Pending<WriteGuard<C>, C, NotConverted<Self>> {
+        Pending::new(&self.client().clone(), |_| async {
             let mut guard = self;
             match guard.0.convert("try_upgrade", LockMode::Exclusive).await {
                 Ok(()) => Ok(WriteGuard(guard.0)),
                 Err(error) => Err(NotConverted { guard, error }),
             }
-        }
+        })
     }
 }
 
-guard! {
-    /// An [`RwLock`] that is held for writing. Dropped, it is released in the background.
-    WriteGuard
+/// An [`RwLock`] that is held for writing. Dropped, it is released in the background.
+///
+/// It has all methods of a [`Guard`].
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct WriteGuard<C = Client>(Guard<C>);
+
+impl<C: SessionClient> fmt::Debug for WriteGuard<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WriteGuard").field(&self.0).finish()
+    }
 }
 
-#[cfg(feature = "conversions")]
-methods! { WriteGuard:
+impl<C> Deref for WriteGuard<C> {
+    type Target = Guard<C>;
+
+    fn deref(&self) -> &Guard<C> {
+        &self.0
+    }
+}
+
+impl<C: SessionClient> WriteGuard<C> {
+    /// Releases the lock and waits until the next contender can have it; see [`Guard::release`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Guard::release`].
+    pub fn release(self) -> Pending<(), C> {
+        self.0.release()
+    }
+
     /// Turns the write lock into a read lock, by one transaction. No writer gets the lock in
     /// between, and readers that wait directly behind it get it too. The fencing token stays the
     /// same: a new one would be greater than those of writers that wait already.
+    ///
+    /// Dropping the returned value releases the lock in the background.
     ///
     /// # Errors
     ///
     /// Why it failed, with the guard. The lock is still held for writing, unless the reason is its
     /// loss. Without a server it fails as [`ReadGuard::try_upgrade`] does.
-    convert fn downgrade [] (self) -> Result<ReadGuard<C>, NotConverted<Self>> {
-        async move {
+    #[cfg(feature = "conversions")]
+    pub fn downgrade(self) -> Pending<ReadGuard<C>, C, NotConverted<Self>> {
+        Pending::new(&self.client().clone(), |_| async {
             let mut guard = self;
             match guard.0.convert("downgrade", LockMode::Shared).await {
                 Ok(()) => Ok(ReadGuard(guard.0)),
                 Err(error) => Err(NotConverted { guard, error }),
             }
-        }
+        })
     }
 }

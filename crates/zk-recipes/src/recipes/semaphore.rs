@@ -5,15 +5,30 @@ use alloc::vec::Vec;
 use zk_session::Error;
 use zk_session::proto::{ErrorCode, path};
 
-use super::client::Limit;
 use super::contenders::{self, QueueEntry};
-use super::macros::{guard, methods, queue_methods};
-use super::queue::{PendingAcquire, Queue};
+use super::guard::Guard;
+use super::pending::Pending;
+use super::queue::{Attempted, Queue};
 use super::{Options, SessionClient};
+use crate::Client;
 use crate::error::{LockError, RecipeError};
 use crate::machine::{LockMode, PermitRequest, Scheme, SemaphoreMachine, WaitPolicy};
 
 /// A number of permits that contenders can hold, one or several at once.
+///
+/// ```no_run
+/// use zk_recipes::{Semaphore, session::Client};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect("127.0.0.1:2181").await?;
+/// let downloads = Semaphore::new(&client, "/downloads", 4)?;
+/// let one = downloads.acquire().await?;
+/// let two_more = downloads.acquire_many(2).await?;
+/// two_more.release().await?;
+/// one.release().await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// Contenders stand in one queue, whatever number of permits they request, and are served in the
 /// order of their arrival. Names follow Apache Curator's `InterProcessSemaphoreV2`. The node `max`
@@ -37,13 +52,11 @@ use crate::machine::{LockMode, PermitRequest, Scheme, SemaphoreMachine, WaitPoli
 /// notifications and about seven requests, with ten waiters as with a hundred.
 #[doc(alias = "InterProcessSemaphoreV2")]
 #[derive(Clone, Debug)]
-pub struct Semaphore<C> {
+pub struct Semaphore<C = Client> {
     pub(super) queue: Queue<C>,
     pub(super) maximum: Option<u32>,
     pub(super) refuses_other_locks: bool,
 }
-
-queue_methods!(Semaphore, queue);
 
 impl<C: SessionClient> Semaphore<C> {
     /// Returns the semaphore at `path`. The first acquisition creates it with this number of
@@ -94,13 +107,147 @@ impl<C: SessionClient> Semaphore<C> {
         Self { refuses_other_locks: true, ..self }
     }
 
-    /// Enters the queue at once, before the returned value is awaited.
+    /// Waits for a permit. Contenders are served in the order in which their nodes reach the
+    /// server.
+    ///
+    /// # Errors
+    ///
+    /// See [`LockError`].
+    pub fn acquire(&self) -> Pending<Guard<C>, C> {
+        self.enter("acquire", 1, WaitPolicy::Queue)
+    }
+
+    /// Waits for several permits, and acquires all of them together.
+    ///
+    /// # Errors
+    ///
+    /// See [`LockError`]; [`TooManyPermits`](LockError::TooManyPermits) for more permits than
+    /// exist, also when their number was lowered, or than 65,536;
+    /// [`NoPermits`](LockError::NoPermits) for none.
+    pub fn acquire_many(&self, permits: u32) -> Pending<Guard<C>, C> {
+        self.enter("acquire_many", permits, WaitPolicy::Queue)
+    }
+
+    /// Acquires a permit if one is free and no contender waits for any. It creates nothing if it
+    /// would have to wait.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
+    pub fn try_acquire(&self) -> Pending<Guard<C>, C> {
+        self.enter("try_acquire", 1, WaitPolicy::OnlyIfFree)
+    }
+
+    /// Acquires several permits if they are free and no contender waits for any. It creates nothing
+    /// if it would have to wait.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
+    pub fn try_acquire_many(&self, permits: u32) -> Pending<Guard<C>, C> {
+        self.enter("try_acquire_many", permits, WaitPolicy::OnlyIfFree)
+    }
+
+    /// Returns the number of permits that exist. `None` if the semaphore does not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoMaximum`] if the node `max` holds other data, [`LockError::Request`].
+    pub fn permits(&self) -> Pending<Option<u32>, C> {
+        let this = self.clone();
+        Pending::within(self.queue.call("permits"), async move { this.read_permits().await })
+    }
+
+    /// Changes the number of permits for all clients, also for those that wait. Permits that are
+    /// held stay held.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::TooManyPermits`] for more than 2147483647, [`LockError::Request`].
+    pub fn set_permits(&self, permits: u32) -> Pending<(), C> {
+        let this = self.clone();
+        let call = self.queue.call("set_permits");
+        Pending::within(call, async move { this.write_permits(permits).await })
+    }
+
+    /// Returns the holders, with one entry for each permit. Permits that the first contender in the
+    /// queue is about to acquire may be among them.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`].
+    pub fn leases(&self) -> Pending<Vec<QueueEntry>, C> {
+        let (queue, parent) = (self.queue.clone(), self.queue.below("leases"));
+        Pending::within(self.queue.call("leases"), async move {
+            let mut leases = contenders::list_in(&queue, &parent, Scheme::CURATOR_LEASE).await?;
+            leases.iter_mut().for_each(|lease| lease.waits_for = None);
+            Ok(leases)
+        })
+    }
+
+    /// Returns the contenders that wait for permits, in the order in which they are served.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`].
+    pub fn waiting(&self) -> Pending<Vec<QueueEntry>, C> {
+        let (queue, parent) = (self.queue.clone(), self.queue.below("locks"));
+        Pending::within(self.queue.call("waiting"), async move {
+            contenders::list_in(&queue, &parent, queue.scheme).await
+        })
+    }
+
+    /// Asks the owner of `lease` to release it; see [`Mutex::revoke`](super::Mutex::revoke).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Request`], with `NO_NODE` when the node does not exist.
+    pub fn revoke(&self, lease: &str) -> Pending<(), C> {
+        let path = path::child(&self.queue.below("leases"), lease);
+        contenders::revoke(&self.queue.client, path)
+    }
+
+    /// Returns the path that this was made with.
+    pub fn path(&self) -> &str {
+        &self.queue.path
+    }
+
+    /// Returns how many nodes of this value and its clones are no longer wanted and not yet known
+    /// to be deleted. A deletion that the ensemble refuses is not pending any more:
+    /// [`abandoned_nodes`](Self::abandoned_nodes) counts it.
+    pub fn pending_cleanups(&self) -> usize {
+        self.queue.pending_cleanups()
+    }
+
+    /// Returns how many nodes of this value and its clones the ensemble has refused to delete,
+    /// mostly because the access control list of their parent denies it.
+    ///
+    /// They stay until the session ends or another client deletes them, and block the contenders
+    /// behind them. An attempt of this process that would wait for one fails with
+    /// [`LockError::Abandoned`]. An [observer](Options::observer) receives
+    /// [`Event::Abandoned`](crate::Event::Abandoned) for each.
+    pub fn abandoned_nodes(&self) -> usize {
+        self.queue.abandoned_nodes()
+    }
+
+    fn enter(
+        &self,
+        operation: &'static str,
+        permits: u32,
+        wait_policy: WaitPolicy,
+    ) -> Pending<Guard<C>, C> {
+        let this = self.clone();
+        let enter = move || this.begin(operation, permits, wait_policy);
+        self.queue.acquire_by(enter, |held| held)
+    }
+
+    /// Enters the queue at once.
     pub(super) fn begin(
         &self,
         operation: &'static str,
         permits: u32,
         wait_policy: WaitPolicy,
-    ) -> PendingAcquire<C> {
+    ) -> Attempted<C> {
         let config = self.queue.config(LockMode::Exclusive, wait_policy);
         let mut request = PermitRequest::new(config, permits, self.maximum);
         request.refuses_other_locks = self.refuses_other_locks;
@@ -108,16 +255,6 @@ impl<C: SessionClient> Semaphore<C> {
         let machine = self.queue.requeuing(machine, wait_policy);
         let pending = self.queue.start(operation, machine, self.queue.below("leases").into());
         pending.refusing_leftovers(Scheme::CURATOR_LEASE)
-    }
-
-    fn enter(
-        &self,
-        operation: &'static str,
-        permits: u32,
-        limit: Limit,
-    ) -> impl Future<Output = Result<PermitGuard<C>, RecipeError>> + Send + use<C> {
-        let pending = self.begin(operation, permits, limit.wait_policy);
-        async move { pending.held(limit.end).await.map(PermitGuard) }
     }
 
     async fn read_permits(&self) -> Result<Option<u32>, LockError> {
@@ -147,121 +284,4 @@ impl<C: SessionClient> Semaphore<C> {
             }
         }
     }
-}
-
-methods! { Semaphore:
-    /// Waits for a permit. Contenders are served in the order in which their nodes reach the
-    /// server.
-    ///
-    /// # Errors
-    ///
-    /// See [`LockError`].
-    enter fn acquire [acquire_until, acquire_timeout] (&self; limit)
-        -> Result<PermitGuard<C>, RecipeError>
-    {
-        self.enter("acquire", 1, limit)
-    }
-
-    /// Waits for several permits, and acquires all of them together.
-    ///
-    /// # Errors
-    ///
-    /// See [`LockError`]; [`TooManyPermits`](LockError::TooManyPermits) for more permits than
-    /// exist, also when their number was lowered, or than 65,536;
-    /// [`NoPermits`](LockError::NoPermits) for none.
-    enter fn acquire_many [acquire_many_until, acquire_many_timeout] (&self, permits: u32; limit)
-        -> Result<PermitGuard<C>, RecipeError>
-    {
-        self.enter("acquire_many", permits, limit)
-    }
-
-    /// Acquires a permit if one is free and no contender waits for any. It creates nothing if it would
-    /// have to wait.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
-    attempt fn try_acquire [] (&self) -> Result<PermitGuard<C>, RecipeError> {
-        self.enter("try_acquire", 1, Limit::TRY)
-    }
-
-    /// Acquires several permits if they are free and no contender waits for any. It creates nothing
-    /// if it would have to wait.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
-    attempt fn try_acquire_many [] (&self, permits: u32) -> Result<PermitGuard<C>, RecipeError> {
-        self.enter("try_acquire_many", permits, Limit::TRY)
-    }
-
-    /// Returns the number of permits that exist. `None` if the semaphore does not exist yet.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::NoMaximum`] if the node `max` holds other data, [`LockError::Request`].
-    request fn permits [] (&self) -> Result<Option<u32>, RecipeError> {
-        async { self.read_permits().await.map_err(|error| self.queue.call("permits").failed(error)) }
-    }
-
-    /// Changes the number of permits for all clients, also for those that wait. Permits that are
-    /// held stay held.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::TooManyPermits`] for more than 2147483647, [`LockError::Request`].
-    request fn set_permits [] (&self, permits: u32) -> Result<(), RecipeError> {
-        async {
-            let written = self.write_permits(permits).await;
-            written.map_err(|error| self.queue.call("set_permits").failed(error))
-        }
-    }
-
-    /// Returns the holders, with one entry for each permit. Permits that the first contender in the
-    /// queue is about to acquire may be among them.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Request`].
-    request fn leases [] (&self) -> Result<Vec<QueueEntry>, RecipeError> {
-        async {
-            let (queue, parent) = (&self.queue, self.queue.below("leases"));
-            let listed = contenders::list_in(queue, "leases", &parent, Scheme::CURATOR_LEASE);
-            let mut leases = listed.await?;
-            leases.iter_mut().for_each(|lease| lease.waits_for = None);
-            Ok(leases)
-        }
-    }
-
-    /// Returns the contenders that wait for permits, in the order in which they are served.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Request`].
-    request fn waiting [] (&self) -> Result<Vec<QueueEntry>, RecipeError> {
-        async {
-            let (queue, parent) = (&self.queue, self.queue.below("locks"));
-            contenders::list_in(queue, "waiting", &parent, queue.scheme).await
-        }
-    }
-
-    /// Asks the owner of `lease` to release it; see [`Mutex::revoke`](super::Mutex).
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Request`], with `NO_NODE` when the node does not exist.
-    request fn revoke [] (&self, lease: &str) -> Result<(), RecipeError> {
-        let path = path::child(&self.queue.below("leases"), lease);
-        contenders::revoke(&self.queue.client, path)
-    }
-}
-
-guard! {
-    /// Permits of a [`Semaphore`] that are held. Dropped, all of them are released in the
-    /// background. Acquire permits one by one if you release them one by one.
-    ///
-    /// The node and the fencing token are those of the first permit. One transaction creates all
-    /// nodes, the loss of one permit is the loss of all, and a
-    /// [transaction](super::HeldLock::transaction) checks all of them.
-    PermitGuard
 }

@@ -2,12 +2,13 @@
 
 use zk_session::proto::path;
 
-use super::client::Limit;
-use super::macros::{guard, methods, new, queue_methods};
+use super::guard::Guard;
+use super::pending::Pending;
 use super::queue::Queue;
 use super::{Options, SessionClient};
+use crate::Client;
 use crate::error::RecipeError;
-use crate::machine::{LockMode, Scheme, SimpleContender};
+use crate::machine::{LockMode, Scheme, SimpleContender, WaitPolicy};
 
 /// The textbook lock: one ephemeral node, owned by the client that creates it. It exists to be
 /// compared with [`Mutex`](super::Mutex), not to be used.
@@ -25,12 +26,18 @@ use crate::machine::{LockMode, Scheme, SimpleContender};
 /// One round trip to acquire a lock that is free, and one to release it. Each waiter has one watch.
 /// A release with n waiters costs n notifications and 2n - 1 requests, all but one of them in vain.
 #[derive(Clone, Debug)]
-pub struct SimpleLock<C>(Queue<C>);
-
-new!(SimpleLock);
-queue_methods!(SimpleLock, 0);
+pub struct SimpleLock<C = Client>(Queue<C>);
 
 impl<C: SessionClient> SimpleLock<C> {
+    /// Returns the lock at `path`, with the default options. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
+    pub fn new(client: &C, path: &str) -> Result<Self, RecipeError> {
+        Self::with(client, path, Options::new())
+    }
+
     /// Returns the lock whose node is at `path`, with options; the scheme has no effect. Sends
     /// nothing yet.
     ///
@@ -45,31 +52,41 @@ impl<C: SessionClient> SimpleLock<C> {
         Queue::new(client, "simple_lock", path, Scheme::CURATOR_MUTEX, options).map(Self)
     }
 
-    fn enter(
-        &self,
-        limit: Limit,
-    ) -> impl Future<Output = Result<SimpleGuard<C>, RecipeError>> + Send + use<C> {
-        let config = self.0.config(LockMode::Exclusive, limit.wait_policy);
-        let parent = path::parent(&self.0.path).unwrap_or("/").into();
-        let pending = self.0.start("acquire", SimpleContender::new(config), parent);
-        async move { pending.held(limit.end).await.map(SimpleGuard) }
-    }
-}
-
-methods! { SimpleLock:
     /// Waits for the lock, in no order.
     ///
     /// # Errors
     ///
     /// See [`LockError`](crate::LockError). A lost connection is not an error.
-    enter fn acquire [acquire_until, acquire_timeout] (&self; limit)
-        -> Result<SimpleGuard<C>, RecipeError>
-    {
-        self.enter(limit)
+    pub fn acquire(&self) -> Pending<Guard<C>, C> {
+        let queue = self.0.clone();
+        let enter = move || {
+            let config = queue.config(LockMode::Exclusive, WaitPolicy::Queue);
+            let parent = path::parent(&queue.path).unwrap_or("/").into();
+            queue.start("acquire", SimpleContender::new(config), parent)
+        };
+        self.0.acquire_by(enter, |held| held)
     }
-}
 
-guard! {
-    /// A [`SimpleLock`] that is held. Dropped, it is released in the background.
-    SimpleGuard
+    /// Returns the path that this was made with.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// Returns how many nodes of this value and its clones are no longer wanted and not yet known
+    /// to be deleted. A deletion that the ensemble refuses is not pending any more:
+    /// [`abandoned_nodes`](Self::abandoned_nodes) counts it.
+    pub fn pending_cleanups(&self) -> usize {
+        self.0.pending_cleanups()
+    }
+
+    /// Returns how many nodes of this value and its clones the ensemble has refused to delete,
+    /// mostly because the access control list of their parent denies it.
+    ///
+    /// They stay until the session ends or another client deletes them, and block the contenders
+    /// behind them. An attempt of this process that would wait for one fails with
+    /// [`LockError::Abandoned`](crate::LockError::Abandoned). An [observer](Options::observer) receives
+    /// [`Event::Abandoned`](crate::Event::Abandoned) for each.
+    pub fn abandoned_nodes(&self) -> usize {
+        self.0.abandoned_nodes()
+    }
 }

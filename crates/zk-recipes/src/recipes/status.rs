@@ -58,6 +58,8 @@ impl Status {
 pub(crate) struct Report {
     pub(crate) status: Status,
     pub(crate) revoked: bool,
+    /// Whether others were ahead.
+    pub(crate) is_waiting: bool,
     /// The result of acquiring the lock, or of changing its mode.
     pub(crate) acquired: Option<Result<HeldNode, LockError>>,
     /// Whether the machine has ended, and reports nothing more.
@@ -93,7 +95,7 @@ impl Report {
     fn loss(&mut self) -> Option<Loss> {
         match self.status {
             Status::Releasing | Status::Released | Status::Failed(_) => None,
-            _ => super::held::loss(self),
+            _ => super::guard::loss(self),
         }
     }
 
@@ -213,6 +215,7 @@ impl SharedStatus {
         let report = Report {
             status: Status::Held,
             revoked: false,
+            is_waiting: false,
             acquired: None,
             is_final: false,
             has_owner: true,

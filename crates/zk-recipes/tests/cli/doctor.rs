@@ -8,6 +8,7 @@ use zk_recipes::session::Client;
 use zk_recipes::session::proto::{Acl, Id, NodeKind, Perms};
 use zk_recipes::{Mutex, Options, RwLock, Semaphore, UnknownNodePolicy};
 use zk_testkit::real;
+use zk_testkit::suite::begun;
 
 use crate::{LONG, PATH, World, ended, error_message, out, output, ready, report, unignoring};
 
@@ -31,7 +32,7 @@ fn a_free_lock_and_a_busy_lock_are_well() {
     ready(&mut child);
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
-    let waiting = mutex.acquire();
+    let waiting = begun(mutex.acquire());
     world.eventually("a waiter", |world| world.contenders().len() == 2);
     let (code, report) = examine(&world);
     assert_eq!(code, Some(0), "{report}");

@@ -3,12 +3,13 @@
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStdout};
 
-use zk_recipes::{Mutex, MutexGuard};
+use zk_recipes::{Guard, Mutex};
+use zk_testkit::suite::begun;
 
 use crate::{LONG, PATH, World, ended, error_message, out};
 
 /// A lock that a client holds.
-fn held(world: &World) -> (Mutex, MutexGuard) {
+fn held(world: &World) -> (Mutex, Guard) {
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
@@ -24,7 +25,7 @@ fn lines(child: &mut Child) -> Lines<BufReader<ChildStdout>> {
 }
 
 /// Expires all sessions but that of the holder.
-fn expire_others(world: &World, guard: &MutexGuard) {
+fn expire_others(world: &World, guard: &Guard) {
     let sessions: Vec<_> = world.embedded.with(|ensemble| {
         let is_other = |id: &_| ensemble.ephemerals(*id).all(|path| path != guard.node_path());
         ensemble.sessions().filter(is_other).collect()
@@ -72,7 +73,7 @@ fn watch_goes_on_in_the_next_session() {
     let mut line = || lines.next().expect("a line").expect("text");
     assert!(line().starts_with("+ holds"));
     expire_others(&world, &guard);
-    let second = mutex.acquire();
+    let second = begun(mutex.acquire());
     assert!(line().starts_with("+ waits"));
     break_connections(&world);
     world.runtime.block_on(guard.release()).expect("held");

@@ -10,6 +10,7 @@ use zk_recipes::session::proto::OpCode;
 use zk_recipes::{Mutex, Options, RwLock, Semaphore};
 use zk_testkit::scripted;
 use zk_testkit::server::{Config, Ensemble};
+use zk_testkit::suite::begun;
 
 use crate::{LIMIT, LONG, PATH, World, ended, error_message, out, ready};
 
@@ -140,7 +141,7 @@ fn free_permits_are_acquired_however_short_the_limit() {
     let semaphore = Semaphore::new(&client, PATH, 2).expect("valid");
     let held = world.runtime.block_on(semaphore.acquire_many(2)).expect("free");
     for waiting in 0..2 {
-        let _waiting = (waiting > 0).then(|| semaphore.acquire());
+        let _waiting = (waiting > 0).then(|| begun(semaphore.acquire()));
         world.eventually("a waiter", |world| world.contenders().len() == 2 + 2 * waiting);
         let output = run();
         assert_eq!((output.status.code(), out(&output)), (Some(1), String::new()));

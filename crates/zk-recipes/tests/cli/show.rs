@@ -8,6 +8,7 @@ use zk_recipes::session::RequestError;
 use zk_recipes::session::proto::{Acl, Id, NodeKind, Perms};
 use zk_recipes::{Mutex, Options, RwLock, Semaphore};
 use zk_testkit::server::Config;
+use zk_testkit::suite::begun;
 
 use crate::run::requests;
 use crate::{PATH, World, ended, error_message, out, unignoring};
@@ -19,7 +20,7 @@ fn all_holders_and_waiters_are_shown() {
     let lock = RwLock::with(&client, PATH, Options::new().data("host-7\u{7}\u{202e}  \u{5d0}"))
         .expect("valid");
     let reader = world.runtime.block_on(lock.read()).expect("free");
-    let _writer = lock.write();
+    let _writer = begun(lock.write());
     world.eventually("two", |world| world.contenders().len() == 2);
     let output = world.run(&["ls", PATH]);
     assert_eq!((output.status.code(), error_message(&output)), (Some(0), String::new()));
@@ -185,7 +186,7 @@ fn a_waiter_for_permits_is_not_shown_as_a_holder() {
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let semaphore = Semaphore::new(&client, PATH, 2).expect("valid");
     let permits = world.runtime.block_on(semaphore.acquire_many(2)).expect("free");
-    let waiting = semaphore.acquire();
+    let waiting = begun(semaphore.acquire());
     world.eventually("three permit nodes", |world| {
         world.contenders().iter().filter(|node| node.contains("-lease-")).count() == 3
     });
@@ -205,7 +206,7 @@ fn watch_prints_changes() {
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let mut line = || lines.next().expect("a line").expect("text");
     assert_eq!(line(), format!("+ holds {} -", first.node()));
-    let second = mutex.acquire();
+    let second = begun(mutex.acquire());
     assert!(line().starts_with("+ waits"));
     world.runtime.block_on(first.release()).expect("held");
     assert!(line().starts_with("- holds"));
@@ -254,7 +255,7 @@ fn ls_prints_a_json_object_for_each_contender() {
     let first = mutex("host-7 pid 12: a: \u{202e}\"\n");
     let guard = world.runtime.block_on(first.acquire()).expect("free");
     let second = mutex("");
-    let _waiting = second.acquire();
+    let _waiting = begun(second.acquire());
     world.eventually("two", |world| world.contenders().len() == 2);
     let output = world.run(&["ls", "--json", PATH]);
     assert_eq!((output.status.code(), error_message(&output)), (Some(0), String::new()));
@@ -336,7 +337,7 @@ fn a_table_fits_80_columns_and_its_names_can_be_removed() {
     let data = "a-host-with-a-long-name.example.org pid 4194304: a-program-with-a-long-name";
     let lock = RwLock::with(&client, PATH, Options::new().data(data)).expect("valid");
     let _reader = world.runtime.block_on(lock.read()).expect("free");
-    let _writer = lock.write();
+    let _writer = begun(lock.write());
     world.eventually("two", |world| world.contenders().len() == 2);
     let text = out(&world.run(&["ls", PATH]));
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

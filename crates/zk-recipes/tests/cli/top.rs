@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use zk_recipes::{Mutex, Options, Semaphore};
 use zk_testkit::skipped::skip;
+use zk_testkit::suite::begun;
 
 use crate::{PATH, World, error_message, out};
 
@@ -14,7 +15,7 @@ fn locks_below_a_path_are_shown_as_often_as_asked() {
     let options = || Options::new().data("host-7\u{1b}[2J");
     let mutex = Mutex::with(&client, PATH, options()).expect("valid");
     let _guard = world.runtime.block_on(mutex.acquire()).expect("free");
-    let _waiting = mutex.acquire();
+    let _waiting = begun(mutex.acquire());
     let permits = Semaphore::new(&client, "/other", 2).expect("valid");
     let _permits = world.runtime.block_on(permits.acquire_many(2)).expect("free");
     world.eventually("a waiter", |world| world.contenders().len() == 2);
@@ -36,7 +37,7 @@ fn locks_below_a_path_are_shown_as_often_as_asked() {
     );
 
     // The first waiter has a permit node, but no permit.
-    let _third = permits.acquire();
+    let _third = begun(permits.acquire());
     let permit_nodes = |world: &World| {
         let is_node = |path: &&str| path.starts_with("/other/leases/");
         world.embedded.with(|ensemble| ensemble.paths().filter(is_node).count())
@@ -105,7 +106,7 @@ fn a_terminal_shows_the_locks_live() {
         .map(|mutex| world.runtime.block_on(mutex.acquire()).expect("free"))
         .collect();
     shows("locks: 20, holders: 20, waiters: 0");
-    let waiting = mutexes[13].acquire();
+    let waiting = begun(mutexes[13].acquire());
     shows("locks: 20, holders: 20, waiters: 1");
     let screen = tmux.screen();
     let lines: Vec<_> = screen.lines().collect();

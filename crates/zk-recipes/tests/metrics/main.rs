@@ -8,7 +8,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use zk_recipes::session::metrics::{Kind, METRICS as OF_SESSIONS, Metric};
 use zk_recipes::session::proto::NodeKind;
 use zk_recipes::session::{Client, State, blocking};
-use zk_recipes::{Ephemeral, LeaderElection, RwLock, blocking as threads, metrics};
+use zk_recipes::{Ephemeral, LeaderElection, Mutex, RwLock, metrics};
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{eventually, watches};
 
@@ -166,7 +166,7 @@ async fn async_clients(embedded: &Embedded, page: &mut Page) {
 
     // An attempt that is dropped while it waits.
     let held = lock(&one).write().await.expect("acquired");
-    lock(&two).write_timeout(Duration::from_millis(20)).await.expect_err("held");
+    lock(&two).write().timeout(Duration::from_millis(20)).await.expect_err("held");
     held.release().await.expect("released");
     page.shows(&[
         ("zk_lock_waiting{recipe=rw_lock}", 0.0),
@@ -234,11 +234,11 @@ async fn async_clients(embedded: &Embedded, page: &mut Page) {
 
 fn threads_that_block(embedded: &Embedded, page: &mut Page) {
     let client = blocking::Client::connect(&embedded.connect_string()).expect("connected");
-    let mutex = threads::Mutex::new(&client, "/blocked").expect("valid");
-    let guard = mutex.acquire().expect("acquired");
+    let mutex = Mutex::new(&client, "/blocked").expect("valid");
+    let guard = mutex.acquire().wait().expect("acquired");
     page.shows(&[("zk_client_connected", 1.0), ("zk_lock_held{recipe=mutex}", 1.0)]);
-    guard.release().expect("released");
-    client.get_data("/nothing").expect_err("no node");
+    guard.release().wait().expect("released");
+    client.get_data("/nothing").wait().expect_err("no node");
     page.shows(&[
         ("zk_client_requests_total{operation=GET_DATA,outcome=NO_NODE}", 2.0),
         ("zk_lock_held{recipe=mutex}", 0.0),

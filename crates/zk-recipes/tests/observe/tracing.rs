@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 use zk_recipes::session::{Client, State, blocking};
-use zk_recipes::{LeaderElection, Loss, blocking as threads};
+use zk_recipes::{LeaderElection, Loss};
 use zk_testkit::serve::Embedded;
 
 /// Longer than any step here takes.
@@ -156,8 +156,8 @@ fn threads_that_block_report_their_locks_and_their_session() {
     let server = embedded.address(0);
     let connected = format!("session connected server={server} session={}", client.session_id());
     lines(&server.to_string(), &connected);
-    let mutex = threads::Mutex::new(&client, "/blocked").expect("valid");
-    mutex.acquire().expect("acquired").release().expect("released");
+    let mutex = zk_recipes::Mutex::new(&client, "/blocked").expect("valid");
+    mutex.acquire().wait().expect("acquired").release().wait().expect("released");
     let reported = lines("/blocked", "released");
     assert_eq!(reported.len(), 3, "{reported:#?}");
     // The keeper reports what happens while nobody waits.

@@ -1,16 +1,7 @@
-//! The blocking client, on sockets and threads of the standard library.
+//! The client of threads, on sockets and threads of the standard library.
 //!
-//! It has the operations of the async client, under the same names.
-//!
-//! - **Reading.** A thread that waits for an answer or an event reads from the connection itself,
-//!   if no other thread does. While no thread waits, the session's own thread reads, and keeps the
-//!   session alive.
-//! - **Writing.** The threads that make requests write them. Requests made by [`Client::submit`]
-//!   while others are pending are written together, by the next thread that waits or by the
-//!   session's own thread.
-//! - **Connecting** takes a temporary thread, because it may include the lookup of a name. A lookup
-//!   that hangs cannot be stopped, so its thread remains as long. There are at most four such
-//!   threads per server.
+//! It has the methods of the client of tokio. A request is sent at the call, and its
+//! [`Answer`](crate::Answer) is waited for:
 //!
 //! ```no_run
 //! use zk_session::blocking::Client;
@@ -18,113 +9,70 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/app")?;
-//! client.create("/config", b"v1", NodeKind::Persistent)?;
-//! let (data, stat, watch) = client.get_data_and_watch("/config")?;
+//! client.create("/config", b"v1", NodeKind::Persistent).wait()?;
+//! let (data, stat, watch) = client.get_data_and_watch("/config").wait()?;
 //! println!("version {} is {data:?}", stat.version);
 //! println!("{:?}", watch.wait()?);
+//! // Ten requests in flight.
+//! let answers: Vec<_> = (0..10).map(|i| client.exists(&format!("/{i}"))).collect();
+//! for answer in answers {
+//!     println!("{:?}", answer.wait()?);
+//! }
 //! client.close();
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Any runtime
+//!
+//! Answers and watches are futures, too. So a program on smol, async-std, glommio, or an executor of
+//! its own can `.await` them, without tokio in its tree. The session's own thread reads for them and
+//! wakes their tasks, which takes a switch between threads for each read. Time limits of requests
+//! ([`request_timeout`](crate::ClientBuilder::request_timeout)) need no timer of the runtime.
+//!
+//! `connect`, `close`, `detach`, `ended` and the methods named `wait` block their thread. Call them
+//! where that is allowed, for example by `smol::unblock`. The example `any_runtime` shows this.
+//!
+//! # Threads
+//!
+//! - **Reading.** A thread that waits for an answer or an event reads from the connection itself,
+//!   if no other thread does. While no thread waits, the session's own thread reads, and keeps the
+//!   session alive.
+//! - **Writing.** The threads that make requests write them. Requests made while others
+//!   are pending are written together: by the next thread that waits, or by the session's own thread,
+//!   within 5 ms.
+//! - **Connecting** takes a temporary thread, because it may include the lookup of a name. A lookup
+//!   that hangs cannot be stopped, so its thread remains as long. There are at most four such
+//!   threads per server.
 
-mod answer;
 mod block_on;
 mod driver;
-pub(crate) mod method;
-mod room_waiter;
 #[cfg(test)]
 mod tests;
-mod watches;
+mod wait;
 
-use alloc::boxed::Box;
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
-use zk_proto::{OpCode, Request};
-
-pub use self::answer::Answer;
 #[cfg(feature = "blocking-tls")]
 use self::driver::TlsConnect;
-pub use self::driver::{Connect, TcpConnect, TcpTransport, Transport};
-use self::driver::{Inner, Shared, Wait};
-use self::room_waiter::RoomWaiter;
-pub use self::watches::{PersistentWatch, Watch};
-use crate::chroot::Chroot;
+pub use self::driver::{Connect, TcpConnect, TcpTransport, Threads, Transport};
+use self::driver::{Inner, Wait};
 #[cfg(feature = "blocking-tls")]
 use crate::client::TlsConfig;
 use crate::client::{
-    ClientBuilder, Clock, ConnectError, DecodeAnswer, MultiOperation, RawClient, Router, Settings,
-    has_begun, not_sent, sets_watch, slot,
+    self, ClientBuilder, Clock, ConnectError, Driver as _, Handle, Router, Settings, has_begun,
 };
-use crate::connect_string::{ConnectString, ConnectStringError};
-use crate::dispatch::{Attached, Attachment, Token};
-use crate::error::{Error, RequestError};
-use crate::session::{End, RequestId, Session, SessionTicket, State};
+use crate::session::{End, Session, SessionTicket, State};
 
-/// A session with an ensemble, kept alive across its servers. Cloning it is cheap. When the last
-/// clone is dropped, the session is closed in the background.
-///
-/// # Ordering
-///
-/// Requests of one thread reach the server one after the other, since each call waits for its
-/// answer. Requests of several threads, and those of [`submit`](Self::submit), can be in flight at
-/// once, in the order of the calls. Answers and watch events become ready in the order in which the
-/// server sent them.
-///
-/// # Processes
-///
-/// After a `fork`, the session stays with the parent. In the child, every call on this client fails
-/// with [`End::Forked`], writes nothing, and a drop does nothing. Connect a client of its own there.
-/// A command that is executed at once, as by `std::process::Command`, is no matter.
-///
-/// # Waiting
-///
-/// A call waits for its answer without a limit, across connections, unless there is a
-/// [`request_timeout`](ClientBuilder::request_timeout). It returns at the latest when the session
-/// ends.
-///
-/// # Errors
-///
-#[doc = include_str!("../client/errors.md")]
-#[derive(Clone, Debug)]
-pub struct Client {
-    pub(crate) handle: Arc<Handle>,
-    pub(crate) chroot: Chroot,
-    pub(crate) request_timeout: Option<Duration>,
-}
-
-/// The part shared by all clones of a client. Dropping it closes the session.
-#[derive(Debug)]
-pub(crate) struct Handle {
-    shared: Arc<Shared>,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.shared.keep_if_forked() {
-            return;
-        }
-        let mut inner = self.shared.lock();
-        inner.router.dispatcher.close_when_done();
-        inner.settle(&self.shared);
-    }
-}
+/// A client in threads. See [`driver::Client`](crate::driver::Client), whose methods it has.
+pub type Client = client::Client<Threads>;
 
 /// # The session
 impl Client {
-    /// Connects with default settings to an ensemble: `host:port,host:port/chroot`.
-    ///
-    /// # Errors
-    ///
-    /// If the address is invalid or no server can be reached in time.
-    pub fn connect(at: &str) -> Result<Self, ConnectError> {
-        Self::builder(at).connect()
-    }
-
     /// Waits until `condition` holds for the state of the session, the session has ended, or
     /// `timeout` has passed. Returns the state that `condition` saw last. `condition` may use the
     /// client.
@@ -138,7 +86,7 @@ impl Client {
             let state = self.state();
             let is_over = condition(state) || matches!(state, State::Ended(_));
             let changed = |inner: &Inner| inner.router.session().state() != state;
-            if is_over || !self.shared().wait_until(deadline, changed) {
+            if is_over || !self.driver().wait_until(deadline, changed) {
                 return state;
             }
         }
@@ -151,32 +99,8 @@ impl Client {
     /// session and of the servers do not. The result is converted at the time of the call, so call
     /// this again each time: after a suspension, an earlier result is too late.
     pub fn lease(&self) -> Option<Instant> {
-        let lease = self.shared().lock().router.session().lease()?;
-        Some(self.shared().clock.local_instant(lease))
-    }
-
-    /// Replaces the list of servers by that of a connection string, whose chroot is ignored. The
-    /// session stays on its server or moves to another one. If all clients do this, they are spread
-    /// evenly over the servers.
-    ///
-    /// # Errors
-    ///
-    /// If the string is invalid.
-    pub fn set_servers(&self, at: &str) -> Result<(), ConnectStringError> {
-        let at: ConnectString = at.parse()?;
-        self.shared().set_servers(at.servers);
-        Ok(())
-    }
-
-    /// Closes the session behind all earlier requests, and waits for its end. The server deletes
-    /// its ephemeral nodes. All clones of this client find it closed.
-    ///
-    /// Without a connection it returns at once; the servers then expire the session after its
-    /// timeout. It waits for a server that stops answering for at most two thirds of the session
-    /// timeout after its last reply.
-    pub fn close(self) {
-        self.shared().with_machines(|inner, now| inner.router.dispatcher.close(now));
-        self.ended();
+        let lease = self.with_router(|router| router.session().lease())?;
+        Some(self.driver().clock.local_instant(lease))
     }
 
     /// Detaches from the session without ending it on the servers, so its ephemeral nodes stay.
@@ -186,8 +110,7 @@ impl Client {
     ///
     /// Closes the client and returns `None` if there is no session to resume.
     pub fn detach(self) -> Option<SessionTicket> {
-        let mut ticket = None;
-        self.shared().command(|session, _| ticket = session.detach());
+        let ticket = self.driver().act(|router, _| router.session_mut().detach());
         self.ended();
         ticket
     }
@@ -201,47 +124,8 @@ impl Client {
     }
 }
 
-/// # Any operation
+/// # Waiting in threads
 impl Client {
-    /// Sends any request unchanged, without waiting, so one thread can have many requests in
-    /// flight. Paths are not checked, and the [`chroot`](Self::chroot) is not added to them. A
-    /// watch that the request sets is removed at once. Requests that only the session sends are
-    /// [refused](crate::Invalid::Reserved), and so are those that [crash
-    /// servers](crate::Invalid::HarmsServer).
-    pub fn submit(&self, request: &Request<'_>) -> Answer {
-        let unwatch = |inner: &mut Inner, id| inner.router.session_mut().unwatch(id);
-        let sent = self.submit_with(request, Box::new(|answer, _: &_| answer), false, unwatch);
-        Answer::of(sent.map(|(_, answer)| answer))
-    }
-
-    /// Sends any request like [`submit`](Self::submit). Also returns the one-shot watch that the
-    /// request sets, if any. Drop the watch if the request fails without setting it.
-    pub fn submit_and_watch(&self, request: &Request<'_>) -> (Answer, Option<Watch>) {
-        if !sets_watch(request) {
-            return (self.submit(request), None);
-        }
-        match self.send_and_watch(request, |answer, _| answer) {
-            Ok((answer, watch)) => {
-                // No thread waits yet.
-                self.shared().lock().write_soon(self.shared());
-                (answer, Some(watch))
-            }
-            Err(error) => (Answer::of(Err(error)), None),
-        }
-    }
-
-    /// Attaches a state machine to the session; see [`dispatch`](crate::dispatch). The machine
-    /// receives the state of the session before this returns, and its first requests are sent at
-    /// once.
-    ///
-    /// The machine stays attached until it [is done](Attached::is_done). Until then the session
-    /// stays alive, even without any clone of the client.
-    pub fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
-        let shared = self.shared().clone();
-        let key = shared.with_machines(|inner, now| inner.router.dispatcher.attach(now, machine));
-        Attachment::new(shared, key)
-    }
-
     /// Waits until `poll` is ready. Returns `None` if it is not ready by `end`.
     ///
     /// The thread may read from the connection meanwhile, and so receives what the session delivers
@@ -256,115 +140,7 @@ impl Client {
         end: Option<Instant>,
         mut poll: impl FnMut(&Waker) -> Poll<R>,
     ) -> Option<R> {
-        self.shared().wait(Wait::Reading, end, |_, waker| poll(waker))
-    }
-
-    fn shared(&self) -> &Arc<Shared> {
-        &self.handle.shared
-    }
-
-    fn submit_with<T>(
-        &self,
-        request: &Request<'_>,
-        decode: Box<dyn DecodeAnswer<T>>,
-        waits: bool,
-        keep: impl FnOnce(&mut Inner, RequestId),
-    ) -> Result<(RequestId, Answer<T>), RequestError> {
-        let (sender, receiver) = slot();
-        let shared = self.shared();
-        let mut inner = shared.lock();
-        let alone = inner.router.session().pending() == 0;
-        let token = Token::Caller(sender);
-        let sent = match self.request_timeout {
-            #[cfg(feature = "deadlines")]
-            Some(timeout) => {
-                let deadline = shared.now() + timeout;
-                inner.router.session_mut().submit_until(request, token, deadline)
-            }
-            _ => inner.router.session_mut().submit(request, token),
-        };
-        let id = sent.map_err(|reason| not_sent(request, &self.chroot, reason))?;
-        keep(&mut inner, id);
-        inner.send(shared, alone, waits);
-        drop(inner);
-        let (chroot, shared) = (self.chroot.clone(), shared.clone());
-        Ok((id, Answer::new(receiver, decode, chroot, shared, request.opcode())))
-    }
-}
-
-impl RawClient for Client {
-    type Answer<T> = Answer<T>;
-    type Watch = Watch;
-    type PersistentWatch = PersistentWatch;
-    type RoomWaiter = RoomWaiter;
-
-    fn chroot(&self) -> &Chroot {
-        &self.chroot
-    }
-
-    fn with_router<R>(&self, look: impl FnOnce(&Router) -> R) -> R {
-        look(&self.shared().lock().router)
-    }
-
-    fn now(&self) -> crate::time::Instant {
-        self.shared().now()
-    }
-
-    fn send<T>(
-        &self,
-        request: &Request<'_>,
-        decode: impl DecodeAnswer<T>,
-    ) -> Result<Answer<T>, RequestError> {
-        self.submit_with(request, Box::new(decode), true, |_, _| {}).map(|(_, answer)| answer)
-    }
-
-    fn send_and_watch<T>(
-        &self,
-        request: &Request<'_>,
-        decode: impl DecodeAnswer<T>,
-    ) -> Result<(Answer<T>, Watch), RequestError> {
-        let (fire, event) = slot();
-        let (id, answer) = self.submit_with(request, Box::new(decode), true, |inner, id| {
-            inner.router.watch_once(id, fire);
-        })?;
-        Ok((answer, Watch::new(id, event, self.shared().clone(), self.chroot.clone())))
-    }
-
-    fn send_and_keep_watching(
-        &self,
-        request: &Request<'_>,
-        decode: impl DecodeAnswer<()>,
-    ) -> Result<(Answer<()>, PersistentWatch), RequestError> {
-        let (id, answer) = self.submit_with(request, Box::new(decode), true, |inner, id| {
-            inner.router.keep_watching(id, PersistentWatch::BUFFER);
-        })?;
-        Ok((answer, PersistentWatch::new(id, self.shared().clone(), self.chroot.clone())))
-    }
-
-    fn send_credential(&self, scheme: &str, auth: &[u8]) -> Result<Answer<()>, RequestError> {
-        let (sender, receiver) = slot();
-        let shared = self.shared();
-        let end = self.request_timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut inner = shared.lock();
-        let added = inner.router.session_mut().add_auth(scheme, auth, Token::Caller(sender));
-        added.map_err(|reason| RequestError::new(OpCode::AUTH, None, reason))?;
-        inner.settle(shared);
-        drop(inner);
-        let decode = Box::new(|answer: Result<_, Error>, _: &_| answer.map(drop));
-        let chroot = self.chroot.clone();
-        Ok(Answer::new(receiver, decode, chroot, shared.clone(), OpCode::AUTH).until(end))
-    }
-
-    fn with_operations<T>(answer: Answer<T>, operations: Vec<MultiOperation>) -> Answer<T> {
-        answer.with_operations(operations)
-    }
-
-    fn room_waiter(&self) -> RoomWaiter {
-        RoomWaiter::new(self.shared().clone())
-    }
-
-    async fn wait_for_room(&self, waiter: &mut RoomWaiter) -> Result<(), Error> {
-        waiter.wait()
+        self.driver().wait(Wait::Reading, end, |_, waker| poll(waker))
     }
 }
 
@@ -417,15 +193,9 @@ impl ClientBuilder<Client> {
     }
 
     fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let Settings {
-            at,
-            connect_timeout,
-            request_timeout,
-            clock,
-            authenticator,
-            follow_config,
-            config,
-        } = self.settings()?;
+        let settings = self.settings()?;
+        let Settings { at, connect_timeout, request_timeout, retries_reads, .. } = settings;
+        let Settings { clock, authenticator, follow_config, config, .. } = settings;
         let resumed = config.resume.is_some();
         let max_reply = config.max_reply;
         let clock = Clock::new(Instant::now, clock);
@@ -433,9 +203,9 @@ impl ClientBuilder<Client> {
             let session = Session::new(now, config);
             Router::new(session, at.servers, authenticator).follow_config(follow_config)
         };
-        let shared = Arc::new(Shared::new(connect, clock, max_reply, make));
-        let handle = Arc::new(Handle { shared: shared.clone() });
-        let client = Client { handle, chroot: at.chroot, request_timeout };
+        let shared = Arc::new(Threads::new(connect, clock, max_reply, make));
+        let handle = Arc::new(Handle { driver: shared.clone() });
+        let client = Client { handle, chroot: at.chroot, request_timeout, retries_reads };
         driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
         let deadline = Instant::now().checked_add(connect_timeout);

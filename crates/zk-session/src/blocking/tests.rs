@@ -13,8 +13,8 @@ use std::{io, thread};
 use zk_proto::{ConnectResponse, SessionId, frame};
 
 use super::*;
-use crate::connect_string::ServerAddress;
-use crate::error::Outcome;
+use crate::connect_string::{ConnectString, ServerAddress};
+use crate::error::{Error, Outcome};
 use crate::session::{Cause, Config};
 use crate::threads::REFUSES;
 
@@ -62,9 +62,9 @@ fn hanging_attempts_to_connect_take_few_threads() {
     let connect = Hanging { reached: reached.clone(), release: Mutex::new(hang) };
     let at: ConnectString = "one,two".parse().unwrap();
     let make = |now| Router::new(Session::new(now, Config::new(2, 0)), at.servers, None);
-    let shared = Arc::new(Shared::new(connect, clock(), 1 << 20, make));
+    let shared = Arc::new(Threads::new(connect, clock(), 1 << 20, make));
     // A session that is closed asks for no more connections.
-    shared.command(|session, _| session.close());
+    shared.act(|router, _| router.session_mut().close());
     for _ in 0..10 {
         shared.lock().connect(&shared, 0);
         shared.lock().connect(&shared, 1);
@@ -90,19 +90,19 @@ fn request_deadlines_pass_while_connecting_and_do_not_end_the_attempt() {
     let at: ConnectString = address.to_string().parse().unwrap();
     let timeout = Duration::from_millis(100);
     let config = Config { disconnect_timeout: Some(timeout), ..Config::new(1, 0) };
-    let shared = Arc::new(Shared::new(TcpConnect::default(), clock(), 1 << 20, |now| {
+    let shared = Arc::new(Threads::new(TcpConnect::default(), clock(), 1 << 20, |now| {
         Router::new(Session::new(now, config), at.servers, None)
     }));
-    let handle = Arc::new(Handle { shared: shared.clone() });
-    let client = Client { handle, chroot: at.chroot, request_timeout: None };
+    let handle = Arc::new(Handle { driver: shared.clone() });
+    let client = Client { handle, chroot: at.chroot, request_timeout: None, retries_reads: false };
     driver::start(shared.clone()).unwrap();
     let hurried = client.with_request_timeout(Some(timeout / 5));
     for _ in 0..2 {
         // By the deadline; or, on a slow machine, for lack of a connection.
-        assert_eq!(hurried.sync("/").unwrap_err().outcome(), Outcome::NotApplied);
+        assert_eq!(hurried.sync("/").wait().unwrap_err().outcome(), Outcome::NotApplied);
     }
     assert_eq!(
-        client.sync("/").map_err(Error::from),
+        client.sync("/").wait().map_err(Error::from),
         Err(Error::NoConnection),
         "reported by the session's thread"
     );
@@ -161,14 +161,14 @@ fn a_transport_with_little_room_is_flushed_before_it_is_given_more() {
         let at: ConnectString = "one".parse().unwrap();
         let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
         let connect = BoundedConnect(sent.clone(), says_zero);
-        let shared = Arc::new(Shared::new(connect, clock(), 1 << 20, make));
+        let shared = Arc::new(Threads::new(connect, clock(), 1 << 20, make));
         driver::start(shared.clone()).unwrap();
         let begun = Instant::now();
         let count = || sent.lock().unwrap().len();
         while count() < HANDSHAKE && begun.elapsed() < Duration::from_secs(10) {
             thread::sleep(Duration::from_millis(1));
         }
-        shared.command(|session, _| session.close());
+        shared.act(|router, _| router.session_mut().close());
         assert!(count() >= HANDSHAKE, "{} bytes of the handshake were sent", count());
     }
 }
@@ -180,7 +180,7 @@ fn threads_that_stopped_waiting_take_no_memory() {
     let connect = Hanging { reached: Arc::default(), release: Mutex::new(hang) };
     let at: ConnectString = "one".parse().unwrap();
     let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
-    let shared = Arc::new(Shared::new(connect, clock(), 1 << 20, make));
+    let shared = Arc::new(Threads::new(connect, clock(), 1 << 20, make));
     for _ in 0..3 {
         let waits = shared.clone();
         let wait = move || assert!(!waits.wait_until(Some(Instant::now() + SHORT), |_| false));
@@ -188,7 +188,7 @@ fn threads_that_stopped_waiting_take_no_memory() {
     }
     assert!(shared.lock().observers.is_empty());
     drop(release);
-    shared.command(|session, _| session.close());
+    shared.act(|router, _| router.session_mut().close());
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn an_attempt_that_times_out_counts_as_silent() {
     let connect = Hanging { reached: Arc::default(), release: Mutex::new(hang) };
     let clock = Clock::new(Instant::now, clock);
     let make = |now| Router::new(Session::new(now, config), at.servers, None);
-    let shared = Arc::new(Shared::new(connect, clock, 1 << 20, make));
-    shared.command(|_, _| {});
+    let shared = Arc::new(Threads::new(connect, clock, 1 << 20, make));
+    shared.act(|_, _| {});
     hours.store(1, Ordering::Relaxed);
     drop(release);
     let failure = loop {
@@ -215,7 +215,7 @@ fn an_attempt_that_times_out_counts_as_silent() {
         thread::yield_now();
     };
     assert_eq!(failure.1, Cause::ConnectTimeout.to_string());
-    shared.command(|session, _| session.close());
+    shared.act(|router, _| router.session_mut().close());
 }
 
 /// Accepts a connection, and welcomes its session. Returns the connection.
@@ -252,7 +252,7 @@ fn without_a_thread_to_be_had_the_session_connects_by_its_own() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let at: ConnectString = listener.local_addr().unwrap().to_string().parse().unwrap();
     let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
-    let shared = Arc::new(Shared::new(TcpConnect::default(), clock(), 1 << 20, make));
+    let shared = Arc::new(Threads::new(TcpConnect::default(), clock(), 1 << 20, make));
     let theirs = shared.clone();
     let keeper = thread::spawn(move || {
         REFUSES.set(true);
@@ -273,7 +273,7 @@ fn without_a_thread_to_be_had_the_session_connects_by_its_own() {
     drop(first);
     let second = welcome(&listener);
     connected(2);
-    shared.command(|session, _| session.close());
+    shared.act(|router, _| router.session_mut().close());
     drop(second);
     keeper.join().unwrap();
     REFUSES.set(false);

@@ -7,8 +7,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use zk_proto::{Acl, NodeKind, SessionId, Stat};
 
-use super::subtree::{self, NodeTemplate};
-use super::{Children, Data, Nodes, RawClient, Transaction, TransactionResult, transaction};
+use super::{Answer, Client, Driver, Transaction, TransactionResult};
 use crate::chroot::Chroot;
 use crate::dispatch::{Attached, Attachment};
 use crate::error::{Error, RequestError};
@@ -43,8 +42,8 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
     /// Returns the node that is the root for this client.
     fn chroot(&self) -> &Chroot;
 
-    /// Waits until requests are accepted. The future of the blocking client waits when it is polled.
-    fn ready(&self) -> impl Future<Output = Result<(), Error>>;
+    /// Waits until requests are accepted.
+    fn ready(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Creates a node with an access control list.
     fn create_with_acl(
@@ -55,14 +54,8 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
         acl: &[Acl<'_>],
     ) -> Self::Answer<(String, Stat)>;
 
-    /// Creates a node and its missing ancestors. The future of the blocking client waits when it is
-    /// polled.
-    fn ensure_path_with(
-        &self,
-        path: &str,
-        kind: NodeKind,
-        acl: &[Acl<'_>],
-    ) -> impl Future<Output = Result<(), RequestError>>;
+    /// Creates a node and its missing ancestors.
+    fn ensure_path_with(&self, path: &str, kind: NodeKind, acl: &[Acl<'_>]) -> Self::Answer<()>;
 
     /// Deletes a node. With a `version`, only if the node has this version.
     fn delete(&self, path: &str, version: Option<i32>) -> Self::Answer<()>;
@@ -92,103 +85,83 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
 mod sealed {
     pub trait Sealed {}
 
-    impl<C: super::RawClient> Sealed for C {}
+    impl<D: super::Driver> Sealed for super::Client<D> {}
 }
 
-macro_rules! any_client {
-    ($client:ty, $answer:ident) => {
-        impl AnyClient for $client {
-            type Answer<T> = $answer<T>;
+impl<D: Driver> AnyClient for Client<D> {
+    type Answer<T> = Answer<T, D>;
 
-            fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
-                Self::attach(self, machine)
-            }
+    fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
+        Self::attach(self, machine)
+    }
 
-            fn session_id(&self) -> SessionId {
-                Self::session_id(self)
-            }
+    fn session_id(&self) -> SessionId {
+        Self::session_id(self)
+    }
 
-            fn state(&self) -> State {
-                Self::state(self)
-            }
+    fn state(&self) -> State {
+        Self::state(self)
+    }
 
-            fn renews(&self) -> bool {
-                Self::renews(self)
-            }
+    fn renews(&self) -> bool {
+        Self::renews(self)
+    }
 
-            fn resumption(&self) -> usize {
-                self.with_router(|router| router.resumption)
-            }
+    fn resumption(&self) -> usize {
+        self.with_router(|router| router.resumption)
+    }
 
-            fn chroot(&self) -> &Chroot {
-                Self::chroot(self)
-            }
+    fn chroot(&self) -> &Chroot {
+        Self::chroot(self)
+    }
 
-            async fn ready(&self) -> Result<(), Error> {
-                self.wait_for_room(&mut self.room_waiter()).await
-            }
+    async fn ready(&self) -> Result<(), Error> {
+        Self::ready(self).await
+    }
 
-            fn create_with_acl(
-                &self,
-                path: &str,
-                data: &[u8],
-                kind: NodeKind,
-                acl: &[Acl<'_>],
-            ) -> $answer<(String, Stat)> {
-                $answer::of(Nodes::create_with_acl(self, path, data, kind, acl))
-            }
+    fn create_with_acl(
+        &self,
+        path: &str,
+        data: &[u8],
+        kind: NodeKind,
+        acl: &[Acl<'_>],
+    ) -> Answer<(String, Stat), D> {
+        Self::create_with_acl(self, path, data, kind, acl)
+    }
 
-            async fn ensure_path_with(
-                &self,
-                path: &str,
-                kind: NodeKind,
-                acl: &[Acl<'_>],
-            ) -> Result<(), RequestError> {
-                subtree::ensure_path(self, path, NodeTemplate { kind, acl }).await
-            }
+    fn ensure_path_with(&self, path: &str, kind: NodeKind, acl: &[Acl<'_>]) -> Answer<(), D> {
+        Self::ensure_path_with(self, path, kind, acl)
+    }
 
-            fn delete(&self, path: &str, version: Option<i32>) -> $answer<()> {
-                $answer::of(Nodes::delete(self, path, version))
-            }
+    fn delete(&self, path: &str, version: Option<i32>) -> Answer<(), D> {
+        Self::delete(self, path, version)
+    }
 
-            fn exists(&self, path: &str) -> $answer<Option<Stat>> {
-                $answer::of(Nodes::exists(self, path))
-            }
+    fn exists(&self, path: &str) -> Answer<Option<Stat>, D> {
+        Self::exists(self, path)
+    }
 
-            fn get_data(&self, path: &str) -> $answer<(Bytes, Stat)> {
-                $answer::of(Data::get_data(self, path))
-            }
+    fn get_data(&self, path: &str) -> Answer<(Bytes, Stat), D> {
+        Self::get_data(self, path)
+    }
 
-            fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> $answer<Stat> {
-                $answer::of(Data::set_data(self, path, data, version))
-            }
+    fn set_data(&self, path: &str, data: &[u8], version: Option<i32>) -> Answer<Stat, D> {
+        Self::set_data(self, path, data, version)
+    }
 
-            fn get_children(&self, path: &str) -> $answer<(Vec<String>, Stat)> {
-                $answer::of(Children::get_children(self, path))
-            }
+    fn get_children(&self, path: &str) -> Answer<(Vec<String>, Stat), D> {
+        Self::get_children(self, path)
+    }
 
-            fn get_ephemerals(&self, path: &str) -> $answer<Vec<String>> {
-                $answer::of(Children::get_ephemerals(self, path))
-            }
+    fn get_ephemerals(&self, path: &str) -> Answer<Vec<String>, D> {
+        Self::get_ephemerals(self, path)
+    }
 
-            fn transaction(&self) -> Transaction<'_, Self> {
-                Self::transaction(self)
-            }
+    fn transaction(&self) -> Transaction<'_, Self> {
+        Self::transaction(self)
+    }
 
-            fn commit(transaction: Transaction<'_, Self>) -> $answer<Vec<TransactionResult>> {
-                $answer::of(transaction::commit(transaction))
-            }
-        }
-    };
+    fn commit(transaction: Transaction<'_, Self>) -> Answer<Vec<TransactionResult>, D> {
+        transaction.commit()
+    }
 }
-
-#[cfg(feature = "tokio")]
-const _: () = {
-    use crate::tokio::{Answer, Client};
-    any_client!(Client, Answer);
-};
-#[cfg(feature = "blocking")]
-const _: () = {
-    use crate::blocking::{Answer, Client};
-    any_client!(Client, Answer);
-};

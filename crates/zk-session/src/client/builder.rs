@@ -42,6 +42,7 @@ pub struct ClientBuilder<C> {
     at: String,
     connect_timeout: Option<Duration>,
     request_timeout: Option<Duration>,
+    retries_reads: bool,
     seed: Option<u64>,
     clock: Option<GivenClock>,
     #[cfg(feature = "blocking-tls")]
@@ -59,6 +60,7 @@ impl<C> Clone for ClientBuilder<C> {
             at: self.at.clone(),
             connect_timeout: self.connect_timeout,
             request_timeout: self.request_timeout,
+            retries_reads: self.retries_reads,
             seed: self.seed,
             clock: self.clock.clone(),
             #[cfg(feature = "blocking-tls")]
@@ -77,6 +79,7 @@ pub(crate) struct Settings {
     /// The time limit for the first connection.
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Option<Duration>,
+    pub(crate) retries_reads: bool,
     pub(crate) clock: Option<GivenClock>,
     pub(crate) authenticator: Option<Authenticator>,
     pub(crate) follow_config: bool,
@@ -89,6 +92,7 @@ impl<C> ClientBuilder<C> {
             at: at.to_string(),
             connect_timeout: None,
             request_timeout: None,
+            retries_reads: false,
             seed: None,
             clock: None,
             #[cfg(feature = "blocking-tls")]
@@ -156,6 +160,19 @@ impl<C> ClientBuilder<C> {
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets whether reads that fail with their connection are sent again; `false` by default.
+    ///
+    /// Such a read has not failed on a server: its connection was lost, for example because the server
+    /// was restarted. The client sends it once more while its answer is awaited, behind the requests
+    /// made meanwhile, until the [`request_timeout`](Self::request_timeout) has passed or the session
+    /// ends. Only reads are repeated, `sync` and `multi_read` included, since a write may have been
+    /// applied.
+    #[must_use]
+    pub fn retry_reads(mut self, retry: bool) -> Self {
+        self.retries_reads = retry;
         self
     }
 
@@ -405,7 +422,8 @@ impl<C> ClientBuilder<C> {
         let at: ConnectString = self.at.parse().map_err(ConnectError::Address)?;
         let default = self.config.timeout.max(LEAST_CONNECT_TIMEOUT);
         let connect_timeout = self.connect_timeout.unwrap_or(default);
-        let Self { mut config, request_timeout, clock, mechanism, follow_config, .. } = self;
+        let Self { mut config, request_timeout, retries_reads, clock, mechanism, .. } = self;
+        let follow_config = self.follow_config;
         let authenticator = mechanism.map(Authenticator::new);
         config.servers = at.servers.len();
         config.max_reply = config.max_reply.max(Config::LEAST_REPLY);
@@ -414,6 +432,7 @@ impl<C> ClientBuilder<C> {
             at,
             connect_timeout,
             request_timeout,
+            retries_reads,
             clock,
             authenticator,
             follow_config,

@@ -11,48 +11,40 @@ use zk_proto::{
     Stat, WhoAmIResponse,
 };
 
-use super::stripped;
+use super::{MultiOperation, stripped};
 use crate::chroot::Chroot;
 use crate::error::Error;
 use crate::session::Reply;
 
-/// Decodes an answer, for a caller whose paths begin at the chroot.
-pub(crate) trait DecodeAnswer<T>:
-    Fn(Result<Reply, Error>, &Chroot) -> Result<T, Error> + Send + Sync + 'static
-{
+/// The answer to a request, as it has arrived.
+pub(super) struct Arrived<'a> {
+    pub(super) answer: Result<Reply, Error>,
+    /// The root of the caller's paths.
+    pub(super) chroot: &'a Chroot,
+    /// The operations of a multi.
+    pub(super) operations: &'a [MultiOperation],
 }
 
-impl<T, F> DecodeAnswer<T> for F where
-    F: Fn(Result<Reply, Error>, &Chroot) -> Result<T, Error> + Send + Sync + 'static
-{
+pub(super) fn nothing(arrived: Arrived<'_>) -> Result<(), Error> {
+    arrived.answer.map(drop)
 }
 
-pub(super) fn nothing(answer: Result<Reply, Error>, _: &Chroot) -> Result<(), Error> {
-    answer.map(drop)
-}
-
-pub(super) fn created(
-    answer: Result<Reply, Error>,
-    chroot: &Chroot,
-) -> Result<(String, Stat), Error> {
-    let reply = answer?;
+pub(super) fn created(arrived: Arrived<'_>) -> Result<(String, Stat), Error> {
+    let reply = arrived.answer?;
     let Create2Response { path, stat } = reply.decode()?;
-    Ok((stripped(chroot, path).to_string(), stat))
+    Ok((stripped(arrived.chroot, path).to_string(), stat))
 }
 
-pub(super) fn stat_if_exists(
-    answer: Result<Reply, Error>,
-    _: &Chroot,
-) -> Result<Option<Stat>, Error> {
-    match answer {
+pub(super) fn stat_if_exists(arrived: Arrived<'_>) -> Result<Option<Stat>, Error> {
+    match arrived.answer {
         Ok(reply) => Ok(Some(reply.decode::<ExistsResponse>()?.stat)),
         Err(Error::Server(ErrorCode::NO_NODE)) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-pub(super) fn data(answer: Result<Reply, Error>, _: &Chroot) -> Result<(Bytes, Stat), Error> {
-    let reply = answer?;
+pub(super) fn data(arrived: Arrived<'_>) -> Result<(Bytes, Stat), Error> {
+    let reply = arrived.answer?;
     let GetDataResponse { data, stat } = reply.decode()?;
     let Some(data) = data else {
         return Ok((Bytes::new(), stat));
@@ -65,52 +57,49 @@ pub(super) fn data(answer: Result<Reply, Error>, _: &Chroot) -> Result<(Bytes, S
     Ok((data, stat))
 }
 
-pub(super) fn data_set(answer: Result<Reply, Error>, _: &Chroot) -> Result<Stat, Error> {
-    Ok(answer?.decode::<SetDataResponse>()?.stat)
+pub(super) fn data_and_watch<W>(arrived: Arrived<'_>, watch: W) -> Result<(Bytes, Stat, W), Error> {
+    let (data, stat) = data(arrived)?;
+    Ok((data, stat, watch))
 }
 
-pub(super) fn acl_set(answer: Result<Reply, Error>, _: &Chroot) -> Result<Stat, Error> {
-    Ok(answer?.decode::<SetAclResponse>()?.stat)
+pub(super) fn data_set(arrived: Arrived<'_>) -> Result<Stat, Error> {
+    Ok(arrived.answer?.decode::<SetDataResponse>()?.stat)
 }
 
-pub(super) fn acl(
-    answer: Result<Reply, Error>,
-    _: &Chroot,
-) -> Result<(Vec<owned::Acl>, Stat), Error> {
-    let reply = answer?;
+pub(super) fn acl_set(arrived: Arrived<'_>) -> Result<Stat, Error> {
+    Ok(arrived.answer?.decode::<SetAclResponse>()?.stat)
+}
+
+pub(super) fn acl(arrived: Arrived<'_>) -> Result<(Vec<owned::Acl>, Stat), Error> {
+    let reply = arrived.answer?;
     let GetAclResponse { acl, stat } = reply.decode()?;
     Ok((acl.iter().map(|entry| entry.into_owned()).collect(), stat))
 }
 
-pub(super) fn children(
-    answer: Result<Reply, Error>,
-    _: &Chroot,
-) -> Result<(Vec<String>, Stat), Error> {
-    let reply = answer?;
+pub(super) fn children(arrived: Arrived<'_>) -> Result<(Vec<String>, Stat), Error> {
+    let reply = arrived.answer?;
     let GetChildren2Response { children, stat } = reply.decode()?;
     Ok((children.iter().map(ToString::to_string).collect(), stat))
 }
 
 /// Nodes outside the chroot are left out: they have no path there.
-pub(super) fn ephemerals(
-    answer: Result<Reply, Error>,
-    chroot: &Chroot,
-) -> Result<Vec<String>, Error> {
-    let reply = answer?;
+pub(super) fn ephemerals(arrived: Arrived<'_>) -> Result<Vec<String>, Error> {
+    let reply = arrived.answer?;
     let GetEphemeralsResponse { ephemerals } = reply.decode()?;
-    Ok(ephemerals.iter().filter_map(|path| chroot.strip(path)).map(str::to_string).collect())
+    Ok(ephemerals
+        .iter()
+        .filter_map(|path| arrived.chroot.strip(path))
+        .map(str::to_string)
+        .collect())
 }
 
-pub(super) fn descendants(answer: Result<Reply, Error>, _: &Chroot) -> Result<usize, Error> {
-    let total = answer?.decode::<GetAllChildrenNumberResponse>()?.total_number;
+pub(super) fn descendants(arrived: Arrived<'_>) -> Result<usize, Error> {
+    let total = arrived.answer?.decode::<GetAllChildrenNumberResponse>()?.total_number;
     Ok(usize::try_from(total).unwrap_or(0))
 }
 
-pub(super) fn identities(
-    answer: Result<Reply, Error>,
-    _: &Chroot,
-) -> Result<Vec<owned::ClientInfo>, Error> {
-    let reply = answer?;
+pub(super) fn identities(arrived: Arrived<'_>) -> Result<Vec<owned::ClientInfo>, Error> {
+    let reply = arrived.answer?;
     let WhoAmIResponse { client_info } = reply.decode()?;
     Ok(client_info.iter().map(|identity| identity.into_owned()).collect())
 }

@@ -9,6 +9,8 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::panic::catch_unwind;
 use std::sync::PoisonError;
+#[cfg(feature = "tokio")]
+use std::sync::TryLockError;
 
 use crate::dispatch::{Effects, Queue, Wakers};
 use crate::threads::{Mutex, MutexGuard};
@@ -48,6 +50,18 @@ impl<T: HasEffects> EffectsMutex<T> {
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         let runs = Runs { mutex: self, others: false, callbacks: false };
         Guard { locked: self.locked(), woken: Woken(None), runs }
+    }
+
+    /// Locks unless another thread has the lock.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let locked = match self.locked.try_lock() {
+            Ok(locked) => locked,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let runs = Runs { mutex: self, others: false, callbacks: false };
+        Some(Guard { locked, woken: Woken(None), runs })
     }
 
     fn locked(&self) -> MutexGuard<'_, T> {

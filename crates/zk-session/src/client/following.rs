@@ -1,12 +1,10 @@
 //! Reads the configuration of the ensemble for a [`ConfigFollower`].
 
-use zk_proto::{GetDataRequest, Request};
+use zk_proto::{GetDataRequest, GetDataResponse, Request};
 
 use super::config_follower::ConfigFollower;
-use super::decode;
 use super::ensemble::CONFIG;
 use super::{Receiver, ReplySender, Sender, slot};
-use crate::chroot::Chroot;
 use crate::dispatch::Token;
 use crate::error::Error;
 use crate::session::{Reply, RequestId, Session, State, WatchedEvent};
@@ -29,8 +27,9 @@ impl Following {
         if let Some(result) = self.reply.as_mut().and_then(Receiver::take) {
             self.reply = None;
             // A session that has ended gives no reply.
-            let read = result.and_then(|result| decode::data(result, &Chroot::default()).ok());
-            self.follower.handle_config(read.as_ref().map(|(data, _)| &data[..]));
+            let reply = result.and_then(Result::ok);
+            let read = reply.as_ref().and_then(|it| it.decode::<GetDataResponse<'_>>().ok());
+            self.follower.handle_config(read.map(|it| it.data.unwrap_or_default()));
             if read.is_none() {
                 unwanted = self.watch.take().map(|(request, _)| request);
             }

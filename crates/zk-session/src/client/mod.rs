@@ -1,180 +1,98 @@
-//! The part that both clients share: their methods, each declared once, and the decoding of
-//! replies.
+//! The client: its methods, its answers and watches, and the decoding of replies.
 //!
-//! A client adds how a caller waits: by a future or by a thread.
+//! A [driver](Driver) adds the socket, the clock, and how a caller waits.
 
-mod access_control;
-mod addresses;
-mod any_client;
-mod builder;
-mod children;
-mod clock;
-mod config_follower;
-mod data;
-mod decode;
-mod effects;
-mod ensemble;
-mod ensemble_config;
-mod following;
-mod inbox;
-mod methods;
-mod multi_read;
+// The page of the client has its methods in this order.
+mod connecting;
+
+mod session_info;
+
 mod nodes;
+
+mod data;
+
+mod children;
+
+mod subtree;
+
+mod transaction;
+
 #[cfg(feature = "persistent-watches")]
 mod persistent_watches;
+
+mod access_control;
+
+mod ensemble;
+
+mod any_operation;
+
+mod addresses;
+mod answer;
+mod any_client;
+mod builder;
+mod clock;
+mod config_follower;
+mod decode;
+mod driver;
+mod effects;
+mod ensemble_config;
+mod following;
+mod handle;
+mod inbox;
+mod multi_read;
 mod process;
+mod read;
+mod ready;
 mod reports;
 mod room;
 mod router;
-mod session_info;
 mod slot;
-mod subtree;
 #[cfg(feature = "blocking-tls")]
 mod tls;
 mod tls_error;
-mod transaction;
 mod watch_queue;
+mod watches;
 
 use alloc::borrow::Cow;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use zk_proto::path::PathError;
-use zk_proto::{NodeKind, OpCode, Request, path};
+use zk_proto::{OpCode, Request, path};
 
 pub(crate) use self::addresses::{AddressBook, Candidates};
+pub use self::answer::Answer;
+#[cfg(feature = "blocking")]
+pub(crate) use self::answer::{GONE, Sent, State as AnswerState};
 pub use self::any_client::AnyClient;
 pub use self::builder::{ClientBuilder, ConnectError};
 pub(crate) use self::builder::{Settings, has_begun};
-pub(crate) use self::children::Children;
 pub(crate) use self::clock::Clock;
-pub(crate) use self::data::Data;
-pub(crate) use self::decode::DecodeAnswer;
+pub use self::driver::Driver;
 pub(crate) use self::effects::{EffectsMutex, Guard, HasEffects};
+pub use self::handle::Client;
+pub(crate) use self::handle::Handle;
 pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
-pub(crate) use self::nodes::Nodes;
+#[cfg(feature = "persistent-watches")]
+pub use self::persistent_watches::PersistentWatch;
 pub(crate) use self::process::Process;
+pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
-pub(crate) use self::slot::{Receiver, Sender, slot};
+pub(crate) use self::slot::{Receiver, Sender, slot, slot_about};
 #[cfg(feature = "blocking-tls")]
 pub use self::tls::TlsConfig;
 pub use self::tls_error::TlsError;
 pub use self::transaction::{Transaction, TransactionResult};
 pub(crate) use self::watch_queue::WatchQueue;
 pub use self::watch_queue::WatchUpdate;
+pub use self::watches::Watch;
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
 use crate::session::WatchedEvent;
-use crate::time::Instant;
-
-/// The operations that a client implements, on which the shared methods are based.
-pub(crate) trait RawClient: Sized {
-    /// An answer that may not have arrived yet.
-    type Answer<T>: Future<Output = Result<T, RequestError>> + Send;
-    /// A one-shot watch.
-    type Watch;
-    type PersistentWatch;
-    /// A caller that waits for room.
-    type RoomWaiter;
-
-    /// Returns the node that is the root for callers.
-    fn chroot(&self) -> &Chroot;
-
-    /// Calls `look` with the router, under the session's lock.
-    fn with_router<R>(&self, look: impl FnOnce(&Router) -> R) -> R;
-
-    /// Reads the session's clock.
-    fn now(&self) -> Instant;
-
-    /// Sends a request.
-    fn send<T>(
-        &self,
-        request: &Request<'_>,
-        decode: impl DecodeAnswer<T>,
-    ) -> Result<Self::Answer<T>, RequestError>;
-
-    /// Sends a request that sets a one-shot watch.
-    fn send_and_watch<T>(
-        &self,
-        request: &Request<'_>,
-        decode: impl DecodeAnswer<T>,
-    ) -> Result<(Self::Answer<T>, Self::Watch), RequestError>;
-
-    /// Sends a request that sets a persistent watch.
-    fn send_and_keep_watching(
-        &self,
-        request: &Request<'_>,
-        decode: impl DecodeAnswer<()>,
-    ) -> Result<(Self::Answer<()>, Self::PersistentWatch), RequestError>;
-
-    /// Presents a credential, now and on later connections.
-    fn send_credential(&self, scheme: &str, auth: &[u8]) -> Result<Self::Answer<()>, RequestError>;
-
-    /// Makes the errors of an answer name the failed operation of a transaction.
-    fn with_operations<T>(
-        answer: Self::Answer<T>,
-        operations: Vec<MultiOperation>,
-    ) -> Self::Answer<T>;
-
-    /// Returns a waiter for room. It gets its place in the queue at its first wait.
-    fn room_waiter(&self) -> Self::RoomWaiter;
-
-    /// Waits until requests are accepted. The future of the blocking client waits when it is polled.
-    fn wait_for_room(
-        &self,
-        waiter: &mut Self::RoomWaiter,
-    ) -> impl Future<Output = Result<(), Error>>;
-
-    /// Returns the server's path of a caller's path.
-    fn server_path<'p>(
-        &self,
-        operation: OpCode,
-        path: &'p str,
-    ) -> Result<Cow<'p, str>, RequestError> {
-        server_path(self.chroot(), operation, path)
-    }
-
-    /// Returns the server's path of a node to be created.
-    fn server_path_to_create<'p>(
-        &self,
-        kind: NodeKind,
-        path: &'p str,
-    ) -> Result<Cow<'p, str>, RequestError> {
-        server_path_to_create(self.chroot(), kind.opcode(), path, kind.is_sequential())
-    }
-}
 
 /// An operation of a transaction, and the server's path of its node.
 pub(crate) type MultiOperation = (OpCode, String);
-
-/// How errors name a request.
-#[derive(Debug)]
-pub(crate) struct Subject {
-    pub(crate) operation: OpCode,
-    /// Empty unless the request is a transaction.
-    pub(crate) operations: Vec<MultiOperation>,
-}
-
-impl Subject {
-    pub(crate) const fn new(operation: OpCode) -> Self {
-        Self { operation, operations: Vec::new() }
-    }
-
-    pub(crate) fn failed(&self, reason: Error, chroot: &Chroot) -> RequestError {
-        let failed = match reason {
-            Error::Transaction { index, .. } => self.operations.get(index),
-            _ => None,
-        };
-        match failed {
-            Some((operation, path)) => {
-                RequestError::new(*operation, Some(stripped(chroot, path)), reason)
-            }
-            None => RequestError::new(self.operation, None, reason),
-        }
-    }
-}
 
 /// Returns the error of a request that was not sent.
 pub(crate) fn not_sent(request: &Request<'_>, chroot: &Chroot, reason: Error) -> RequestError {

@@ -9,12 +9,12 @@ use zk_proto::{
     MultiReadResult, OpCode, Request, Stat,
 };
 
-use super::decode::expect_results;
-use super::methods::methods;
-use super::{RawClient, server_path};
+use super::answer::Decode;
+use super::decode::{Arrived, expect_results};
+use super::driver::Driver;
+use super::{Answer, Client, MultiOperation, server_path};
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
-use crate::session::Reply;
 
 /// Several reads in one request, made by `Client::multi_read`. Each may fail by itself.
 ///
@@ -25,7 +25,7 @@ use crate::session::Reply;
 /// # fn example(client: &zk_session::blocking::Client) -> Result<(), zk_session::RequestError> {
 /// use zk_session::ReadResult;
 ///
-/// for result in client.multi_read().get_data("/a").get_children("/b").send()? {
+/// for result in client.multi_read().get_data("/a").get_children("/b").send().wait()? {
 ///     match result {
 ///         ReadResult::Data(data, stat) => println!("version {}: {data:?}", stat.version),
 ///         ReadResult::Children(names) => println!("{names:?}"),
@@ -41,14 +41,8 @@ use crate::session::Reply;
 pub struct MultiRead<'c, C> {
     client: &'c C,
     chroot: &'c Chroot,
-    reads: Vec<(What, String)>,
+    reads: Vec<MultiOperation>,
     invalid: Option<RequestError>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum What {
-    Data,
-    Children,
 }
 
 /// The result of one of several reads.
@@ -68,13 +62,9 @@ impl<'c, C> MultiRead<'c, C> {
         Self { client, chroot, reads: Vec::new(), invalid: None }
     }
 
-    fn push(mut self, what: What, path: &str) -> Self {
-        let opcode = match what {
-            What::Data => OpCode::GET_DATA,
-            What::Children => OpCode::GET_CHILDREN,
-        };
-        match server_path(self.chroot, opcode, path) {
-            Ok(path) => self.reads.push((what, path.into_owned())),
+    fn push(mut self, operation: OpCode, path: &str) -> Self {
+        match server_path(self.chroot, operation, path) {
+            Ok(path) => self.reads.push((operation, path.into_owned())),
             Err(error) => {
                 self.invalid.get_or_insert(error);
             }
@@ -84,50 +74,53 @@ impl<'c, C> MultiRead<'c, C> {
 
     /// Adds a read of a node's data and stat.
     pub fn get_data(self, path: &str) -> Self {
-        self.push(What::Data, path)
+        self.push(OpCode::GET_DATA, path)
     }
 
     /// Adds a list of a node's children.
     pub fn get_children(self, path: &str) -> Self {
-        self.push(What::Children, path)
+        self.push(OpCode::GET_CHILDREN, path)
     }
 }
 
-methods! {
-    impl MultiRead<'_, Client> {
-        /// Sends the reads. Returns one result for each of them, in their order.
-        ///
-        /// # Errors
-        ///
-        /// [`Error::Unsupported`](crate::Error::Unsupported) from a server before 3.6, which also
-        /// closes the connection. A read that fails does not fail the others.
-        request fn send(self) -> Vec<ReadResult> {
-            send(self)
-        }
-    }
-}
-
-fn send<C: RawClient>(reads: MultiRead<'_, C>) -> Result<C::Answer<Vec<ReadResult>>, RequestError> {
-    if let Some(error) = reads.invalid {
-        return Err(error);
-    }
-    let operations: Vec<MultiReadOp<'_>> = reads
-        .reads
-        .iter()
-        .map(|(what, path)| match what {
-            What::Data => MultiReadOp::GetData(GetDataRequest { path, watch: false }),
-            What::Children => MultiReadOp::GetChildren(GetChildrenRequest { path, watch: false }),
+impl<D: Driver> MultiRead<'_, Client<D>> {
+    /// Sends the reads. Returns one result for each of them, in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] from a server before 3.6, which also closes the connection. A read
+    /// that fails does not fail the others.
+    pub fn send(self) -> Answer<Vec<ReadResult>, D> {
+        Answer::of(|| {
+            if let Some(error) = self.invalid {
+                return Err(error);
+            }
+            let operations = read_operations(&self.reads);
+            let request = Request::MultiRead(Multi::new(&operations));
+            let (_, mut pending) = self.client.submit_with(&request, &mut |_, _| {})?;
+            pending.operations = self.reads;
+            pending.repeats = self.client.retries_reads.then_some(None);
+            Ok(Answer::new(pending, Decode::Reply(results)))
         })
-        .collect();
-    let count = operations.len();
-    reads.client.send(&Request::MultiRead(Multi::new(&operations)), move |answer, _| {
-        results(&answer?, count)
-    })
+    }
 }
 
-fn results(reply: &Reply, count: usize) -> Result<Vec<ReadResult>, Error> {
+/// Returns the records of several reads.
+pub(super) fn read_operations(reads: &[MultiOperation]) -> Vec<MultiReadOp<'_>> {
+    let mut records = Vec::with_capacity(reads.len());
+    for (operation, path) in reads {
+        records.push(match *operation {
+            OpCode::GET_DATA => MultiReadOp::GetData(GetDataRequest { path, watch: false }),
+            _ => MultiReadOp::GetChildren(GetChildrenRequest { path, watch: false }),
+        });
+    }
+    records
+}
+
+fn results(arrived: Arrived<'_>) -> Result<Vec<ReadResult>, Error> {
+    let reply = arrived.answer?;
     let response: MultiReadResponse<'_> = reply.decode()?;
-    expect_results(count, response.iter().count())?;
+    expect_results(arrived.operations.len(), response.iter().count())?;
     let result = |result: MultiReadResult<'_>| {
         Some(match result {
             MultiReadResult::GetData(body) => ReadResult::Data(

@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Waker;
 use std::collections::HashMap;
@@ -34,7 +35,7 @@ pub(crate) type ReplySender = Sender<Result<Reply, Error>>;
 pub(crate) type Failure = (String, String);
 
 /// A session and the callers that wait for it.
-pub(crate) struct Router {
+pub struct Router {
     pub(crate) dispatcher: Dispatcher<ReplySender>,
     pub(crate) servers: Arc<[ServerAddress]>,
     /// The last error of the transport.
@@ -60,6 +61,12 @@ pub(crate) struct Router {
     undelivered: VecDeque<Event<ReplySender>>,
     room: RoomQueue,
     reports: Reports,
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router").finish_non_exhaustive()
+    }
 }
 
 impl Router {

@@ -5,6 +5,7 @@
 //! * The sender's caller, which holds the session's lock, wakes the receiver.
 //! * It ignores tokio's cooperative budget: one task may await any number of ready values.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Poll, Waker};
@@ -12,7 +13,11 @@ use std::sync::PoisonError;
 
 use crate::threads::{Mutex, MutexGuard};
 
-type Slot<V> = Mutex<Content<V>>;
+/// A value, and the path that it is about: both in one allocation, unless the path is long.
+struct Slot<V, P: ?Sized = AnyPath> {
+    content: Mutex<Content<V>>,
+    path: P,
+}
 
 enum Content<V> {
     /// There is no value yet; holds the receiver's waker, if it waits.
@@ -23,14 +28,75 @@ enum Content<V> {
 }
 
 /// Makes both ends of a slot.
-pub(crate) fn slot<V>() -> (Sender<V>, Receiver<V>) {
-    let slot = Arc::new(Mutex::new(Content::Empty(None)));
+pub(crate) fn slot<V: Send + 'static>() -> (Sender<V>, Receiver<V>) {
+    ends(Arc::new(Slot::new(())))
+}
+
+/// Makes both ends of a slot for a value about `path`.
+pub(crate) fn slot_about<V: Send + 'static>(path: &str) -> (Sender<V>, Receiver<V>) {
+    ends(match path.len() {
+        0 => Arc::new(Slot::new(())),
+        1..=32 => Arc::new(Slot::new(ShortPath::<32>::new(path))),
+        33..=64 => Arc::new(Slot::new(ShortPath::<64>::new(path))),
+        65..=128 => Arc::new(Slot::new(ShortPath::<128>::new(path))),
+        _ => Arc::new(Slot::new(Box::from(path))),
+    })
+}
+
+fn ends<V>(slot: Arc<Slot<V>>) -> (Sender<V>, Receiver<V>) {
     (Sender(slot.clone()), Receiver { slot, is_waiting: false })
+}
+
+impl<V, P> Slot<V, P> {
+    fn new(path: P) -> Self {
+        Self { content: Mutex::new(Content::Empty(None)), path }
+    }
+}
+
+type AnyPath = dyn Path + Send + Sync;
+
+trait Path {
+    fn as_str(&self) -> &str;
+}
+
+impl Path for () {
+    fn as_str(&self) -> &str {
+        ""
+    }
+}
+
+impl Path for Box<str> {
+    fn as_str(&self) -> &str {
+        self
+    }
+}
+
+/// A path of at most `N` bytes.
+struct ShortPath<const N: usize> {
+    length: usize,
+    bytes: [u8; N],
+}
+
+impl<const N: usize> ShortPath<N> {
+    #[inline]
+    fn new(path: &str) -> Self {
+        let mut bytes = [0; N];
+        if let Some(begin) = bytes.get_mut(..path.len()) {
+            begin.copy_from_slice(path.as_bytes());
+        }
+        Self { length: path.len(), bytes }
+    }
+}
+
+impl<const N: usize> Path for ShortPath<N> {
+    fn as_str(&self) -> &str {
+        self.bytes.get(..self.length).and_then(|path| str::from_utf8(path).ok()).unwrap_or_default()
+    }
 }
 
 /// Locks a slot. No user code runs under this lock.
 fn lock<V>(slot: &Slot<V>) -> MutexGuard<'_, Content<V>> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner)
+    slot.content.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Fills or closes a slot. Returns the waker to run once the session is unlocked.
@@ -77,7 +143,7 @@ impl<V> Receiver<V> {
             return None;
         }
         let slot = Arc::get_mut(&mut self.slot)?;
-        match take(slot.get_mut().unwrap_or_else(PoisonError::into_inner)) {
+        match take(slot.content.get_mut().unwrap_or_else(PoisonError::into_inner)) {
             Poll::Ready(taken) => Some(taken),
             Poll::Pending => Some(None),
         }
@@ -105,6 +171,11 @@ impl<V> Receiver<V> {
         let taken = take(&mut content);
         drop(content);
         taken
+    }
+
+    /// Returns the path that the value is about, or an empty one.
+    pub(crate) fn path(&self) -> &str {
+        self.slot.path.as_str()
     }
 
     /// Closes the slot: the receiver wants no value any more.
@@ -169,6 +240,14 @@ mod tests {
             }
             assert_eq!(receiver.poll(Waker::noop()), Poll::Ready(None));
             assert_eq!(receiver.take(), Some(None));
+        }
+    }
+
+    #[test]
+    fn a_path_of_any_length_is_kept() {
+        for length in [0, 1, 31, 32, 33, 64, 65, 128, 129, 5000] {
+            let path = "/".repeat(length);
+            assert_eq!(slot_about::<()>(&path).1.path(), path);
         }
     }
 

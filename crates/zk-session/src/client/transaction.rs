@@ -8,12 +8,12 @@ use zk_proto::{
     NodeKind, OpCode, Request, SetDataRequest, Stat,
 };
 
-use super::decode::expect_results;
-use super::methods::methods;
-use super::{RawClient, any_version, server_path, server_path_to_create, stripped};
+use super::answer::Decode;
+use super::decode::{Arrived, expect_results};
+use super::driver::Driver;
+use super::{Answer, Client, any_version, server_path, server_path_to_create, stripped};
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
-use crate::session::Reply;
 
 /// Several writes, applied all or none, made by `Client::transaction`.
 ///
@@ -29,7 +29,8 @@ use crate::session::Reply;
 ///     .transaction()
 ///     .check("/config", Some(3))
 ///     .create("/config/limits", b"10", NodeKind::Persistent)
-///     .commit()?;
+///     .commit()
+///     .wait()?;
 /// assert_eq!(results[0], TransactionResult::Checked);
 /// # Ok(())
 /// # }
@@ -128,50 +129,35 @@ impl<'c, C> Transaction<'c, C> {
     }
 }
 
-methods! {
-    /// # Several writes, all or none
-    impl Client {
-        /// Returns an empty transaction: several writes, applied all or none.
-        #[doc(alias = "multi")]
-        get fn transaction(&self) -> Transaction<'_, Self> {
-            Transaction::new(self, self.chroot())
-        }
+/// # Several writes, all or none
+impl<D: Driver> Client<D> {
+    /// Returns an empty transaction: several writes, applied all or none.
+    #[doc(alias = "multi")]
+    pub fn transaction(&self) -> Transaction<'_, Self> {
+        Transaction::new(self, self.chroot())
     }
 }
 
-/// The method that sends a transaction, for both clients.
-mod committing {
-    use super::*;
-
-    methods! {
-        impl Transaction<'_, Client> {
-            /// Sends the transaction. Returns one result for each operation, in their order.
-            ///
-            /// # Errors
-            ///
-            /// [`Error::Transaction`](crate::Error::Transaction) names the operation that failed;
-            /// nothing was applied then.
-            request fn commit(self) -> Vec<TransactionResult> {
-                commit(self)
+impl<D: Driver> Transaction<'_, Client<D>> {
+    /// Sends the transaction. Returns one result for each operation, in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Transaction`] names the operation that failed; nothing was applied then.
+    pub fn commit(self) -> Answer<Vec<TransactionResult>, D> {
+        Answer::of(|| {
+            if let Some(error) = self.invalid {
+                return Err(error);
             }
-        }
+            let operations: Vec<MultiOp<'_>> =
+                self.operations.iter().map(Operation::record).collect();
+            let request = Request::Multi(Multi::new(&operations));
+            let (_, mut pending) = self.client.submit_with(&request, &mut |_, _| {})?;
+            let name = |operation: Operation<'_>| (operation.kind.opcode(), operation.path);
+            pending.operations = self.operations.into_iter().map(name).collect();
+            Ok(Answer::new(pending, Decode::Reply(results)))
+        })
     }
-}
-
-pub(super) fn commit<C: RawClient>(
-    transaction: Transaction<'_, C>,
-) -> Result<C::Answer<Vec<TransactionResult>>, RequestError> {
-    if let Some(error) = transaction.invalid {
-        return Err(error);
-    }
-    let operations: Vec<MultiOp<'_>> =
-        transaction.operations.iter().map(Operation::record).collect();
-    let count = operations.len();
-    let request = Request::Multi(Multi::new(&operations));
-    let decode = move |answer: Result<_, _>, chroot: &_| results(answer?, count, chroot);
-    let answer = transaction.client.send(&request, decode)?;
-    let name = |operation: Operation<'_>| (operation.kind.opcode(), operation.path);
-    Ok(C::with_operations(answer, transaction.operations.into_iter().map(name).collect()))
 }
 
 impl Kind<'_> {
@@ -204,12 +190,13 @@ impl Operation<'_> {
     }
 }
 
-fn results(reply: Reply, count: usize, chroot: &Chroot) -> Result<Vec<TransactionResult>, Error> {
+fn results(arrived: Arrived<'_>) -> Result<Vec<TransactionResult>, Error> {
+    let reply = arrived.answer?;
     let response: MultiResponse<'_> = reply.decode()?;
-    expect_results(count, response.iter().count())?;
+    expect_results(arrived.operations.len(), response.iter().count())?;
     match response.failure().or_else(|| first_error(&response)) {
         Some((index, code)) => Err(Error::Transaction { index, code }),
-        None => Ok(response.iter().filter_map(|item| result(item, chroot)).collect()),
+        None => Ok(response.iter().filter_map(|item| result(item, arrived.chroot)).collect()),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::session::WatchedEvent;
 /// # fn example(client: &zk_session::blocking::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_session::WatchUpdate;
 ///
-/// for update in client.watch_recursively("/config")? {
+/// for update in client.watch_recursively("/config").wait()? {
 ///     match update? {
 ///         WatchUpdate::Event(event) => println!("{:?} {}", event.event_type, event.path),
 ///         WatchUpdate::Gap => println!("read everything again"),

@@ -7,7 +7,7 @@ use core::fmt;
 use super::Key;
 
 /// A client that owns a dispatcher.
-pub(crate) trait Commands: Send + Sync {
+pub trait Commands: Send + Sync {
     /// Delivers a message to a machine. Returns whether the machine is attached.
     fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool;
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use zk_session::blocking::{Client, Connect, TcpConnect, TcpTransport};
+use zk_session::blocking::{Client, Connect, TcpConnect, TcpTransport, Threads};
 use zk_session::proto::{ErrorCode, OpCode, SessionId};
 use zk_session::{ConnectError, End, Error, Outcome, ServerAddress, State};
 use zk_testkit::ports::Port;
@@ -16,9 +16,9 @@ fn handles_and_futures_are_send() {
     fn shared<T: Send + Sync + Clone>() {}
     fn sent<T: Send>() {}
     shared::<Client>();
-    sent::<zk_session::blocking::Watch>();
-    sent::<zk_session::blocking::PersistentWatch>();
-    sent::<zk_session::blocking::Answer>();
+    sent::<zk_session::Watch<Threads>>();
+    sent::<zk_session::PersistentWatch<Threads>>();
+    sent::<zk_session::Answer<(), Threads>>();
     // This name does not depend on features.
     sent::<zk_session::ClientBuilder<Client>>();
     sent::<(zk_session::Transaction<'_, Client>, zk_session::MultiRead<'_, Client>)>();
@@ -160,8 +160,8 @@ fn closing_waits_for_the_server_and_fails_later_requests() {
     during(|| client.close(), serve);
     assert_eq!(clone.state(), State::Ended(End::Closed));
     let closed = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
-    assert_eq!(clone.sync("/").map_err(Error::from), Err(closed.clone()));
-    assert_eq!(clone.ready(), Err(closed));
+    assert_eq!(clone.sync("/").wait().map_err(Error::from), Err(closed.clone()));
+    assert_eq!(clone.ready().wait(), Err(closed));
     assert_eq!(clone.session_ticket(), None);
 }
 
@@ -178,7 +178,7 @@ fn an_expired_session_fails_pending_requests() {
     let (client, server, listener) = connected();
     drop(server);
     let failed = during(
-        || (client.sync("/"), client.ended()),
+        || (client.sync("/").wait(), client.ended()),
         || {
             let mut server = listener.accept();
             server.handshake();

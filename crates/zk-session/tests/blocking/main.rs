@@ -3,6 +3,7 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 mod ending;
+mod futures;
 mod operations;
 mod requests;
 mod sasl;

@@ -52,7 +52,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     let body = Create2Response { path: "/app/a", stat: STAT };
     let created = answered(
         (&client, on),
-        |client| client.create("/a", b"data", kind),
+        |client| client.create("/a", b"data", kind).wait(),
         OpCode::CREATE_TTL,
         |request| {
             let Request::CreateTtl(body) = request else { unreachable!() };
@@ -63,7 +63,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     assert_eq!(created, ("/a".to_string(), STAT));
     let created = answered(
         (&client, on),
-        |client| client.create_with_acl("/a", b"", NodeKind::Container, &[Acl::READ]),
+        |client| client.create_with_acl("/a", b"", NodeKind::Container, &[Acl::READ]).wait(),
         OpCode::CREATE_CONTAINER,
         |request| {
             let Request::CreateContainer(body) = request else { unreachable!() };
@@ -75,18 +75,23 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
 
     let stat = answered(
         (&client, on),
-        |client| client.exists("/a"),
+        |client| client.exists("/a").wait(),
         OpCode::EXISTS,
         |_| {},
         &ExistsResponse { stat: STAT },
     );
     assert_eq!(stat, Some(STAT));
-    let read =
-        answered((&client, on), |client| client.get_data("/a"), OpCode::GET_DATA, |_| {}, &data);
+    let read = answered(
+        (&client, on),
+        |client| client.get_data("/a").wait(),
+        OpCode::GET_DATA,
+        |_| {},
+        &data,
+    );
     assert_eq!(read, ("data".into(), STAT));
     let set = answered(
         (&client, on),
-        |client| client.set_data("/a", b"new", Some(2)),
+        |client| client.set_data("/a", b"new", Some(2)).wait(),
         OpCode::SET_DATA,
         |request| {
             let Request::SetData(body) = request else { unreachable!() };
@@ -97,7 +102,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     assert_eq!(set, STAT);
     answered(
         (&client, on),
-        |client| client.delete("/a", None),
+        |client| client.delete("/a", None).wait(),
         OpCode::DELETE,
         |request| {
             let Request::Delete(body) = request else { unreachable!() };
@@ -108,7 +113,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     let children = GetChildren2Response { children: (&["x", "y"]).into(), stat: STAT };
     let (names, stat) = answered(
         (&client, on),
-        |client| client.get_children("/a"),
+        |client| client.get_children("/a").wait(),
         OpCode::GET_CHILDREN2,
         |_| {},
         &children,
@@ -116,7 +121,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     assert_eq!((names, stat), (vec!["x".to_string(), "y".to_string()], STAT));
     let count = answered(
         (&client, on),
-        |client| client.count_descendants("/a"),
+        |client| client.count_descendants("/a").wait(),
         OpCode::GET_ALL_CHILDREN_NUMBER,
         |_| {},
         &GetAllChildrenNumberResponse { total_number: 7 },
@@ -124,7 +129,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     assert_eq!(count, 7);
     let ephemerals = answered(
         (&client, on),
-        |client| client.get_ephemerals("/a"),
+        |client| client.get_ephemerals("/a").wait(),
         OpCode::GET_EPHEMERALS,
         |request| {
             let Request::GetEphemerals(body) = request else { unreachable!() };
@@ -135,7 +140,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     assert_eq!(ephemerals, ["/a", "/ab"]);
     let (acl, _) = answered(
         (&client, on),
-        |client| client.get_acl("/a"),
+        |client| client.get_acl("/a").wait(),
         OpCode::GET_ACL,
         |_| {},
         &GetAclResponse { acl: (&[Acl::READ]).into(), stat: STAT },
@@ -143,7 +148,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     assert_eq!(acl[0].id.scheme, "world");
     let set = answered(
         (&client, on),
-        |client| client.set_acl("/a", &[Acl::CREATOR_ALL], Some(1)),
+        |client| client.set_acl("/a", &[Acl::CREATOR_ALL], Some(1)).wait(),
         OpCode::SET_ACL,
         |request| {
             let Request::SetAcl(body) = request else { unreachable!() };
@@ -154,7 +159,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     assert_eq!(set, STAT);
     answered(
         (&client, on),
-        |client| client.add_auth("digest", b"user:password"),
+        |client| client.add_auth("digest", b"user:password").wait(),
         OpCode::AUTH,
         |request| {
             let Request::Auth(body) = request else { unreachable!() };
@@ -165,7 +170,7 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     let identities = [ClientInfo { auth_scheme: "ip", user: "127.0.0.1" }];
     let whoami = answered(
         (&client, on),
-        |client| client.who_am_i(),
+        |client| client.who_am_i().wait(),
         OpCode::WHO_AM_I,
         |_| {},
         &WhoAmIResponse { client_info: (&identities).into() },
@@ -173,14 +178,14 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
     assert_eq!(whoami[0].user, "127.0.0.1");
     answered(
         (&client, on),
-        |client| client.sync("/"),
+        |client| client.sync("/").wait(),
         OpCode::SYNC,
         |_| {},
         &SyncResponse { path: "/app" },
     );
     let config = answered(
         (&client, on),
-        |client| client.get_config(),
+        |client| client.get_config().wait(),
         OpCode::GET_DATA,
         |request| {
             let Request::GetData(body) = request else { unreachable!() };
@@ -195,8 +200,13 @@ fn every_operation_sends_its_request_and_decodes_the_reply() {
         new_members: None,
         cur_config_id: -1,
     };
-    let config =
-        answered((&client, on), |client| client.reconfig(&change), OpCode::RECONFIG, |_| {}, &data);
+    let config = answered(
+        (&client, on),
+        |client| client.reconfig(&change).wait(),
+        OpCode::RECONFIG,
+        |_| {},
+        &data,
+    );
     assert_eq!(config.1, STAT);
 }
 
@@ -220,6 +230,7 @@ fn several_operations_in_one_request_have_one_result_each() {
                 .set_data("/c", b"data", None)
                 .check("/d", None)
                 .commit()
+                .wait()
         },
         OpCode::MULTI,
         |request| {
@@ -245,7 +256,7 @@ fn several_operations_in_one_request_have_one_result_each() {
     ];
     let read = answered(
         (&client, &mut server),
-        |client| client.multi_read().get_data("/a").get_data("/b").get_children("/c").send(),
+        |client| client.multi_read().get_data("/a").get_data("/b").get_children("/c").send().wait(),
         OpCode::MULTI_READ,
         |request| {
             let Request::MultiRead(body) = request else { unreachable!() };

@@ -16,7 +16,7 @@ fn requests_of_several_threads_are_in_flight_at_once() {
     let (client, mut server, _listener) = connected();
     thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| client.sync("/").unwrap());
+            scope.spawn(|| client.sync("/").wait().unwrap());
         }
         let sent: Vec<_> = (0..8).map(|_| server.expect(OpCode::SYNC)).collect();
         for sent in sent {
@@ -89,7 +89,7 @@ fn a_deadline_is_kept_without_traffic_and_affects_no_other_request() {
     let hurried = client.with_request_timeout(Some(limit));
     let start = Instant::now();
     let passed = Error::DeadlinePassed { outcome: Outcome::Unknown };
-    assert_eq!(hurried.sync("/").map_err(Error::from), Err(passed));
+    assert_eq!(hurried.sync("/").wait().map_err(Error::from), Err(passed));
     assert!(start.elapsed() >= limit && start.elapsed() < PATIENCE, "{:?}", start.elapsed());
 
     let late = server.expect(OpCode::SYNC);
@@ -98,7 +98,7 @@ fn a_deadline_is_kept_without_traffic_and_affects_no_other_request() {
         server.reply(late.xid, ErrorCode::OK, &SyncResponse { path: "/" });
         server.reply(sent.xid, ErrorCode::NO_NODE, &());
     };
-    let deleted = during(|| client.delete("/a", None), serve);
+    let deleted = during(|| client.delete("/a", None).wait(), serve);
     assert_eq!(deleted.map_err(Error::from), Err(Error::Server(ErrorCode::NO_NODE)));
 }
 
@@ -126,16 +126,16 @@ fn a_server_that_does_not_read_for_a_while_receives_everything_later() {
 #[test]
 fn ready_waits_for_room() {
     let (client, mut server, _listener) = connected_with(|builder| builder.max_pending(1));
-    client.ready().unwrap();
+    client.ready().wait().unwrap();
     let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
     let first = client.submit(&request);
     let full = Error::QueueFull { limit: 1 };
-    assert_eq!(client.sync("/").map_err(Error::from), Err(full));
+    assert_eq!(client.sync("/").wait().map_err(Error::from), Err(full));
     let serve = || {
         let sent = server.expect(OpCode::GET_DATA);
         server.reply(sent.xid, ErrorCode::NO_NODE, &());
     };
-    assert_eq!(during(|| client.ready(), serve), Ok(()));
+    assert_eq!(during(|| client.ready().wait(), serve), Ok(()));
     assert_eq!(first.wait().map_err(Error::from), Err(Error::Server(ErrorCode::NO_NODE)));
 }
 
@@ -143,7 +143,7 @@ fn ready_waits_for_room() {
 fn sent_requests_fail_with_the_connection_and_unsent_ones_use_the_next() {
     let (client, mut server, listener) = connected();
     let sent_before = during(
-        || client.sync("/"),
+        || client.sync("/").wait(),
         || {
             server.expect(OpCode::SYNC);
             drop(server);
@@ -151,7 +151,7 @@ fn sent_requests_fail_with_the_connection_and_unsent_ones_use_the_next() {
     );
     assert_eq!(sent_before.map_err(Error::from), Err(Error::ConnectionLost));
     let waiting = during(
-        || client.delete("/a", None),
+        || client.delete("/a", None).wait(),
         || {
             let mut server = listener.accept();
             assert_eq!(server.handshake(), SESSION);
@@ -190,7 +190,7 @@ fn garbage_costs_the_connection_only() {
         let sent = server.expect(OpCode::SYNC);
         server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" });
     };
-    assert_eq!(during(|| client.sync("/"), serve), Ok(()));
+    assert_eq!(during(|| client.sync("/").wait(), serve), Ok(()));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn an_answer_can_be_awaited_with_a_time_limit() {
     let (client, mut server, _listener) = connected();
     let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
     let short = Duration::from_millis(20);
-    let answer = client.submit(&request);
+    let mut answer = client.submit(&request);
     assert_eq!(answer.wait_timeout(Duration::ZERO), Ok(None));
     assert_eq!(answer.wait_timeout(short), Ok(None));
     let sent = server.expect(OpCode::GET_DATA);
@@ -228,7 +228,7 @@ fn an_answer_can_be_awaited_with_a_time_limit() {
         Err(Error::Server(ErrorCode::NO_NODE))
     );
 
-    let answer = client.with_request_timeout(Some(short)).submit(&request);
+    let mut answer = client.with_request_timeout(Some(short)).submit(&request);
     let passed = Error::DeadlinePassed { outcome: Outcome::Unknown };
     assert_eq!(answer.wait_timeout(PATIENCE).map_err(Error::from), Err(passed));
 }
@@ -237,7 +237,7 @@ fn an_answer_can_be_awaited_with_a_time_limit() {
 fn an_error_names_the_operation_and_the_path() {
     let (client, mut server, _listener) = connected();
     let error = during(
-        || client.get_data("/a").unwrap_err(),
+        || client.get_data("/a").wait().unwrap_err(),
         || {
             let sent = server.expect(OpCode::GET_DATA);
             server.reply(sent.xid, ErrorCode::NO_NODE, &());

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use zk_session::blocking::{Answer, Client, Connect, TcpConnect, TcpTransport, Transport};
+use zk_session::blocking::{Client, Connect, TcpConnect, TcpTransport, Transport};
 use zk_session::dispatch::{Attached, Input, Port};
 use zk_session::proto::{
     Decode, ErrorCode, EventType, ExistsRequest, ExistsResponse, GetDataRequest, OpCode, Reader,
     Request, RequestHeader, Stat, SyncResponse, Xid,
 };
-use zk_session::{Error, ServerAddress, State};
+use zk_session::{Answer, Error, ServerAddress, State};
 
 use crate::server::{Listener, PATIENCE, SESSION, Sent, Server, connected_with};
 
@@ -79,22 +79,22 @@ fn use_client(client: &Client, number: usize) {
     let request = Request::GetData(GetDataRequest { path: "/a", watch: false });
     for round in 0..ROUNDS {
         match number % 5 {
-            0 => check(client.sync("/")),
+            0 => check(client.sync("/").wait()),
             1 => {
-                client.ready().unwrap();
+                client.ready().wait().unwrap();
                 let answers: Vec<_> = (0..5).map(|_| client.submit(&request)).collect();
                 answers.into_iter().map(Answer::wait).for_each(check);
             }
-            2 => match client.exists_and_watch(&format!("/{number}/{round}")) {
+            2 => match client.exists_and_watch(&format!("/{number}/{round}")).wait() {
                 Ok((_, watch)) => check(watch.wait()),
                 failed => check(failed),
             },
             3 => {
-                let answer = client.submit(&request);
+                let mut answer = client.submit(&request);
                 while let Ok(None) = answer.wait_timeout(Duration::from_millis(1)) {}
             }
             _ => {
-                client.ready().unwrap();
+                client.ready().wait().unwrap();
                 drop(client.submit(&request));
             }
         }
@@ -163,7 +163,7 @@ fn a_thread_that_waits_reads_by_itself() {
         let client = listener.builder().connect_with(watched.clone()).unwrap();
         // The session's own thread, which runs already, reads the first replies.
         while !watched.0.lock().unwrap().contains(&thread::current().id()) {
-            client.sync("/").unwrap();
+            client.sync("/").wait().unwrap();
         }
         client.close();
         stop(&listener);
@@ -213,7 +213,7 @@ fn a_transport_that_panics_costs_the_connection_only() {
     thread::scope(|scope| {
         let server = scope.spawn(|| run(&listener));
         let client = listener.builder().connect_with(BrokenOnce(Mutex::default())).unwrap();
-        let sync = || client.sync("/").map_err(Error::from);
+        let sync = || client.sync("/").wait().map_err(Error::from);
         let mut synced = sync();
         while synced.is_err() {
             assert_eq!(synced, Err(Error::ConnectionLost));
@@ -247,7 +247,7 @@ fn replies_are_read_while_no_thread_waits() {
         let is_read = (0..ROUNDS).all(|_| {
             // Waiting threads read, until none waits.
             (0..3).for_each(|_| check(submit().wait()));
-            let first = submit();
+            let mut first = submit();
             (1..MANY / 2).any(|_| {
                 drop(submit());
                 !matches!(first.wait_timeout(Duration::ZERO), Ok(None))
@@ -281,8 +281,8 @@ impl Attached for WhenFired {
 #[test]
 fn a_callback_may_wait_for_the_client() {
     let calls: [fn(&Client); 3] = [
-        |client| check(client.sync("/")),
-        |client| client.ready().unwrap(),
+        |client| check(client.sync("/").wait()),
+        |client| client.ready().wait().unwrap(),
         |client| client.clone().close(),
     ];
     for (call, waits) in calls.into_iter().flat_map(|call| [(call, false), (call, true)]) {
@@ -299,7 +299,7 @@ fn a_callback_may_wait_for_the_client() {
             client.attach(Box::new(WhenFired(Some(Box::new(run)))));
             if waits {
                 // The callback may have closed the client by now.
-                let _ = client.sync("/");
+                let _ = client.sync("/").wait();
             }
             called.recv_timeout(PATIENCE).unwrap();
             client.close();
@@ -320,7 +320,7 @@ fn a_callback_may_wait_for_the_thread_that_has_read_its_event() {
             let (end, ended) = mpsc::channel();
             let wait = move || end.send(returns.recv_timeout(PATIENCE)).unwrap();
             client.attach(Box::new(WhenFired(Some(Box::new(wait)))));
-            (0..10).for_each(|_| check(client.sync("/")));
+            (0..10).for_each(|_| check(client.sync("/").wait()));
             returned.send(()).unwrap();
             assert_eq!(ended.recv(), Ok(Ok(())));
         }

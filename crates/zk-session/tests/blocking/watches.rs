@@ -1,31 +1,31 @@
 use std::time::Duration;
 
-use zk_session::blocking::{Client, PersistentWatch, Watch};
+use zk_session::blocking::{Client, Threads};
 use zk_session::proto::{
     AddWatchMode, ErrorCode, ErrorResponse, EventType, GetDataRequest, GetDataResponse, OpCode,
     Request, SessionId, Stat, WatcherType,
 };
-use zk_session::{End, Error, Outcome, WatchUpdate};
+use zk_session::{End, Error, Outcome, PersistentWatch, Watch, WatchUpdate};
 
 use crate::server::{PATIENCE, Server, connected, during};
 
-fn watch(client: &Client, server: &mut Server) -> Watch {
+fn watch(client: &Client, server: &mut Server) -> Watch<Threads> {
     let serve = || {
         let sent = server.expect(OpCode::GET_DATA);
         let body = GetDataResponse { data: None, stat: Stat::default() };
         server.reply(sent.xid, ErrorCode::OK, &body);
     };
-    during(|| client.get_data_and_watch("/a"), serve).unwrap().2
+    during(|| client.get_data_and_watch("/a").wait(), serve).unwrap().2
 }
 
-fn watch_persistently(client: &Client, server: &mut Server) -> PersistentWatch {
+fn watch_persistently(client: &Client, server: &mut Server) -> PersistentWatch<Threads> {
     let serve = || {
         let sent = server.expect(OpCode::ADD_WATCH);
         let Request::AddWatch(body) = sent.request() else { unreachable!() };
         assert_eq!(body.mode, AddWatchMode::PERSISTENT_RECURSIVE);
         server.reply(sent.xid, ErrorCode::OK, &ErrorResponse { err: ErrorCode::OK });
     };
-    during(|| client.watch_recursively("/a"), serve).unwrap()
+    during(|| client.watch_recursively("/a").wait(), serve).unwrap()
 }
 
 fn expect_removal(server: &mut Server, watcher_type: WatcherType) {
@@ -38,7 +38,7 @@ fn expect_removal(server: &mut Server, watcher_type: WatcherType) {
 #[test]
 fn a_watch_returns_its_event_once() {
     let (client, mut server, _listener) = connected();
-    let watch = watch(&client, &mut server);
+    let mut watch = watch(&client, &mut server);
     assert_eq!(watch.wait_timeout(Duration::from_millis(10)), Ok(None));
     server.notify(EventType::NODE_DELETED, "/a");
     assert_eq!(watch.wait().unwrap().event_type, EventType::NODE_DELETED);

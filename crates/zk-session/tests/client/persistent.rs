@@ -5,11 +5,11 @@ use std::task::Poll;
 use zk_session::proto::{
     AddWatchMode, ErrorCode, ErrorResponse, EventType, OpCode, Request, SessionId, WatcherType,
 };
-use zk_session::{Client, End, Error, Outcome, PersistentWatch, WatchUpdate};
+use zk_session::{Client, End, Error, Outcome, PersistentWatch, Tokio, WatchUpdate};
 
 use crate::server::{Server, connected, connected_with, settle};
 
-async fn watch(client: &Client, server: &mut Server, mode: AddWatchMode) -> PersistentWatch {
+async fn watch(client: &Client, server: &mut Server, mode: AddWatchMode) -> PersistentWatch<Tokio> {
     let granted = ErrorResponse { err: ErrorCode::OK };
     let serve = async {
         let sent = server.expect(OpCode::ADD_WATCH).await;
@@ -61,11 +61,11 @@ async fn a_reconnect_is_a_gap_between_earlier_and_later_events() {
 async fn unread_events_are_bounded_and_the_rest_is_a_gap() {
     let (client, mut server, _listener) = connected().await;
     let mut watch = watch(&client, &mut server, AddWatchMode::PERSISTENT).await;
-    for _ in 0..PersistentWatch::BUFFER + 10 {
+    for _ in 0..PersistentWatch::<Tokio>::BUFFER + 10 {
         server.notify(EventType::NODE_DATA_CHANGED, "/a").await;
         settle().await;
     }
-    for _ in 0..PersistentWatch::BUFFER {
+    for _ in 0..PersistentWatch::<Tokio>::BUFFER {
         assert_eq!(reported(watch.next().await).0, EventType::NODE_DATA_CHANGED);
     }
     assert_eq!(watch.next().await, Ok(WatchUpdate::Gap));

@@ -1,12 +1,14 @@
 use std::future::Future;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use zk_session::proto::path::PathError;
 use zk_session::proto::{
-    ErrorCode, ErrorResponse, ExistsResponse, GetDataResponse, MultiOp, MultiReadResponse,
-    MultiReadResult, MultiResponse, MultiResult, NodeKind, OpCode, Request, SetDataRequest, Stat,
-    SyncResponse, Ttl,
+    ErrorCode, ErrorResponse, EventType, ExistsResponse, GetDataResponse, MultiOp,
+    MultiReadResponse, MultiReadResult, MultiResponse, MultiResult, NodeKind, OpCode, Request,
+    SetDataRequest, Stat, SyncResponse, Ttl,
 };
-use zk_session::{Client, Error, Invalid, Outcome, RequestError, Transaction, Watch};
+use zk_session::{Client, Error, Invalid, Outcome, RequestError, Tokio, Transaction, Watch};
 
 use crate::server::{builder, connected, connected_with, settle};
 
@@ -16,7 +18,7 @@ fn handles_and_futures_are_send() {
     fn sent<T: Send>(_: impl FnOnce(&'static Client) -> T) {}
     fn future<F: Future + Send + 'static>(_: impl FnOnce(&'static Client) -> F) {}
     shared::<Client>();
-    sent::<(Watch, Transaction<'_, Client>)>(|_| unreachable!());
+    sent::<(Watch<Tokio>, Transaction<'_, Client>)>(|_| unreachable!());
     future(|c| c.create("/", b"", NodeKind::Persistent));
     future(|c| c.get_data_and_watch("/"));
     future(|c| c.get_children_and_watch("/"));
@@ -73,14 +75,10 @@ async fn a_reply_that_is_too_long_fails_its_request_alone_and_is_skipped() {
 async fn a_request_is_sent_even_if_its_future_is_never_polled() {
     let (client, mut server, _listener) = connected().await;
     settle().await;
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     drop(client.delete("/a", Some(3)));
     server.expect(OpCode::DELETE).await;
-    assert_eq!(
-        start.elapsed(),
-        std::time::Duration::ZERO,
-        "at once, not when something else is due"
-    );
+    assert_eq!(start.elapsed(), Duration::ZERO, "at once, not when something else is due");
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +205,7 @@ async fn a_reply_with_another_record_fails_its_request_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_names_the_operation_and_the_path_if_known() {
+async fn an_error_names_the_operation_and_the_path() {
     let (client, mut server, _listener) = connected_with(builder().max_pending(2), 1 << 16).await;
     let client = client.with_chroot("/app").unwrap();
     let named = |error: RequestError| (error.operation, error.path.as_deref().map(str::to_string));
@@ -215,7 +213,7 @@ async fn an_error_names_the_operation_and_the_path_if_known() {
     let error = client.delete("a", None).await.unwrap_err();
     assert_eq!(error.to_string(), "DELETE \"a\": the path is invalid");
     assert!(std::error::Error::source(&error).is_some_and(|source| source.is::<PathError>()));
-    // A failed reply: nothing kept the path.
+    // The answers of pipelined requests keep their paths.
     let (read, listed) = (client.get_data("/a"), client.get_children("/a"));
     let full = client.get_data("/b").await.unwrap_err();
     assert_eq!(named(full), (OpCode::GET_DATA, Some("/b".to_string())));
@@ -224,8 +222,8 @@ async fn an_error_names_the_operation_and_the_path_if_known() {
         server.reply(xid, ErrorCode::NO_NODE, &()).await;
     }
     let error = read.await.unwrap_err();
-    assert_eq!(error.to_string(), "GET_DATA: the server refused the request: NO_NODE");
-    assert_eq!(named(listed.await.unwrap_err()), (OpCode::GET_CHILDREN2, None));
+    assert_eq!(error.to_string(), "GET_DATA \"/a\": the server refused the request: NO_NODE");
+    assert_eq!(named(listed.await.unwrap_err()), (OpCode::GET_CHILDREN2, Some("/a".to_string())));
     // A transaction keeps its paths, and the error names the failed operation.
     let commit = client.transaction().check("/a", None).set_data("/b", b"x", Some(1)).commit();
     let xid = server.expect(OpCode::MULTI).await.xid;
@@ -265,4 +263,56 @@ async fn a_transaction_accepts_the_same_data_and_kinds_as_the_client() {
     assert_eq!(operations, [MultiOp::CreateTtl(created), MultiOp::SetData(set)]);
     assert_eq!((created.data, created.ttl), (Some(&b"y"[..]), ttl.as_millis()));
     drop((alone, both));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_are_sent_again_if_their_connection_is_lost_and_writes_are_not() {
+    let (client, mut server, mut listener) =
+        connected_with(builder().retry_reads(true), 1 << 16).await;
+    let read = client.get_data("/a");
+    let watched = client.exists_and_watch("/b");
+    let written = client.set_data("/a", b"new", None);
+    let several = client.multi_read().get_data("/a").get_children("/c").send();
+    for _ in 0..4 {
+        server.request().await.unwrap();
+    }
+    drop(server);
+    let mut server = listener.welcome().await;
+    let failed = written.await.unwrap_err();
+    assert_eq!((failed.reason, failed.path.as_deref()), (Error::ConnectionLost, Some("/a")));
+    let answers = tokio::spawn(async move { (read.await, watched.await, several.await) });
+    let sent = server.expect(OpCode::GET_DATA).await;
+    assert_eq!(sent.request().path(), Some("/a"));
+    let data = GetDataResponse { data: Some(b"old"), stat: Stat::default() };
+    server.reply(sent.xid, ErrorCode::OK, &data).await;
+    let sent = server.expect(OpCode::EXISTS).await;
+    assert!(matches!(sent.request(), Request::Exists(body) if body.watch && body.path == "/b"));
+    server.reply(sent.xid, ErrorCode::OK, &ExistsResponse { stat: Stat::default() }).await;
+    let sent = server.expect(OpCode::MULTI_READ).await;
+    assert!(sent.request().paths().eq(["/a", "/c"]));
+    let result = || MultiReadResult::Error(ErrorResponse { err: ErrorCode::NO_NODE });
+    let results = [result(), result()];
+    server.reply(sent.xid, ErrorCode::OK, &MultiReadResponse::new(&results)).await;
+    let (read, watched, several) = answers.await.unwrap();
+    assert_eq!(read.unwrap().0, "old");
+    assert_eq!(several.unwrap().len(), 2);
+    server.notify(EventType::NODE_DELETED, "/b").await;
+    assert_eq!(watched.unwrap().1.await.unwrap().event_type, EventType::NODE_DELETED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_is_sent_again_until_its_time_limit() {
+    let limit = Duration::from_secs(3);
+    let builder = builder().retry_reads(true).request_timeout(limit);
+    let (client, mut server, mut listener) = connected_with(builder, 1 << 16).await;
+    let begun = Instant::now();
+    let read = tokio::spawn(client.get_data("/a"));
+    server.expect(OpCode::GET_DATA).await;
+    drop(server);
+    let mut server = listener.welcome().await;
+    server.expect(OpCode::GET_DATA).await;
+    let failed = read.await.unwrap().unwrap_err();
+    assert_eq!(failed.reason, Error::DeadlinePassed { outcome: Outcome::Unknown });
+    assert_eq!(failed.outcome(), Outcome::NotApplied);
+    assert!(begun.elapsed() < limit + Duration::from_millis(100), "{:?}", begun.elapsed());
 }

@@ -9,12 +9,12 @@ use zk_session::proto::{
     AddWatchMode, AddWatchRequest, ErrorCode, EventType, ExistsResponse, GetDataRequest,
     GetDataResponse, OpCode, Request, SessionId, Stat, WatcherType,
 };
-use zk_session::{Client, End, Error, Outcome, State, Watch};
+use zk_session::{Client, End, Error, Outcome, State, Tokio, Watch};
 
 use crate::server::{Server, connected, settle};
 
 /// Sets a watch on the data of an existing node.
-async fn watch(client: &Client, server: &mut Server, path: &str) -> Watch {
+async fn watch(client: &Client, server: &mut Server, path: &str) -> Watch<Tokio> {
     let data = client.get_data_and_watch(path);
     let sent = server.expect(OpCode::GET_DATA).await;
     let body = GetDataResponse { data: None, stat: Stat::default() };

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use zk_session::proto::{ErrorCode, ExistsResponse, OpCode, Stat, SyncResponse};
-use zk_session::{Answer, Client, Connect, ServerAddress};
+use zk_session::{Answer, Client, Connect, ServerAddress, Tokio};
 
 use crate::server::{Listener, Pipes, Server, builder, pipes, settle};
 
@@ -86,7 +86,7 @@ impl Counting {
         std::mem::take(&mut *self.writes.lock().expect("no panic"))
     }
 
-    async fn answer(&mut self, answers: Vec<Answer<()>>) {
+    async fn answer(&mut self, answers: Vec<Answer<(), Tokio>>) {
         for _ in &answers {
             let sent = self.server.expect(OpCode::SYNC).await;
             self.server.reply(sent.xid, ErrorCode::OK, &SyncResponse { path: "/" }).await;

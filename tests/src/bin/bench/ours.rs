@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use zk_session::proto::NodeKind;
-use zk_session::{Client, Error, RequestError, Watch};
+use zk_session::{Client, Error, RequestError, Tokio, Watch};
 use zk_testkit::watchers::{Load, Watchers};
 
 use crate::changer::Changer;
@@ -175,7 +175,7 @@ async fn request_in_turn(client: &Client) -> Result<(), Error> {
     }
 }
 
-async fn watch(client: &Client, paths: &[String], work: Work) -> Result<Vec<Watch>, Error> {
+async fn watch(client: &Client, paths: &[String], work: Work) -> Result<Vec<Watch<Tokio>>, Error> {
     let mut watches = Vec::with_capacity(paths.len());
     for paths in paths.chunks(work.in_flight) {
         let reads: Vec<_> = paths.iter().map(|path| client.get_data_and_watch(path)).collect();

@@ -5,8 +5,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use zk_proto::{GetDataRequest, Request, SetDataRequest};
-use zk_session::Error;
-use zk_session::blocking::Client;
+use zk_session::blocking::{Client, Threads};
+use zk_session::session::Reply;
+use zk_session::{Answer, Error};
 
 use crate::report::{Figures, measured};
 use crate::work::{DATA, Kind, PATH, Work};
@@ -43,7 +44,7 @@ fn sequential(client: &Client, work: Work) -> Result<Vec<Duration>, Error> {
     let mut latencies = Vec::with_capacity(work.operations);
     for _ in 0..work.operations {
         let start = Instant::now();
-        client.get_data(PATH)?;
+        client.get_data(PATH).wait()?;
         latencies.push(start.elapsed());
     }
     Ok(latencies)
@@ -63,6 +64,6 @@ fn pipelined(client: &Client, work: Work, request: &Request<'_>) -> Result<Vec<D
     Ok(Vec::new())
 }
 
-fn wait(answer: zk_session::blocking::Answer) -> Result<(), Error> {
+fn wait(answer: Answer<Reply, Threads>) -> Result<(), Error> {
     answer.wait().map(drop).map_err(Error::from)
 }

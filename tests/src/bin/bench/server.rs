@@ -54,7 +54,7 @@ impl Server {
     /// Uses a running server.
     pub(crate) fn running(at: &str) -> io::Result<Self> {
         let client = Client::connect(at).map_err(io::Error::other)?;
-        match client.create(PATH, &DATA, NodeKind::Persistent) {
+        match client.create(PATH, &DATA, NodeKind::Persistent).wait() {
             Ok(_) => {}
             Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => {}
             Err(error) => return Err(io::Error::other(error)),

@@ -1,6 +1,6 @@
 //! The two clients, as contenders for a lock. The blocking one blocks the thread that polls.
 
-use zk_recipes::{Options, RecipeError, blocking};
+use zk_recipes::{Guard, Mutex, Options, RecipeError};
 use zk_session::proto::{NodeKind, Zxid};
 use zk_session::session::{State, Statistics};
 use zk_session::{AnyClient, ClientBuilder, Transaction};
@@ -35,11 +35,11 @@ pub(super) trait Contender: AnyClient {
 }
 
 macro_rules! contender {
-    ($name:literal, $client:ty, $mutex:ty, $guard:ty $(, $await:tt)?) => {
+    ($name:literal, $client:ty, {$($await:tt)*}, {$($wait:tt)*}) => {
         impl Contender for $client {
             const NAME: &str = $name;
-            type Mutex = $mutex;
-            type Guard = $guard;
+            type Mutex = Mutex<Self>;
+            type Guard = Guard<Self>;
 
             fn builder(access: &Access) -> ClientBuilder<Self> {
                 let builder = Self::builder(&access.at);
@@ -51,44 +51,44 @@ macro_rules! contender {
             }
 
             async fn connect(access: &Access) -> Self {
-                <Self as Contender>::builder(access).connect()$(.$await)?.expect("a server answers")
+                <Self as Contender>::builder(access).connect()$($await)*.expect("a server answers")
             }
 
             async fn create(&self, path: &str) {
                 // It exists already, except for the first session.
-                let _ = self.create(path, b"", NodeKind::Persistent)$(.$await)?;
+                let _ = self.create(path, b"", NodeKind::Persistent).await;
             }
 
             async fn sync(&self, path: &str) -> bool {
-                self.sync(path)$(.$await)?.is_ok()
+                self.sync(path).await.is_ok()
             }
 
-            fn mutex(&self, path: &str, options: Options) -> $mutex {
-                <$mutex>::with(self, path, options).expect("a valid path")
+            fn mutex(&self, path: &str, options: Options) -> Mutex<Self> {
+                Mutex::with(self, path, options).expect("a valid path")
             }
 
-            async fn acquire(mutex: &$mutex) -> Result<$guard, RecipeError> {
-                mutex.acquire_timeout(HANG_TIMEOUT)$(.$await)?
+            async fn acquire(mutex: &Mutex<Self>) -> Result<Guard<Self>, RecipeError> {
+                mutex.acquire().timeout(HANG_TIMEOUT)$($wait)*
             }
 
-            fn token(guard: &$guard) -> Zxid {
+            fn token(guard: &Guard<Self>) -> Zxid {
                 guard.fencing_token()
             }
 
-            fn node_path(guard: &$guard) -> String {
+            fn node_path(guard: &Guard<Self>) -> String {
                 guard.node_path()
             }
 
-            fn is_lost(guard: &$guard) -> bool {
+            fn is_lost(guard: &Guard<Self>) -> bool {
                 guard.is_lost()
             }
 
-            fn fenced(guard: &$guard) -> Transaction<'_, Self> {
+            fn fenced(guard: &Guard<Self>) -> Transaction<'_, Self> {
                 guard.transaction()
             }
 
-            async fn release(guard: $guard) -> bool {
-                guard.release()$(.$await)?.is_ok()
+            async fn release(guard: Guard<Self>) -> bool {
+                guard.release()$($wait)*.is_ok()
             }
 
             fn statistics(&self) -> Statistics {
@@ -96,11 +96,11 @@ macro_rules! contender {
             }
 
             async fn close(self) {
-                self.close()$(.$await)?;
+                self.close()$($await)*;
             }
         }
     };
 }
 
-contender!("async", zk_session::Client, zk_recipes::Mutex, zk_recipes::MutexGuard, await);
-contender!("blocking", zk_session::blocking::Client, blocking::Mutex, blocking::MutexGuard);
+contender!("async", zk_session::Client, {.await}, {.await});
+contender!("blocking", zk_session::blocking::Client, {}, {.wait()});

@@ -9,7 +9,7 @@ use zk_session::proto::{
     ErrorCode, GetDataRequest, GetDataResponse, NodeKind, Request, SessionId, SetDataRequest,
     SetDataResponse, Zxid,
 };
-use zk_session::{Client, End, Error, Outcome, PersistentWatch, RequestError, WatchUpdate};
+use zk_session::{Client, End, Error, Outcome, PersistentWatch, RequestError, Tokio, WatchUpdate};
 
 use super::access::Access;
 use super::ledger::{Entry, Ledger};
@@ -232,7 +232,7 @@ async fn listen_once(
 
 async fn listen_for_ever(
     client: &Client,
-    watch: impl Future<Output = Result<PersistentWatch, RequestError>>,
+    watch: impl Future<Output = Result<PersistentWatch<Tokio>, RequestError>>,
     seen: &mut Seen<'_>,
     bell: &watch::Sender<i32>,
     events: &mut u64,

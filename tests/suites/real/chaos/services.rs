@@ -257,7 +257,7 @@ impl Service {
         let (mut terms, marker) = (Vec::new(), leader_marker(self.number));
         while !contest.is_over() {
             sleep(Duration::from_millis(20)).await;
-            let elected = self.candidate.elected_timeout(Duration::from_millis(200)).await;
+            let elected = self.candidate.elected().timeout(Duration::from_millis(200)).await;
             let Ok(term) = elected else { continue };
             let Ok(Some(node)) = self.client.exists(&term.node).await else { continue };
             let mut turn: Option<Turn> = None;
@@ -298,8 +298,8 @@ impl Service {
     }
 
     async fn close(self) {
-        self.candidate.close_timeout(HANG_TIMEOUT).await.expect("it resigns");
-        self.here.close_timeout(HANG_TIMEOUT).await.expect("it is deleted");
+        self.candidate.close().timeout(HANG_TIMEOUT).await.expect("it resigns");
+        self.here.close().timeout(HANG_TIMEOUT).await.expect("it is deleted");
         drop(self.cache);
         self.client.close().await;
         self.runtime.shutdown_background();

@@ -1,7 +1,7 @@
 //! A contender of this project.
 
 use zk_recipes::machine::Scheme;
-use zk_recipes::{Held, Mutex, Options, RwLock, Semaphore};
+use zk_recipes::{Guard, Mutex, Options, RwLock, Semaphore};
 use zk_session::{Client, proto};
 use zk_testkit::turns::{Kind, Turn};
 
@@ -71,7 +71,7 @@ impl Contender {
     }
 
     /// Performs the work that the lock protects, and returns the turn.
-    async fn turn(&self, kind: Kind, held: &Held) -> Turn {
+    async fn turn(&self, kind: Kind, held: &Guard) -> Turn {
         let enter = self.stamp().await;
         Turn { kind, place: held.fencing_token().0, enter, leave: self.stamp().await }
     }

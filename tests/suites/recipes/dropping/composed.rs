@@ -30,7 +30,7 @@ async fn reentrant_futures() {
     .await;
     dropped_anywhere("ReentrantMutex::acquire_as_until, held elsewhere", async |ours, other| {
         let guard = mutex(other).acquire().await.expect("acquired");
-        let attempt = reentrant(ours).acquire_as_until(Owner::unique(), later());
+        let attempt = reentrant(ours).acquire_as(Owner::unique()).until(later());
         (success(attempt), Others::hold(guard))
     })
     .await;
@@ -87,7 +87,7 @@ async fn multi_lock_futures() {
     .await;
     dropped_anywhere("MultiLock::acquire_until, the second is held", async |ours, other| {
         let guard = rw_lock(other).read().await.expect("acquired");
-        (success(multi(ours).acquire_until(later())), Others::hold(guard))
+        (success(multi(ours).acquire().until(later())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("MultiGuard::release", async |ours, _| {
@@ -130,7 +130,7 @@ async fn leader_election_futures() {
         let leader = election(other).stand();
         leader.elected().await.expect("elected");
         let candidate = election(ours).stand();
-        (success(async move { candidate.elected_until(later()).await }), Others::hold(leader))
+        (success(async move { candidate.elected().until(later()).await }), Others::hold(leader))
     })
     .await;
     dropped_anywhere("Candidate::close, of a leader", async |ours, _| {
@@ -170,7 +170,7 @@ async fn barrier_futures() {
         let (barrier, theirs) = (barrier(ours), barrier(other));
         theirs.close().await.expect("closed");
         let open = async move { drop(theirs.open().await) };
-        (success(barrier.wait_until(later())), Others::run(0, open))
+        (success(barrier.wait().until(later())), Others::run(0, open))
     })
     .await;
     dropped_anywhere("Barrier::close, is_closed, open", async |ours, _| {
@@ -190,14 +190,14 @@ async fn barrier_futures() {
     dropped_anywhere("DoubleBarrier::enter", async |ours, other| {
         let theirs = double(other);
         // Our participant may have been dropped by then.
-        let enter = async move { drop(theirs.enter_timeout(MOMENT).await) };
+        let enter = async move { drop(theirs.enter().timeout(MOMENT).await) };
         (success(double(ours).enter()), Others::run(0, enter))
     })
     .await;
     dropped_anywhere("DoubleBarrier::enter_until", async |ours, other| {
         let theirs = double(other);
-        let enter = async move { drop(theirs.enter_timeout(MOMENT).await) };
-        (success(double(ours).enter_until(later())), Others::run(0, enter))
+        let enter = async move { drop(theirs.enter().timeout(MOMENT).await) };
+        (success(double(ours).enter().until(later())), Others::run(0, enter))
     })
     .await;
     dropped_anywhere("BarrierGuard::leave", async |ours, other| {
@@ -265,7 +265,7 @@ async fn cache_futures() {
         dropped_anywhere("Cache::ready_until", async |ours, other| {
             plant(other).await;
             let cache = cache(ours);
-            (success(async move { cache.ready_until(later()).await }), Others::idle())
+            (success(async move { cache.ready().until(later()).await }), Others::idle())
         })
         .await;
         dropped_anywhere("CacheChanges::next", async |ours, other| {
@@ -306,7 +306,7 @@ async fn study_futures() {
     .await;
     dropped_anywhere("SimpleLock::acquire_until, held", async |ours, other| {
         let guard = simple(other).acquire().await.expect("acquired");
-        (success(simple(ours).acquire_until(later())), Others::hold(guard))
+        (success(simple(ours).acquire().until(later())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("SimpleGuard::release", async |ours, _| {

@@ -19,12 +19,12 @@ async fn mutex_futures() {
     .await;
     dropped_anywhere("Mutex::acquire_timeout, held", async |ours, other| {
         let guard = mutex(other).acquire().await.expect("acquired");
-        (success(mutex(ours).acquire_timeout(SESSION_TIMEOUT)), Others::hold(guard))
+        (success(mutex(ours).acquire().timeout(SESSION_TIMEOUT)), Others::hold(guard))
     })
     .await;
     dropped_anywhere("Mutex::acquire_until, held", async |ours, other| {
         let guard = mutex(other).acquire().await.expect("acquired");
-        (success(mutex(ours).acquire_until(later())), Others::hold(guard))
+        (success(mutex(ours).acquire().until(later())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("Mutex::try_acquire", async |ours, _| {
@@ -91,12 +91,12 @@ async fn rw_lock_futures() {
     .await;
     dropped_anywhere("RwLock::read_until, written", async |ours, other| {
         let guard = rw_lock(other).write().await.expect("acquired");
-        (success(rw_lock(ours).read_until(later())), Others::hold(guard))
+        (success(rw_lock(ours).read().until(later())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("RwLock::write_until, read", async |ours, other| {
         let guard = rw_lock(other).read().await.expect("acquired");
-        (success(rw_lock(ours).write_until(later())), Others::hold(guard))
+        (success(rw_lock(ours).write().until(later())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("RwLock::try_read", async |ours, _| {
@@ -147,7 +147,7 @@ async fn semaphore_futures() {
     .await;
     dropped_anywhere("Semaphore::acquire_many_until, too few left", async |ours, other| {
         let guard = semaphore(other).acquire().await.expect("acquired");
-        (success(semaphore(ours).acquire_many_until(2, later())), Others::hold(guard))
+        (success(semaphore(ours).acquire_many(2).until(later())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("Semaphore::try_acquire_many", async |ours, _| {

@@ -21,8 +21,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
-    Event, Held, Holding, LockError, Loss, Mutex, MutexGuard, Options, PermitGuard, ReadGuard,
-    RecipeError, RwLock, Scheme, Semaphore, WriteGuard,
+    Event, Guard, Holding, LockError, Loss, Mutex, Options, ReadGuard, RecipeError, RwLock, Scheme,
+    Semaphore, WriteGuard,
 };
 
 use crate::lease::{Lease, RESERVE_DIVISOR};
@@ -146,15 +146,15 @@ impl Arguments {
 }
 
 /// A held lock of any kind.
-enum Guard {
-    Mutex(MutexGuard),
+enum Held {
+    Mutex(Guard),
     Read(ReadGuard),
     Write(WriteGuard),
-    Permits(PermitGuard),
+    Permits(Guard),
 }
 
-impl Guard {
-    fn held(&self) -> &Held {
+impl Held {
+    fn guard(&self) -> &Guard {
         match self {
             Self::Mutex(guard) => guard,
             Self::Read(guard) => guard,
@@ -166,10 +166,10 @@ impl Guard {
     /// Releases the lock, and waits for the confirmation until `timeout`.
     async fn release(self, timeout: Duration) -> Result<(), RecipeError> {
         match self {
-            Self::Mutex(guard) => guard.release_timeout(timeout).await,
-            Self::Read(guard) => guard.release_timeout(timeout).await,
-            Self::Write(guard) => guard.release_timeout(timeout).await,
-            Self::Permits(guard) => guard.release_timeout(timeout).await,
+            Self::Mutex(guard) => guard.release().timeout(timeout).await,
+            Self::Read(guard) => guard.release().timeout(timeout).await,
+            Self::Write(guard) => guard.release().timeout(timeout).await,
+            Self::Permits(guard) => guard.release().timeout(timeout).await,
         }
     }
 }
@@ -353,7 +353,7 @@ async fn acquire_and_run(
     match acquired {
         Ok(guard) => {
             if is_verbose {
-                let (held, seconds) = (guard.held(), begun.elapsed().as_secs_f64());
+                let (held, seconds) = (guard.guard(), begun.elapsed().as_secs_f64());
                 let (token, node) = (held.fencing_token().0, held.node_path());
                 print_error(&format_args!("acquired after {seconds:.6} s: token {token}, {node}"));
             }
@@ -415,7 +415,7 @@ async fn close(client: Client, interrupt: impl Future) {
 ///
 /// Without a confirmation, the requests are dropped, which fails them. The servers then expire the
 /// session after its timeout.
-async fn release_early(guard: Guard, requests: Requests, client: Client) {
+async fn release_early(guard: Held, requests: Requests, client: Client) {
     match guard.release(client.session_timeout()).await {
         Ok(()) => drop(tokio::join!(client.close(), requests.confirm())),
         Err(_) => {
@@ -436,12 +436,12 @@ async fn requested(requests: &mut Option<Requests>) {
 /// Runs the command, and returns when all its processes have ended. Takes the guard if the command
 /// releases the lock.
 async fn run_with(
-    guard: &mut Option<Guard>,
+    guard: &mut Option<Held>,
     arguments: &Arguments,
     client: &Client,
     supervisor: &mut Supervisor,
 ) -> Result<ExitCode, Failure> {
-    let Some(held) = guard.as_ref().map(Guard::held) else { return Ok(arguments.lost()) };
+    let Some(held) = guard.as_ref().map(Held::guard) else { return Ok(arguments.lost()) };
     let mut lost = pin!(held.lost());
     // The user stopped the job before the command began: do not start it.
     while supervisor.is_stopped() && !is_lost(held) {
@@ -481,7 +481,7 @@ async fn run_with(
     let mut shared = Shared::default();
     let mut requests = Some(requests);
     let has_lost =
-        |guard: &Option<Guard>| guard.as_ref().is_some_and(|guard| is_lost(guard.held()));
+        |guard: &Option<Held>| guard.as_ref().is_some_and(|guard| is_lost(guard.guard()));
     // The supervisor knows the end of the lease with a delay as short as the reserve.
     let reserve = client.session_timeout() / RESERVE_DIVISOR;
     let mut ticks = interval(reserve.max(Duration::from_millis(1)));
@@ -540,7 +540,7 @@ async fn run_with(
     drop(requests);
     if must_end {
         // A session that has ended keeps nothing. The lease is that of the next one.
-        let state = guard.as_ref().map(|guard| guard.held().state());
+        let state = guard.as_ref().map(|guard| guard.guard().state());
         let has_ended = matches!(state, Some(Holding::Lost(Loss::Ended(_))));
         let lease = || client.lease().filter(|_| !has_ended).unwrap_or_else(Instant::now);
         let left = || lease() - Instant::now();
@@ -556,7 +556,7 @@ async fn run_with(
     }
 }
 
-fn is_lost(held: &Held) -> bool {
+fn is_lost(held: &Guard) -> bool {
     matches!(held.state(), Holding::Lost(_))
 }
 
@@ -640,7 +640,7 @@ async fn acquire(
     client: &Client,
     arguments: &Arguments,
     waiting: watch::Sender<bool>,
-) -> Result<Guard, Failure> {
+) -> Result<Held, Failure> {
     let path = &arguments.path;
     let refuse = |node: &str| {
         let how = match Scheme::recognize(node) {
@@ -660,7 +660,7 @@ async fn acquire(
         Err(error) => return Err(error.into()),
     };
     let other = match guard {
-        Guard::Permits(_) => None,
+        Held::Permits(_) => None,
         _ if may_be_semaphore => contents::semaphore_contender(client, path).await?,
         _ => None,
     };
@@ -673,7 +673,7 @@ async fn acquire_with(
     client: &Client,
     arguments: &Arguments,
     waiting: watch::Sender<bool>,
-) -> Result<(Guard, bool), RecipeError> {
+) -> Result<(Held, bool), RecipeError> {
     let has_unknown_nodes = Arc::new(AtomicBool::new(false));
     let seen = has_unknown_nodes.clone();
     let mut options = Options::new().data(description(&arguments.command()[0]));
@@ -693,17 +693,17 @@ async fn acquire_with(
             true => semaphore.try_acquire_many(permits).await?,
             false => semaphore.acquire_many(permits).await?,
         };
-        Guard::Permits(guard)
+        Held::Permits(guard)
     } else if !arguments.shared && !arguments.exclusive {
         let mutex = Mutex::with(client, path, options)?;
-        Guard::Mutex(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })
+        Held::Mutex(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })
     } else {
         let lock = RwLock::with(client, path, options)?;
         match (arguments.shared, at_once) {
-            (true, true) => Guard::Read(lock.try_read().await?),
-            (true, false) => Guard::Read(lock.read().await?),
-            (false, true) => Guard::Write(lock.try_write().await?),
-            (false, false) => Guard::Write(lock.write().await?),
+            (true, true) => Held::Read(lock.try_read().await?),
+            (true, false) => Held::Read(lock.read().await?),
+            (false, true) => Held::Write(lock.try_write().await?),
+            (false, false) => Held::Write(lock.write().await?),
         }
     };
     Ok((guard, has_unknown_nodes.load(Ordering::Relaxed)))

@@ -92,7 +92,10 @@ impl Participant {
     fn wait(&mut self, look: OpId) {
         match self.config.wait_policy.refusal() {
             Some(error) => self.fail(error),
-            None => self.step = Step::Waiting { look },
+            None => {
+                self.step = Step::Waiting { look };
+                self.outputs.report(Event::Waiting { behind: READY.into(), ahead: 1 });
+            }
         }
     }
 

@@ -21,30 +21,27 @@ use std::io;
 
 pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
 pub(super) use self::reading::Wait;
+pub(super) use self::shared::Inner;
 #[cfg(test)]
 pub(super) use self::shared::MOST_ATTEMPTS;
-pub(super) use self::shared::{Inner, Shared};
+pub use self::shared::Threads;
 #[cfg(feature = "blocking-tls")]
 pub(super) use self::tls::TlsConnect;
+use crate::client::Driver as _;
 use crate::threads::spawn;
 
 /// Starts the thread of a session. It ends when the session does.
-pub(in crate::blocking) fn start(shared: Arc<Shared>) -> io::Result<()> {
-    let driver = Driver { shared };
-    spawn("zookeeper", Box::new(move || driver.run()))
+pub(in crate::blocking) fn start(shared: Arc<Threads>) -> io::Result<()> {
+    let keeper = Keeper { shared };
+    spawn("zookeeper", Box::new(move || keeper.shared.keep()))
 }
 
-struct Driver {
-    shared: Arc<Shared>,
+/// The session's own thread.
+struct Keeper {
+    shared: Arc<Threads>,
 }
 
-impl Driver {
-    fn run(&self) {
-        self.shared.keep();
-    }
-}
-
-impl Drop for Driver {
+impl Drop for Keeper {
     /// Ends all waiting calls after the session has ended or this thread has panicked.
     fn drop(&mut self) {
         let mut inner = self.shared.lock();

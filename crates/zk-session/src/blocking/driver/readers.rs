@@ -8,13 +8,14 @@
 //! checks that from time to time, since waking it would cost each of them a system call.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Waker;
 
 use super::connection::Connection;
 use crate::dispatch::Wakers;
 
 /// The threads that may read.
-#[derive(Default)]
 pub(super) struct Readers {
     /// Threads that wait for a result and could read meanwhile, by numbers that rise.
     pub(super) sleepers: VecDeque<(u64, Waker)>,
@@ -26,6 +27,8 @@ pub(super) struct Readers {
     pub(super) reads: u64,
     /// Waiting threads that must not read, because their result may come from elsewhere.
     pub(super) others: usize,
+    /// Futures that wait in tasks, and cannot read.
+    futures: Arc<AtomicUsize>,
     pub(super) keeper: Keeper,
 }
 
@@ -44,6 +47,23 @@ pub(super) enum Keeper {
 }
 
 impl Readers {
+    pub(super) fn new(futures: Arc<AtomicUsize>) -> Self {
+        Self {
+            sleepers: VecDeque::new(),
+            last: 0,
+            waits: 0,
+            reads: 0,
+            others: 0,
+            futures,
+            keeper: Keeper::Awake,
+        }
+    }
+
+    /// Returns whether anything waits that does not read.
+    pub(super) fn has_others(&self) -> bool {
+        self.others > 0 || self.futures.load(Ordering::Relaxed) > 0
+    }
+
     /// Makes sure that one thread reads: a waiting one, or else the keeper.
     pub(super) fn ensure_reader(&mut self, connection: Option<&Connection>, wakers: &mut Wakers) {
         if connection.is_some_and(|connection| connection.inbox.is_none()) {
@@ -53,7 +73,7 @@ impl Readers {
             && let Some((_, sleeper)) = self.sleepers.pop_front()
         {
             wakers.push(sleeper);
-        } else if !self.is_keeper_near() || self.others > 0 {
+        } else if !self.is_keeper_near() || self.has_others() {
             self.call_keeper(wakers);
         }
     }

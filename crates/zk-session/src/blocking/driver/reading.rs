@@ -16,8 +16,9 @@ use std::time::Instant as StdInstant;
 
 use super::connect::{MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::readers::Keeper;
-use super::shared::{Inner, Shared};
-use crate::client::{Guard, HasEffects as _, Inbox};
+use super::shared::{Inner, Threads};
+use crate::client::{Driver as _, Guard, HasEffects as _, Inbox};
+use crate::dispatch::Commands as _;
 use crate::threads::thread::{self, Thread};
 use crate::threads::{is_within, spawn, thread_local};
 use crate::time::Instant;
@@ -34,7 +35,7 @@ pub(in crate::blocking) enum Wait {
     Sleeping,
 }
 
-impl Shared {
+impl Threads {
     /// Waits until `poll` is ready. Returns `None` if it is not ready by `end`. `poll` must arrange
     /// for its waker to run.
     pub(in crate::blocking) fn wait<R>(
@@ -147,7 +148,7 @@ impl Shared {
             }
             // Threads that arrive need not wait: they may only make requests.
             let others_read = others_come && is_within(read_at, DOZE);
-            if inner.can_read() && (!others_read || inner.readers.others > 0) {
+            if inner.can_read() && (!others_read || inner.readers.has_others()) {
                 inner.readers.keeper = Keeper::Reading;
                 inner = self.read(inner, timeout);
                 inner.readers.keeper = Keeper::Awake;
@@ -257,7 +258,7 @@ impl Inner {
 
     /// Starts a thread for a machine's timer that is due before the reading thread looks at the
     /// session, since that thread cannot be woken. It ends when there is no such timer.
-    pub(in crate::blocking) fn start_timer_thread(&mut self, shared: &Arc<Shared>) {
+    pub(in crate::blocking) fn start_timer_thread(&mut self, shared: &Arc<Threads>) {
         let Some(mut due) = self.due_before_reader() else { return };
         let theirs = shared.clone();
         let run = move || {
@@ -289,7 +290,7 @@ impl Inner {
     }
 
     /// Returns the time until the session's next deadline, as a read timeout.
-    fn max_wait(&self, shared: &Shared) -> Duration {
+    fn max_wait(&self, shared: &Threads) -> Duration {
         let has_more = self.connection.as_ref().is_some_and(|connection| connection.has_more);
         if has_more || self.router.dispatcher.is_unsettled() {
             return MIN_WAIT;

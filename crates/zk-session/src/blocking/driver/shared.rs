@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Waker;
 use core::time::Duration;
 use std::io;
@@ -14,13 +15,13 @@ use super::connect::{Connect, MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::connection::Connection;
 use super::probe::{self, PROBE_TIMEOUT};
 use super::readers::Readers;
-use crate::client::{
-    Clock, EffectsMutex, Failure, Guard, HasEffects, Process, ReplySender, Router,
-};
+use crate::blocking::block_on::is_in_block_on;
+use crate::client::{Clock, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router};
 use crate::connect_string::ServerAddress;
-use crate::dispatch::{Commands, Effects, Key, Token};
+use crate::dispatch::{Attached, Attachment, Commands, Effects, Key};
+use crate::error::Error;
 use crate::sasl::BegunExchange;
-use crate::session::{AUTHENTICATION, Action, READ_ONLY, Session};
+use crate::session::{AUTHENTICATION, Action, READ_ONLY};
 use crate::threads::thread::{self, Thread};
 use crate::threads::{Mutex, spawn};
 use crate::time::{Instant, earlier};
@@ -65,10 +66,12 @@ impl<C: Connect> AnyConnect for C {
     }
 }
 
-/// The state that all threads of a session share.
-pub(in crate::blocking) struct Shared {
+/// The driver on threads of the standard library: the session's own, and those that wait.
+pub struct Threads {
     inner: EffectsMutex<Inner>,
     process: Process<EffectsMutex<Inner>>,
+    /// The futures that wait in tasks, on any runtime.
+    futures: Arc<AtomicUsize>,
     connect: Box<dyn AnyConnect>,
     pub(in crate::blocking) clock: Clock,
 }
@@ -102,22 +105,24 @@ impl HasEffects for Inner {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("Threads").finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl Threads {
     pub(in crate::blocking) fn new(
         connect: impl Connect,
         clock: Clock,
         max_reply: usize,
         make: impl FnOnce(Instant) -> Router,
     ) -> Self {
+        let futures = Arc::new(AtomicUsize::new(0));
         Self {
-            inner: Inner::new(make(clock.now()), max_reply),
+            inner: Inner::new(make(clock.now()), max_reply, futures.clone()),
             process: Process::new(),
+            futures,
             connect: Box::new(connect),
             clock,
         }
@@ -125,7 +130,7 @@ impl Shared {
 
     /// Locks the session, or in a forked process one that has ended.
     pub(in crate::blocking) fn lock(&self) -> Guard<'_, Inner> {
-        self.process.state(&self.inner, |ended| Inner::new(ended, 0)).lock()
+        self.process.state(&self.inner, |ended| Inner::new(ended, 0, self.futures.clone())).lock()
     }
 
     /// Locks the session in a thread that was in its process before: one of the session, or one that
@@ -134,43 +139,15 @@ impl Shared {
         self.inner.lock()
     }
 
-    /// Returns whether this process is a fork of that of the client.
-    pub(in crate::blocking) fn is_forked(&self) -> bool {
-        self.process.is_forked()
-    }
-
-    /// Keeps everything for ever in a forked process. To drop the connection could write to it.
-    pub(in crate::blocking) fn keep_if_forked(self: &Arc<Self>) -> bool {
-        let is_forked = self.is_forked();
-        if is_forked {
-            core::mem::forget(self.clone());
-        }
-        is_forked
-    }
-
     /// Returns a number that changes whenever wakers are about to run.
     pub(in crate::blocking) fn wakes(&self) -> usize {
         self.inner.wakes()
-    }
-
-    pub(in crate::blocking) fn now(&self) -> Instant {
-        self.clock.now()
     }
 
     /// Returns the last server that failed and the reason, or else the one that has not answered
     /// yet.
     pub(in crate::blocking) fn last_failure(&self) -> Option<Failure> {
         self.lock().router.last_failure()
-    }
-
-    /// Calls `command` with the session, and carries out its outputs.
-    pub(in crate::blocking) fn command(
-        self: &Arc<Self>,
-        command: impl FnOnce(&mut Session<Token<ReplySender>>, Instant),
-    ) {
-        let mut inner = self.lock();
-        command(inner.router.session_mut(), self.now());
-        inner.settle(self);
     }
 
     /// Calls `act` with the attached machines, and sends the requests that they submit.
@@ -183,16 +160,64 @@ impl Shared {
         inner.settle(self);
         acted
     }
+}
 
-    /// Replaces the list of servers.
-    pub(in crate::blocking) fn set_servers(self: &Arc<Self>, servers: Vec<ServerAddress>) {
+impl Driver for Threads {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn locked<R>(&self, look: impl FnOnce(&mut Router) -> R) -> R {
+        look(&mut self.lock().router)
+    }
+
+    fn act<R>(self: &Arc<Self>, act: impl FnOnce(&mut Router, Instant) -> R) -> R {
+        self.with_machines(|inner, now| act(&mut inner.router, now))
+    }
+
+    fn submit<R>(
+        self: &Arc<Self>,
+        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
+    ) -> Result<(R, bool), Error> {
         let mut inner = self.lock();
-        inner.router.set_servers(self.now(), servers);
-        inner.settle(self);
+        let alone = inner.router.session().pending() == 0;
+        let submitted = submit(&mut inner.router)?;
+        inner.send(self, alone);
+        Ok((submitted, true))
+    }
+
+    fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {
+        let key = self.with_machines(|inner, now| inner.router.dispatcher.attach(now, machine));
+        Attachment::new(self.clone(), key)
+    }
+
+    /// To drop the connection could write to it.
+    fn keep_if_forked(self: &Arc<Self>) -> bool {
+        let is_forked = self.is_forked();
+        if is_forked {
+            core::mem::forget(self.clone());
+        }
+        is_forked
+    }
+
+    /// The session's own thread reads for it, unless the future is polled by a thread that reads.
+    fn future_waits(self: &Arc<Self>) -> bool {
+        if is_in_block_on(self) {
+            return false;
+        }
+        self.futures.fetch_add(1, Ordering::Relaxed);
+        let mut inner = self.lock();
+        inner.write_soon(self);
+        inner.ensure_reader();
+        true
+    }
+
+    fn future_ends(&self) {
+        self.futures.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Commands for Shared {
+impl Commands for Threads {
     fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
         self.with_machines(|inner, now| inner.router.dispatcher.command(now, key, message))
     }
@@ -203,11 +228,11 @@ impl Commands for Shared {
 }
 
 impl Inner {
-    fn new(router: Router, max_reply: usize) -> EffectsMutex<Self> {
+    fn new(router: Router, max_reply: usize, futures: Arc<AtomicUsize>) -> EffectsMutex<Self> {
         EffectsMutex::new(Self {
             router,
             connection: None,
-            readers: Readers::default(),
+            readers: Readers::new(futures),
             timer_thread_due: None,
             idle_callback_thread: None,
             observers: Vec::new(),
@@ -220,14 +245,14 @@ impl Inner {
     }
 
     /// Carries out the session's outputs after an input or a command.
-    pub(in crate::blocking) fn settle(&mut self, shared: &Arc<Shared>) {
+    pub(in crate::blocking) fn settle(&mut self, shared: &Arc<Threads>) {
         self.exchange(shared);
         self.ensure_reader();
         self.start_timer_thread(shared);
     }
 
     /// Carries out the session's outputs, on a thread that then reads if no other thread does.
-    pub(in crate::blocking) fn exchange(&mut self, shared: &Arc<Shared>) {
+    pub(in crate::blocking) fn exchange(&mut self, shared: &Arc<Threads>) {
         let mut is_settled = false;
         loop {
             self.take_actions(shared);
@@ -250,7 +275,7 @@ impl Inner {
 
     /// Runs the callbacks that wait for the unlocked session, in a thread of their own. They may wait
     /// for what this thread does: for its reading, its timers, or the end of its call.
-    fn start_callbacks(&mut self, shared: &Arc<Shared>) {
+    fn start_callbacks(&mut self, shared: &Arc<Threads>) {
         if !self.effects().callbacks.claim() {
             return;
         }
@@ -282,7 +307,7 @@ impl Inner {
 
     /// Delivers all events. Returns whether there were any; a machine that received one may have
     /// made requests.
-    fn deliver_events(&mut self, shared: &Shared) -> bool {
+    fn deliver_events(&mut self, shared: &Threads) -> bool {
         let mut progress = false;
         let unsent = self.router.session().output().len();
         let now = shared.now();
@@ -298,16 +323,16 @@ impl Inner {
     /// Sends a request that was just submitted. `alone` means that no other request is pending.
     ///
     /// Otherwise the next thread that waits, or else the keeper, writes several requests together.
-    pub(in crate::blocking) fn send(&mut self, shared: &Arc<Shared>, alone: bool, waits: bool) {
+    pub(in crate::blocking) fn send(&mut self, shared: &Arc<Threads>, alone: bool) {
         if alone {
             self.settle(shared);
-        } else if !waits || !self.readers.is_keeper_near() {
+        } else if !self.readers.is_keeper_near() {
             self.write_soon(shared);
         }
     }
 
     /// Makes the keeper write all pending requests together, if it can.
-    pub(in crate::blocking) fn write_soon(&mut self, shared: &Arc<Shared>) {
+    pub(in crate::blocking) fn write_soon(&mut self, shared: &Arc<Threads>) {
         self.readers.expect_wait();
         let session = self.router.session();
         if self.connection.as_ref().is_some_and(|connection| connection.has_to_write(session))
@@ -317,7 +342,7 @@ impl Inner {
         }
     }
 
-    fn take_actions(&mut self, shared: &Arc<Shared>) {
+    fn take_actions(&mut self, shared: &Arc<Threads>) {
         while let Some(action) = self.router.session_mut().poll_action() {
             match action {
                 Action::Disconnect => self.cut_connection(),
@@ -330,7 +355,7 @@ impl Inner {
 
     /// Connects to a server, in a temporary thread. If the system has none, the keeper connects, except
     /// with a SASL mechanism: that has no time limit.
-    pub(in crate::blocking) fn connect(&mut self, shared: &Arc<Shared>, server: usize) {
+    pub(in crate::blocking) fn connect(&mut self, shared: &Arc<Threads>, server: usize) {
         self.cut_connection();
         let Some(server) = self.router.servers.get(server).cloned() else {
             return self.connection_failed(shared, Some(io::ErrorKind::NotFound.into()));
@@ -385,7 +410,7 @@ impl Inner {
 
     fn connected(
         &mut self,
-        shared: &Shared,
+        shared: &Threads,
         made: io::Result<(Arc<dyn Transport>, Option<BegunExchange>)>,
     ) {
         match made {
@@ -399,7 +424,7 @@ impl Inner {
     }
 
     /// Asks a server whether it can write, in a temporary thread.
-    pub(in crate::blocking) fn probe(&mut self, shared: &Arc<Shared>, server: usize) {
+    pub(in crate::blocking) fn probe(&mut self, shared: &Arc<Threads>, server: usize) {
         let Some(server) = self.router.servers.get(server).cloned() else {
             return;
         };
@@ -420,9 +445,11 @@ impl Inner {
     /// Prepares an attempt to connect to a server, which then calls `then`.
     fn prepare_attempt(
         &mut self,
-        shared: &Arc<Shared>,
+        shared: &Arc<Threads>,
         server: ServerAddress,
-        then: impl FnOnce(&Arc<Shared>, &ServerAddress, io::Result<Arc<dyn Transport>>) + Send + 'static,
+        then: impl FnOnce(&Arc<Threads>, &ServerAddress, io::Result<Arc<dyn Transport>>)
+        + Send
+        + 'static,
     ) -> io::Result<Attempt> {
         self.connecting.retain(|server| Arc::strong_count(server) > 1);
         if self.connecting.iter().filter(|known| ***known == server).count() >= MOST_ATTEMPTS {
@@ -451,7 +478,7 @@ impl Inner {
         }
     }
 
-    fn write_frames(&mut self, shared: &Arc<Shared>) {
+    fn write_frames(&mut self, shared: &Arc<Threads>) {
         let begun = shared.now();
         while let Some(connection) = &mut self.connection
             && connection.has_to_write(self.router.dispatcher.session())
@@ -485,7 +512,7 @@ impl Inner {
         }
     }
 
-    fn push_later(&mut self, shared: &Arc<Shared>) {
+    fn push_later(&mut self, shared: &Arc<Threads>) {
         if self.is_pushing {
             return;
         }
@@ -513,7 +540,7 @@ impl Inner {
 
     pub(in crate::blocking) fn connection_failed(
         &mut self,
-        shared: &Shared,
+        shared: &Threads,
         error: Option<io::Error>,
     ) {
         self.cut_connection();

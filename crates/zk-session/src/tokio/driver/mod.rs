@@ -18,17 +18,19 @@ use std::io;
 pub use self::connect::{Connect, TcpConnect, Transport};
 use self::connection::Connection;
 use self::connector::Connector;
-pub(crate) use self::shared::{Inner, RoomWaiter, Shared};
+pub(crate) use self::shared::Inner;
+pub use self::shared::Tokio;
 #[cfg(feature = "tls")]
 pub(crate) use self::tls::TlsConnect;
+use crate::client::Driver as _;
 use crate::connect_string::ServerAddress;
 use crate::session::{Action, READ_ONLY, State};
 use crate::threads::{Sleep, sleep};
 use crate::time::Instant;
 
 /// The task behind a client. It ends when the session does.
-pub(crate) struct Driver<C: Connect> {
-    shared: Arc<Shared>,
+pub(crate) struct Task<C: Connect> {
+    shared: Arc<Tokio>,
     connector: Connector<C>,
     max_reply: usize,
     sleep: Pin<Box<Sleep>>,
@@ -38,8 +40,8 @@ pub(crate) struct Driver<C: Connect> {
     has_yielded: bool,
 }
 
-impl<C: Connect> Driver<C> {
-    pub(crate) fn new(shared: Arc<Shared>, connect: C, max_reply: usize) -> Self {
+impl<C: Connect> Task<C> {
+    pub(crate) fn new(shared: Arc<Tokio>, connect: C, max_reply: usize) -> Self {
         let mechanism = shared.lock().router.mechanism().cloned();
         Self {
             shared,
@@ -211,15 +213,17 @@ impl<C: Connect> Driver<C> {
     }
 }
 
-impl<C: Connect> Future for Driver<C> {
+impl<C: Connect> Future for Task<C> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let shared = this.shared.clone();
+        // Once for each poll: a process is not forked in between.
+        let session = shared.session();
         loop {
             this.connector.poll(cx);
-            let mut inner = shared.lock();
+            let mut inner = session.lock();
             this.exchange(&mut inner, cx);
             let mut has_work = this.pending_state.is_some() || this.connector.has_work();
             if !has_work && inner.router.dispatcher.is_unsettled() {
@@ -247,7 +251,7 @@ impl<C: Connect> Future for Driver<C> {
     }
 }
 
-impl<C: Connect> Drop for Driver<C> {
+impl<C: Connect> Drop for Task<C> {
     /// Ends all waiting calls after the session or the runtime has ended.
     fn drop(&mut self) {
         let shared = self.shared.clone();
@@ -269,4 +273,4 @@ impl<C: Connect> Drop for Driver<C> {
 }
 
 /// A connection future or a transport is only ever polled in place behind its own pin.
-impl<C: Connect> Unpin for Driver<C> {}
+impl<C: Connect> Unpin for Task<C> {}

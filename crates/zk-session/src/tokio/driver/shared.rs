@@ -1,28 +1,29 @@
 //! The state that the driver shares with the handles of its client.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Waker};
 
+use tokio::runtime;
 use tokio::sync::watch;
 
 use super::connection::Connection;
-use crate::client::{
-    Clock, EffectsMutex, Failure, Guard, HasEffects, Process, RoomTicket, Router, WatchUpdate,
-};
-use crate::dispatch::{Commands, Effects, Key};
-use crate::error::Error;
-use crate::session::{RequestId, State};
+use crate::client::{Clock, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router};
+use crate::dispatch::{Attached, Attachment, Commands, Effects, Key};
+use crate::error::{Error, Outcome};
+use crate::session::{End, State};
 use crate::threads::thread::{self, ThreadId};
 use crate::time::Instant;
 
-/// The state that the driver shares with the handles of its client.
-pub(crate) struct Shared {
+/// The driver on tokio: a task of the runtime in which the client was connected.
+pub struct Tokio {
     inner: EffectsMutex<Inner>,
     process: Process<EffectsMutex<Inner>>,
     clock: Clock,
     pub(crate) states: watch::Sender<State>,
+    pub(crate) runtime: runtime::Handle,
 }
 
 pub(crate) struct Inner {
@@ -52,41 +53,41 @@ impl HasEffects for Inner {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Tokio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("state", &*self.states.borrow()).finish_non_exhaustive()
+        f.debug_struct("Tokio").field("state", &*self.states.borrow()).finish_non_exhaustive()
     }
 }
 
-impl Shared {
-    pub(crate) fn new(clock: Clock, make: impl FnOnce(Instant) -> Router) -> Self {
+impl Tokio {
+    pub(crate) fn new(
+        clock: Clock,
+        runtime: runtime::Handle,
+        make: impl FnOnce(Instant) -> Router,
+    ) -> Self {
         let router = make(clock.now());
         Self {
             states: watch::Sender::new(router.session().state()),
             inner: Inner::new(router, clock.clone()),
             process: Process::new(),
             clock,
+            runtime,
         }
     }
 
     /// Locks the session, or in a forked process one that has ended.
     pub(crate) fn lock(&self) -> Guard<'_, Inner> {
-        self.process.state(&self.inner, |ended| Inner::new(ended, self.clock.clone())).lock()
+        self.session().lock()
+    }
+
+    /// Returns the session, or in a forked process one that has ended. Costs a system call.
+    pub(super) fn session(&self) -> &EffectsMutex<Inner> {
+        self.process.state(&self.inner, |ended| Inner::new(ended, self.clock.clone()))
     }
 
     /// Returns whether this process is a fork of that of the client.
     pub(crate) fn is_forked(&self) -> bool {
         self.process.is_forked()
-    }
-
-    /// Keeps everything for ever in a forked process. To drop the connection would end it for the
-    /// parent as well: TLS says good-bye, and both processes share one `epoll` instance.
-    pub(crate) fn keep_if_forked(self: &Arc<Self>) -> bool {
-        let is_forked = self.is_forked();
-        if is_forked {
-            core::mem::forget(self.clone());
-        }
-        is_forked
     }
 
     /// Holds back the requests of this thread until the result is dropped. Returns `None` if a
@@ -119,42 +120,75 @@ impl Shared {
         acted
     }
 
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Returns the last server that failed and the reason, or else the one that has not answered
     /// yet.
     pub(crate) fn last_failure(&self) -> Option<Failure> {
         self.lock().router.last_failure()
     }
-
-    /// Polls the next update of a persistent watch.
-    pub(crate) fn poll_update(
-        &self,
-        request: RequestId,
-        waker: &Waker,
-    ) -> Poll<Result<WatchUpdate, Error>> {
-        // Cloned and dropped without the lock.
-        let mut mine = None;
-        loop {
-            let mut inner = self.lock();
-            let Some(queue) = inner.router.watch_queue(request) else {
-                return Poll::Pending;
-            };
-            if let Some(update) = queue.next() {
-                return Poll::Ready(update);
-            }
-            if queue.reader.as_ref().is_some_and(|reader| reader.will_wake(waker)) {
-                return Poll::Pending;
-            }
-            if mine.is_some() {
-                core::mem::swap(&mut queue.reader, &mut mine);
-                return Poll::Pending;
-            }
-            drop(inner);
-            mine = Some(waker.clone());
-        }
-    }
 }
 
-impl Commands for Shared {
+impl Driver for Tokio {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn locked<R>(&self, look: impl FnOnce(&mut Router) -> R) -> R {
+        look(&mut self.lock().router)
+    }
+
+    fn act<R>(self: &Arc<Self>, act: impl FnOnce(&mut Router, Instant) -> R) -> R {
+        let mut inner = self.lock();
+        let acted = act(&mut inner.router, self.now());
+        inner.wake_driver();
+        acted
+    }
+
+    /// Looks at the process, which takes a system call, only before it writes or wakes the task, and
+    /// if another thread has the lock: perhaps one that is not in this process.
+    fn submit<R>(
+        self: &Arc<Self>,
+        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
+    ) -> Result<(R, bool), Error> {
+        let mut inner = self.inner.try_lock().unwrap_or_else(|| self.lock());
+        let alone = inner.router.session().pending() == 0;
+        let submitted = submit(&mut inner.router)?;
+        let acts = !inner.is_driver_awake;
+        if acts && self.is_forked() {
+            return Err(Error::Ended { end: End::Forked, outcome: Outcome::NotApplied });
+        }
+        inner.send(alone, None);
+        Ok((submitted, acts))
+    }
+
+    fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {
+        let key = self.with_machines(|inner, now| inner.router.dispatcher.attach(now, machine));
+        Attachment::new(self.clone(), key)
+    }
+
+    /// To drop the connection would end it for the parent as well: TLS says good-bye, and both
+    /// processes share one `epoll` instance.
+    fn keep_if_forked(self: &Arc<Self>) -> bool {
+        let is_forked = self.is_forked();
+        if is_forked {
+            core::mem::forget(self.clone());
+        }
+        is_forked
+    }
+
+    /// The task reads whatever waits.
+    #[inline]
+    fn future_waits(self: &Arc<Self>) -> bool {
+        false
+    }
+
+    fn future_ends(&self) {}
+}
+
+impl Commands for Tokio {
     fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
         self.with_machines(|inner, now| inner.router.dispatcher.command(now, key, message))
     }
@@ -164,51 +198,8 @@ impl Commands for Shared {
     }
 }
 
-/// A caller that waits for room. It keeps its place until it is dropped.
-pub(crate) struct RoomWaiter {
-    shared: Arc<Shared>,
-    ticket: RoomTicket,
-}
-
-impl RoomWaiter {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, ticket: RoomTicket::default() }
-    }
-
-    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), Error>> {
-        if !self.ticket.is_queued()
-            && let Some(entered) = self.shared.lock().router.try_enter(&mut self.ticket)
-        {
-            return Poll::Ready(entered);
-        }
-        // Cloned and dropped without the lock.
-        let waker = waker.clone();
-        let mut inner = self.shared.lock();
-        if let Some(entered) = inner.router.try_enter(&mut self.ticket) {
-            drop(inner);
-            drop(waker);
-            return Poll::Ready(entered);
-        }
-        let before = inner.router.wait_for_room(&mut self.ticket, waker);
-        drop(inner);
-        drop(before);
-        Poll::Pending
-    }
-}
-
-impl Drop for RoomWaiter {
-    fn drop(&mut self) {
-        if self.ticket.is_queued() {
-            let mut inner = self.shared.lock();
-            let waker = inner.router.stop_waiting_for_room(&mut self.ticket);
-            drop(inner);
-            drop(waker);
-        }
-    }
-}
-
 /// Writes the requests of a batch when it is dropped.
-pub(crate) struct Cork<'a>(&'a Shared);
+pub(crate) struct Cork<'a>(&'a Tokio);
 
 impl Drop for Cork<'_> {
     fn drop(&mut self) {

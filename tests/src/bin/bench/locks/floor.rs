@@ -5,7 +5,7 @@ use std::io;
 
 use zk_session::proto::{GetChildrenRequest, GetChildrenResponse, NodeKind, Request, path};
 use zk_session::session::Reply;
-use zk_session::{Answer, Client, Error, Watch};
+use zk_session::{Answer, Client, Error, Tokio, Watch};
 
 use super::contenders::{Lock, Locks};
 
@@ -35,7 +35,7 @@ impl Locks for Floor {
 
 impl Lock for Bare {
     /// The node, and its watch, if any.
-    type Held = (String, Option<Watch>);
+    type Held = (String, Option<Watch<Tokio>>);
 
     async fn acquire(&self) -> io::Result<Self::Held> {
         self.enter().await.map_err(io::Error::other)
@@ -58,7 +58,7 @@ impl Lock for Bare {
 }
 
 impl Bare {
-    async fn enter(&self) -> Result<(String, Option<Watch>), Error> {
+    async fn enter(&self) -> Result<(String, Option<Watch<Tokio>>), Error> {
         // As long as Curator's names, so that lists have the same length.
         let name = path::child(&self.parent, "_c_00000000-0000-0000-0000-000000000000-lock-");
         let (created, listed) = self.client.batch(|| {
@@ -86,7 +86,7 @@ impl Bare {
         Ok((node, own_watch))
     }
 
-    fn list(&self, path: &str, watch: bool) -> (Answer, Option<Watch>) {
+    fn list(&self, path: &str, watch: bool) -> (Answer<Reply, Tokio>, Option<Watch<Tokio>>) {
         self.client.submit_and_watch(&Request::GetChildren(GetChildrenRequest { path, watch }))
     }
 

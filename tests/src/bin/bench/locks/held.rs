@@ -7,9 +7,10 @@ use std::thread;
 use clap::Args;
 use cpu_time::ThreadTime;
 use tokio::runtime::{self, Runtime};
-use zk_recipes::{Holding, Mutex, MutexGuard};
+use zk_recipes::{Guard, Holding, Mutex};
 use zk_session::{Client, State};
 use zk_testkit::serve::Embedded;
+use zk_testkit::suite::begun;
 
 /// The number of concurrent acquisitions, below the request limit of a session.
 const AT_ONCE: usize = 250;
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     });
     let guards = guards?;
     println!("acquired    {:>9.1} ms of processor time", millis(began.elapsed()));
-    let guard = size_of::<MutexGuard>();
+    let guard = size_of::<Guard>();
     let heap = allocations.bytes_current as usize - guards.capacity() * guard;
     println!("heap        {:>9} bytes for each lock, and {guard} for its guard", heap / locks);
 
@@ -92,17 +93,18 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
 
 /// Kept separate for profilers.
 #[inline(never)]
-fn drop_all(guards: Vec<MutexGuard>) {
+fn drop_all(guards: Vec<Guard>) {
     drop(guards);
 }
 
-async fn acquire(client: &Client, name: &str, locks: usize) -> io::Result<Vec<MutexGuard>> {
+async fn acquire(client: &Client, name: &str, locks: usize) -> io::Result<Vec<Guard>> {
     let mut guards = Vec::with_capacity(locks);
     for first in (0..locks).step_by(AT_ONCE) {
         let mut acquiring = Vec::with_capacity(AT_ONCE);
         for number in first..locks.min(first + AT_ONCE) {
             let path = format!("/bench/{name}-{number:05}");
-            acquiring.push(Mutex::new(client, &path).map_err(io::Error::other)?.acquire());
+            let mutex = Mutex::new(client, &path).map_err(io::Error::other)?;
+            acquiring.push(begun(mutex.acquire()));
         }
         for acquired in acquiring {
             guards.push(acquired.await.map_err(io::Error::other)?);

@@ -3,7 +3,7 @@
 use std::io;
 
 use zk_recipes::machine::Scheme;
-use zk_recipes::{Mutex, MutexGuard, Options};
+use zk_recipes::{Guard, Mutex, Options};
 use zk_session::Client;
 
 use super::contenders::{Lock, Locks};
@@ -38,17 +38,17 @@ impl Locks for Private {
 }
 
 impl Lock for Mutex {
-    type Held = MutexGuard;
+    type Held = Guard;
 
-    async fn acquire(&self) -> io::Result<MutexGuard> {
+    async fn acquire(&self) -> io::Result<Guard> {
         self.acquire().await.map_err(io::Error::other)
     }
 
-    async fn release(&self, held: MutexGuard) -> io::Result<()> {
+    async fn release(&self, held: Guard) -> io::Result<()> {
         held.release().await.map_err(io::Error::other)
     }
 
-    fn let_go(&self, held: MutexGuard) {
+    fn let_go(&self, held: Guard) {
         drop(held);
     }
 }

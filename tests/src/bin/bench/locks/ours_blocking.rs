@@ -2,7 +2,7 @@
 
 use std::io;
 
-use zk_recipes::blocking::{Mutex, MutexGuard};
+use zk_recipes::{Guard, Mutex};
 use zk_session::blocking::Client;
 
 use super::contenders::{Lock, Locks};
@@ -10,29 +10,29 @@ use super::contenders::{Lock, Locks};
 pub(super) const NAME: &str = "zk-recipes-blocking";
 
 impl Locks for Client {
-    type Lock = Mutex;
+    type Lock = Mutex<Self>;
 
     async fn connect(at: &str) -> io::Result<Self> {
         Self::connect(at).map_err(io::Error::other)
     }
 
-    fn lock(&self, path: &str) -> io::Result<Mutex> {
+    fn lock(&self, path: &str) -> io::Result<Mutex<Self>> {
         Mutex::new(self, path).map_err(io::Error::other)
     }
 }
 
-impl Lock for Mutex {
-    type Held = MutexGuard;
+impl Lock for Mutex<Client> {
+    type Held = Guard<Client>;
 
-    async fn acquire(&self) -> io::Result<MutexGuard> {
-        self.acquire().map_err(io::Error::other)
+    async fn acquire(&self) -> io::Result<Guard<Client>> {
+        self.acquire().wait().map_err(io::Error::other)
     }
 
-    async fn release(&self, held: MutexGuard) -> io::Result<()> {
-        held.release().map_err(io::Error::other)
+    async fn release(&self, held: Guard<Client>) -> io::Result<()> {
+        held.release().wait().map_err(io::Error::other)
     }
 
-    fn let_go(&self, held: MutexGuard) {
+    fn let_go(&self, held: Guard<Client>) {
         drop(held);
     }
 }

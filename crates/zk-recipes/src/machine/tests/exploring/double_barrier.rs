@@ -111,6 +111,7 @@ impl Workload for BarrierWorkload {
         let owners = || tree.owned().filter_map(|(_, node)| node.owner);
         let (progress, milestone) = match (progress, event) {
             (Progress::Nothing, Event::Enqueued { .. }) => (Progress::Nothing, "comes"),
+            (Progress::Nothing, Event::Waiting { .. }) => return Ok(Progress::Nothing),
             (Progress::Nothing, Event::Acquired { token, .. }) if !release => {
                 if self.members[client].met.map(i64::from) != Some(token.0) {
                     return Err(format!("{client} is in before all have come"));
@@ -347,7 +348,7 @@ fn a_participant_that_gave_up_can_come_again() {
 fn a_lost_connection_does_not_mix_two_meetings() {
     // A client without a connection does not return in this model.
     let milestones = [&SURVIVED[..], &["returns"]].concat();
-    search::prove(meetings(2, Bounds { faults: 1, ..CALM }), 8_441, &milestones);
+    search::prove(meetings(2, Bounds { faults: 1, ..CALM }), 14_772, &milestones);
 }
 
 #[test]
@@ -374,14 +375,15 @@ mod long {
     fn a_late_deletion_of_ready_leaves_one_waiting() {
         let bug = Some(Bug::RetractsAnyVersion);
         let world = meetings(3, Bounds { deletions: Some(1), bug, ..CALM });
-        search::refute(world, "0 waits for ever", 45);
+        search::refute(world, "0 waits for ever", 51);
     }
 
     #[test]
     #[ignore = "two minutes in a release build"]
     fn a_deleted_participant_lets_none_of_two_others_in_later() {
         let bounds = Bounds { deletions: Some(1), ..CALM };
-        let milestones = ["comes", "is in", "is lost before", "is out", "gives up", "returns"];
+        let lost = ["is lost before", "is lost on its way out"];
+        let milestones = [&["comes", "is in", "is out", "gives up", "returns"][..], &lost].concat();
         search::prove(meetings(3, bounds), 3_940_252, &milestones);
     }
 }

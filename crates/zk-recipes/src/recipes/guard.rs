@@ -1,11 +1,13 @@
-//! A held lock.
+//! A lock that is held.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
+use core::iter;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use zk_session::proto::{ErrorCode, Zxid, path};
@@ -13,9 +15,10 @@ use zk_session::{Attachment, End, Error, RequestError, State, Transaction};
 
 use super::SessionClient;
 use super::call::Call;
-use super::client::{before, unless};
-use super::macros::methods;
-use super::status::{Handle, HeldNode, Report, SharedStatus, Status, WaitFor};
+use super::client::{TimeLimit, before, unless};
+use super::pending::{Pending, Signal};
+use super::status::{Handle, HeldNode, Report, Status, WaitFor};
+use crate::Client;
 use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
 use crate::machine::Command;
 #[cfg(feature = "conversions")]
@@ -34,8 +37,14 @@ pub enum Holding {
     Lost(Loss),
 }
 
-/// A held lock, with everything that all guards have in common.
-pub struct HeldLock<C> {
+/// A lock that is held, or permits of a semaphore. Dropped, it is released in the background.
+///
+/// For permits, the node and the fencing token are those of the first one. One transaction creates
+/// all nodes, and the loss of one permit is the loss of all. Acquire permits one by one if you
+/// release them one by one.
+#[doc(alias("HeldLock", "MutexGuard", "PermitGuard"))]
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct Guard<C = Client> {
     client: C,
     /// The path of the lock.
     path: Arc<str>,
@@ -44,9 +53,9 @@ pub struct HeldLock<C> {
     handle: Handle,
 }
 
-impl<C: SessionClient> fmt::Debug for HeldLock<C> {
+impl<C: SessionClient> fmt::Debug for Guard<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
+        f.debug_struct("Guard")
             .field("node", &self.node_path())
             .field("token", &self.fencing_token().0)
             .field("state", &self.state())
@@ -54,7 +63,7 @@ impl<C: SessionClient> fmt::Debug for HeldLock<C> {
     }
 }
 
-impl<C: SessionClient> HeldLock<C> {
+impl<C: SessionClient> Guard<C> {
     pub(super) fn new(
         client: C,
         path: Arc<str>,
@@ -63,11 +72,6 @@ impl<C: SessionClient> HeldLock<C> {
         handle: Handle,
     ) -> Self {
         Self { client, path, parent, node, handle }
-    }
-
-    /// The operation and path that its errors name.
-    pub(super) fn call(&self, operation: &'static str) -> Call<C> {
-        Call { operation, path: self.path.clone(), client: self.client.clone() }
     }
 
     /// Returns the fencing token, which is greater than that of any earlier holder of this lock. A
@@ -87,25 +91,6 @@ impl<C: SessionClient> HeldLock<C> {
         self.node.token
     }
 
-    /// Returns the parent of the lock node, which is the path of most locks.
-    pub fn lock_path(&self) -> &str {
-        &self.parent
-    }
-
-    /// Returns the name of the lock node below its parent.
-    pub fn node(&self) -> &str {
-        &self.node.name
-    }
-
-    /// Returns the path of the lock node.
-    pub fn node_path(&self) -> String {
-        self.path_of(&self.node.name)
-    }
-
-    fn path_of(&self, node: &str) -> String {
-        path::child(&self.parent, node)
-    }
-
     /// Returns the current state, as far as this client knows.
     ///
     /// It compares the lease of the session with the session's clock. So by the default
@@ -119,6 +104,20 @@ impl<C: SessionClient> HeldLock<C> {
     /// Returns whether the lock is lost; see [`state`](Self::state).
     pub fn is_lost(&self) -> bool {
         matches!(self.state(), Holding::Lost(_))
+    }
+
+    /// Waits until the lock is lost, and returns why. If the lock is released, it returns
+    /// [`Loss::Released`], before the servers know of the release.
+    ///
+    /// The lock is lost when its session ends, when its node is deleted, or when the
+    /// [policy](crate::Options::disconnect_policy) says so. With
+    /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it never returns while
+    /// there is no connection.
+    ///
+    /// The runtime of an async client wakes it. While that runtime is blocked,
+    /// [`state`](Self::state) reports the loss sooner.
+    pub fn lost(&self) -> Signal<Loss, C> {
+        Signal::new(&self.client, self.losing())
     }
 
     /// Runs a callback once, when the lock is lost. It does not run when the lock is released.
@@ -136,29 +135,104 @@ impl<C: SessionClient> HeldLock<C> {
         }
     }
 
+    /// Releases the lock and waits until the next contender can have it. Without a server it waits
+    /// until the end of the session's lease at most.
+    ///
+    /// The request is on its way when this method returns. Dropping the returned value changes
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](LockError::Lost) when the lock had been lost before.
+    /// [`NotConfirmed`](LockError::NotConfirmed) when no server has confirmed the release: the lock
+    /// is no longer held here, and its node is deleted in the background or with the session.
+    pub fn release(self) -> Pending<(), C> {
+        let client = self.client.clone();
+        Pending::release(client, self.releasing())
+    }
+
     /// Begins a transaction that is applied only if the lock node still exists. So none is applied
     /// once the ensemble has given the lock to another contender.
     ///
     /// The first operation of the transaction, number 0, is that check. If it fails with
     /// [`NO_NODE`](ErrorCode::NO_NODE), the lock is lost. Several permits have one check each.
     pub fn transaction(&self) -> Transaction<'_, C> {
-        self.check(self.client.transaction())
+        check(&self.client, &self.node_paths())
     }
 
-    /// Adds the check that the lock is still held.
-    pub(super) fn check<'a>(&self, transaction: Transaction<'a, C>) -> Transaction<'a, C> {
-        let transaction = transaction.check(&self.node_path(), None);
-        let others = self.node.leases.iter().skip(1);
-        others.fold(transaction, |checks, lease| checks.check(&self.path_of(lease), None))
+    /// Asks a quorum of the ensemble whether the lock is still held. If this succeeds, it was held
+    /// when the server answered. A connection, or a read, proves less.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lock is no longer held. Without a server, it is returned when the
+    /// lease ends, unless the policy is
+    /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports). After any other error
+    /// it is unknown whether the lock is held.
+    pub fn validate(&self) -> Pending<(), C> {
+        let (client, nodes, losing) = (self.client.clone(), self.node_paths(), self.losing());
+        Pending::within(self.call("validate"), async move {
+            match unless(losing, C::commit(check(&client, &nodes))).await {
+                Ok(checked) => checked.map(drop).map_err(not_validated),
+                Err(loss) => Err(LockError::Lost(loss)),
+            }
+        })
     }
 
-    /// Returns the number of those checks.
-    pub(super) fn checks(&self) -> usize {
-        self.node.leases.len().max(1)
+    /// Returns the end of the session's lease: until then the ensemble must keep the session, and
+    /// with it the lock. See [`lease`](zk_session::Client::lease) of the client. `None` if the lock
+    /// is lost.
+    ///
+    /// Call this again each time: after a suspension of the machine, earlier results are too late.
+    pub fn lease(&self) -> Option<Instant> {
+        self.client.lease_end().filter(|_| !self.is_lost())
     }
 
-    pub(crate) fn client(&self) -> &C {
+    /// Waits until another client asks for the lock. Never returns for locks that are not
+    /// [revocable](crate::Options::revocable).
+    pub fn revoked(&self) -> Signal<(), C> {
+        let revoked = self.handle.status.wait(|report: &mut Report| report.revoked.then_some(()));
+        Signal::new(&self.client, async {
+            if revoked.await.is_none() {
+                core::future::pending::<()>().await;
+            }
+        })
+    }
+
+    /// Returns the parent of the lock node, which is the path of most locks.
+    pub fn lock_path(&self) -> &str {
+        &self.parent
+    }
+
+    /// Returns the name of the lock node below its parent.
+    pub fn node(&self) -> &str {
+        &self.node.name
+    }
+
+    /// Returns the path of the lock node.
+    pub fn node_path(&self) -> String {
+        self.path_of(&self.node.name)
+    }
+
+    /// The operation and path that its errors name.
+    pub(super) fn call(&self, operation: &'static str) -> Call<C> {
+        Call { operation, path: self.path.clone(), client: self.client.clone() }
+    }
+
+    fn path_of(&self, node: &str) -> String {
+        path::child(&self.parent, node)
+    }
+
+    #[cfg(feature = "conversions")]
+    pub(super) const fn client(&self) -> &C {
         &self.client
+    }
+
+    /// Returns the nodes that exist while the lock is held.
+    pub(super) fn node_paths(&self) -> Vec<String> {
+        let others = self.node.leases.iter().skip(1);
+        let names = iter::once(&self.node.name).chain(others);
+        names.map(|name| self.path_of(name)).collect()
     }
 
     /// Waits until the lock is lost.
@@ -167,44 +241,27 @@ impl<C: SessionClient> HeldLock<C> {
         Losing { lost: status.wait(loss as fn(&mut Report) -> _), attachment: attachment.clone() }
     }
 
-    /// Waits until another client asks for the lock. Returns `false` if that can no longer happen.
-    pub(crate) fn revoking(&self) -> impl Future<Output = bool> + Send + use<C> {
-        let revoked = self.handle.status.wait(|report: &mut Report| report.revoked.then_some(()));
-        async { revoked.await.is_some() }
-    }
-
-    /// Begins the release. The future waits for its confirmation.
-    pub(super) fn release(
-        self,
-        end: Option<Instant>,
-    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
+    /// Begins the release.
+    pub(super) fn releasing(self) -> Releasing {
         let Self { path, handle, .. } = self;
         handle.check_process();
-        let status = handle.status.clone();
-        drop(handle);
-        async move {
-            let released = confirmed::<C>(end, &status).await;
-            released.map_err(|error| RecipeError::new("release", &path, error))
-        }
+        let released = handle.status.wait(over as fn(&mut Report) -> _);
+        Releasing { released, path }
     }
 
-    /// Releases the lock when the recipe allows it, or at once if the future is dropped.
-    pub(super) fn leave(
-        self,
-        end: Option<Instant>,
-    ) -> impl Future<Output = Result<(), RecipeError>> + Send + use<C> {
+    /// Releases the lock when the recipe allows it, or at once if the value is dropped.
+    pub(super) fn leave(self) -> Pending<(), C> {
         self.handle.command(Command::Leave);
-        async move {
-            let left = confirmed::<C>(end, &self.handle.status).await;
+        Pending::new(&self.client.clone(), |end| async move {
+            let left = before(&self.client, end, self.handle.status.wait(over)).await;
+            let left = left.map_or(Err(LATE), released);
             let is_connected = matches!(self.client.state(), State::Connected { .. });
             let left = left.map_err(|error| match error {
-                LockError::NotConfirmed(Unconfirmed::TimedOut) if is_connected => {
-                    LockError::OthersInside
-                }
+                LATE if is_connected => LockError::OthersInside,
                 error => error,
             });
             left.map_err(|error| self.call("leave").failed(error))
-        }
+        })
     }
 
     /// Changes the mode of the lock. On failure it is held as before, or lost.
@@ -221,14 +278,6 @@ impl<C: SessionClient> HeldLock<C> {
         Ok(())
     }
 
-    async fn validated(&self) -> Result<(), RecipeError> {
-        let validated = match unless(self.losing(), C::commit(self.transaction())).await {
-            Ok(checked) => checked.map(drop).map_err(not_validated),
-            Err(loss) => Err(LockError::Lost(loss)),
-        };
-        validated.map_err(|error| self.call("validate").failed(error))
-    }
-
     fn lost_error(&self) -> LockError {
         match self.state() {
             Holding::Lost(loss) => LockError::Lost(loss),
@@ -238,19 +287,9 @@ impl<C: SessionClient> HeldLock<C> {
     }
 }
 
-methods! { HeldLock:
-    /// Asks a quorum of the ensemble whether the lock is still held. If this succeeds, it was held
-    /// when the server answered. A connection, or a read, proves less.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`] if the lock is no longer held. Without a server, it is returned when the
-    /// lease ends, unless the policy is
-    /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports). After any other error
-    /// it is unknown whether the lock is held.
-    request fn validate [] (&self) -> Result<(), RecipeError> {
-        self.validated()
-    }
+/// Begins a transaction with a check of each of these nodes.
+pub(super) fn check<'a, C: SessionClient>(client: &'a C, nodes: &[String]) -> Transaction<'a, C> {
+    nodes.iter().fold(client.transaction(), |checks, node| checks.check(node, None))
 }
 
 /// Waits until a lock is lost.
@@ -270,16 +309,32 @@ impl Future for Losing {
     }
 }
 
-/// Waits until the lock is no longer held, or until `end`.
-async fn confirmed<C: SessionClient>(
-    end: Option<Instant>,
-    status: &Arc<SharedStatus>,
-) -> Result<(), LockError> {
-    match before::<C, _>(end, status.wait(over)).await {
-        Some(over) => released(over),
-        None => Err(LockError::NotConfirmed(Unconfirmed::TimedOut)),
+/// Waits until a lock is no longer held.
+pub(super) struct Releasing {
+    released: WaitFor<fn(&mut Report) -> Option<Status>>,
+    path: Arc<str>,
+}
+
+impl Releasing {
+    pub(super) fn poll<C: SessionClient>(
+        &mut self,
+        client: &C,
+        limit: &mut TimeLimit,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), RecipeError>> {
+        let released = match Pin::new(&mut self.released).poll(cx) {
+            Poll::Ready(over) => released(over),
+            Poll::Pending => {
+                ready!(limit.poll(client, cx));
+                Err(LATE)
+            }
+        };
+        Poll::Ready(released.map_err(|error| RecipeError::new("release", &self.path, error)))
     }
 }
+
+/// The time limit has passed before the confirmation.
+const LATE: LockError = LockError::NotConfirmed(Unconfirmed::TimedOut);
 
 /// The result of a conversion. `None` if the lock was lost instead.
 type Converted = Option<Result<HeldNode, LockError>>;

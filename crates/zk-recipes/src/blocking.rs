@@ -3,26 +3,32 @@
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::future::poll_fn;
-use core::pin::pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
 use zk_session::blocking::Client;
+use zk_session::proto::{Acl, NodeKind};
 use zk_session::threads::thread::{self, Thread};
+use zk_session::{AnyClient, Error, RequestError};
 
-use crate::recipes::{Owner, Publish, SessionClient, SharedLeadership};
+use crate::recipes::{Lookout, Owner, SessionClient};
 
 impl SessionClient for Client {
-    type Leaderships = ();
-
     fn now() -> Instant {
         Instant::now()
     }
 
-    fn sleep_until(end: Instant) -> impl Future<Output = ()> + Send {
-        // `block_on` polls it again at that time.
-        poll_fn(move |_| if Instant::now() < end { Poll::Pending } else { Poll::Ready(()) })
+    fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static {
+        let (client, mut timer) = (self.clone(), None);
+        poll_fn(move |cx| match end.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Poll::Ready(()),
+            left => {
+                let timer = timer.get_or_insert_with(|| Lookout::timer(&client, left));
+                Pin::new(timer).poll(cx).map(drop)
+            }
+        })
     }
 
     async fn wait_for_others<F: Future + Send>(
@@ -44,12 +50,25 @@ impl SessionClient for Client {
         }
     }
 
-    fn current_owner() -> Owner {
-        Owner::current_thread()
+    async fn wait_for_room(&self) -> Result<(), Error> {
+        AnyClient::ready(self).await
     }
 
-    fn leaderships(_: SharedLeadership) -> (Option<Publish>, ()) {
-        (None, ())
+    async fn create_parents(
+        &self,
+        path: &str,
+        kind: NodeKind,
+        acl: &[Acl<'_>],
+    ) -> Result<(), RequestError> {
+        AnyClient::ensure_path_with(self, path, kind, acl).await
+    }
+
+    fn lease_end(&self) -> Option<Instant> {
+        self.lease()
+    }
+
+    fn current_owner() -> Owner {
+        Owner::current_thread()
     }
 }
 

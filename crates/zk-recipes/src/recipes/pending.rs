@@ -1,0 +1,259 @@
+//! Operations that a task awaits, or a thread waits for.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::mem;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::time::Instant;
+
+use zk_session::End;
+
+use super::SessionClient;
+use super::call::Call;
+use super::client::{TimeLimit, before};
+use super::guard::{Guard, Releasing};
+use super::queue::{Attempted, Entrance};
+use crate::Client;
+use crate::error::{LockError, RecipeError, Unconfirmed};
+
+/// An operation of a recipe that takes time: await it in a task, or [wait](Self::wait) for it in a
+/// thread.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use zk_recipes::{Mutex, session};
+/// # async fn task(mutex: Mutex) -> Result<(), zk_recipes::RecipeError> {
+/// let guard = mutex.acquire().timeout(Duration::from_secs(1)).await?;
+/// # guard.release().await
+/// # }
+/// # fn thread(mutex: Mutex<session::blocking::Client>) -> Result<(), zk_recipes::RecipeError> {
+/// let guard = mutex.acquire().timeout(Duration::from_secs(1)).wait()?;
+/// # guard.release().wait()
+/// # }
+/// ```
+///
+/// It begins when it is first polled, or at `wait`. There is one exception: a release, such as
+/// [`Guard::release`] or [`Candidate::close`](super::Candidate::close), is on its way when that
+/// method returns.
+///
+/// # Cancellation
+///
+/// Dropping it gives up. A node that was created for an attempt is deleted in the background, even
+/// if its creation is not confirmed yet, or the connection is lost. Another request that was sent
+/// may still be applied. A release continues.
+#[must_use = "an operation begins when it is awaited or waited for"]
+pub struct Pending<T, C = Client, E = RecipeError> {
+    client: C,
+    limit: TimeLimit,
+    work: Work<T, C, E>,
+}
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Begins an operation, with the end of its time limit.
+type Begin<T> = Box<dyn FnOnce(Option<Instant>) -> BoxFuture<T> + Send>;
+
+/// What is to be done, and how its result becomes that of the operation. Acquiring a lock and
+/// releasing it need no allocation here.
+enum Work<T, C, E> {
+    Enter(Entrance<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
+    Acquire(Attempted<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
+    Release(Releasing, fn(Result<(), RecipeError>) -> Result<T, E>),
+    Begin(Begin<Result<T, E>>),
+    Run(BoxFuture<Result<T, E>>),
+    /// The result was returned.
+    Over,
+}
+
+// No future is pinned in place.
+impl<T, C, E> Unpin for Pending<T, C, E> {}
+
+impl<T, C, E> fmt::Debug for Pending<T, C, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+impl<T, C: SessionClient> Pending<T, C> {
+    /// Gives up after `timeout` from now; see [`until`](Self::until).
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { limit: TimeLimit::after::<C>(timeout), ..self }
+    }
+
+    /// Gives up at `end`, which is an instant of the standard library or of tokio. Set it before
+    /// the operation begins.
+    ///
+    /// An attempt asks the ensemble once in any case, even if the time has passed before. So it
+    /// waits at least a second for the first answer, but then neither for other contenders nor for
+    /// a connection.
+    ///
+    /// # Errors
+    ///
+    /// When it is too late, [`TimedOut`](LockError::TimedOut), or
+    /// [`NoConnection`](LockError::NoConnection) if there is no connection to a quorum. For a
+    /// release, [`NotConfirmed`](LockError::NotConfirmed) with
+    /// [`TimedOut`](crate::Unconfirmed::TimedOut): the rest is done in the background.
+    ///
+    /// # Panics
+    ///
+    /// With the async client, when it is polled outside of a tokio runtime, whose timer it uses.
+    pub fn until(self, end: impl Into<Instant>) -> Self {
+        Self { limit: TimeLimit::new(Some(end.into())), ..self }
+    }
+
+    /// Acquires a lock.
+    pub(super) fn enter(
+        entrance: Entrance<C>,
+        finish: fn(Result<Guard<C>, RecipeError>) -> Result<T, RecipeError>,
+    ) -> Self {
+        let client = entrance.client().clone();
+        Self { client, limit: TimeLimit::default(), work: Work::Enter(entrance, finish) }
+    }
+
+    /// Gives up `work` at the time limit.
+    pub(super) fn within(
+        call: Call<C>,
+        work: impl Future<Output = Result<T, LockError>> + Send + 'static,
+    ) -> Self
+    where
+        T: Send,
+    {
+        Self::new(&call.client.clone(), |end| async move {
+            let result = before(&call.client, end, work).await.unwrap_or(Err(LockError::TimedOut));
+            result.map_err(|error| call.failed(error))
+        })
+    }
+}
+
+impl<C: SessionClient> Pending<(), C> {
+    /// Waits until a node is deleted that is no longer wanted. `None`: the runtime was shut down.
+    pub(super) fn closing(
+        call: Call<C>,
+        over: impl Future<Output = Option<Result<(), LockError>>> + Send + 'static,
+    ) -> Self {
+        Self::new(&call.client.clone(), |end| async move {
+            let unconfirmed = |why| Err(LockError::NotConfirmed(why));
+            let over = match before(&call.client, end, over).await {
+                Some(Some(over)) => over,
+                Some(None) => unconfirmed(Unconfirmed::Ended(End::Closed)),
+                None => unconfirmed(Unconfirmed::TimedOut),
+            };
+            over.map_err(|error| call.failed(error))
+        })
+    }
+
+    /// Waits for the confirmation of a release.
+    pub(super) fn release(client: C, releasing: Releasing) -> Self {
+        let work = Work::Release(releasing, |released| released);
+        Self { client, limit: TimeLimit::default(), work }
+    }
+}
+
+impl<T, C: SessionClient, E> Pending<T, C, E> {
+    /// Begins with the time limit, which `begin` has to respect.
+    pub(super) fn new<F: Future<Output = Result<T, E>> + Send + 'static>(
+        client: &C,
+        begin: impl FnOnce(Option<Instant>) -> F + Send + 'static,
+    ) -> Self {
+        let begin: Begin<_> = Box::new(|end| Box::pin(begin(end)));
+        Self { client: client.clone(), limit: TimeLimit::default(), work: Work::Begin(begin) }
+    }
+}
+
+#[cfg(feature = "blocking")]
+impl<T, E> Pending<T, zk_session::blocking::Client, E> {
+    /// Begins, and waits in this thread until it is over.
+    ///
+    /// # Errors
+    ///
+    /// Those of the method that returned this.
+    pub fn wait(self) -> Result<T, E> {
+        self.client.clone().block_on(self.limit.end, self)
+    }
+}
+
+impl<T, C: SessionClient, E> Future for Pending<T, C, E> {
+    type Output = Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
+        let Self { client, limit, work } = self.get_mut();
+        if let Work::Enter(..) | Work::Begin(_) = work {
+            *work = match mem::replace(work, Work::Over) {
+                Work::Enter(entrance, finish) => Work::Acquire(entrance.enter(), finish),
+                Work::Begin(begin) => Work::Run(begin(limit.end)),
+                work => work,
+            };
+        }
+        let result = match work {
+            Work::Acquire(attempted, finish) => attempted.poll_held(limit, cx).map(*finish),
+            Work::Release(releasing, finish) => releasing.poll(client, limit, cx).map(*finish),
+            Work::Run(future) => future.as_mut().poll(cx),
+            Work::Enter(..) | Work::Begin(_) | Work::Over => Poll::Pending,
+        };
+        if result.is_ready() {
+            *work = Work::Over;
+        }
+        result
+    }
+}
+
+/// Something that may happen, such as the loss of a lock: await it in a task, or
+/// [wait](Self::wait) for it in a thread.
+///
+/// Dropping it changes nothing.
+#[must_use = "a signal is awaited or waited for"]
+pub struct Signal<T, C = Client> {
+    client: C,
+    end: Option<Instant>,
+    work: BoxFuture<T>,
+}
+
+impl<T, C> Unpin for Signal<T, C> {}
+
+impl<T, C> fmt::Debug for Signal<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signal").field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+impl<T: Send + 'static, C: SessionClient> Signal<T, C> {
+    pub(super) fn new(client: &C, work: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { client: client.clone(), end: None, work: Box::pin(work) }
+    }
+
+    /// Returns `None` if it has not happened after `timeout` from now.
+    pub fn timeout(self, timeout: Duration) -> Signal<Option<T>, C> {
+        self.limited(TimeLimit::after::<C>(timeout).end)
+    }
+
+    /// Returns `None` if it has not happened by `end`, which is an instant of the standard library
+    /// or of tokio.
+    pub fn until(self, end: impl Into<Instant>) -> Signal<Option<T>, C> {
+        self.limited(Some(end.into()))
+    }
+
+    fn limited(self, end: Option<Instant>) -> Signal<Option<T>, C> {
+        let Self { client, work, .. } = self;
+        let waiting = client.clone();
+        let work = Box::pin(async move { before(&waiting, end, work).await });
+        Signal { client, end, work }
+    }
+}
+
+#[cfg(feature = "blocking")]
+impl<T> Signal<T, zk_session::blocking::Client> {
+    /// Waits in this thread until it happens.
+    pub fn wait(self) -> T {
+        self.client.clone().block_on(self.end, self)
+    }
+}
+
+impl<T, C> Future for Signal<T, C> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        self.get_mut().work.as_mut().poll(cx)
+    }
+}

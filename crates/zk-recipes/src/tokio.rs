@@ -1,0 +1,49 @@
+//! How tasks wait for recipes.
+
+use std::time::Instant;
+
+use zk_session::proto::{Acl, NodeKind};
+use zk_session::{AnyClient, Client, Error, RequestError};
+
+use crate::recipes::{Owner, SessionClient};
+
+impl SessionClient for Client {
+    fn now() -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    #[allow(clippy::manual_async_fn, reason = "the future does not borrow the client")]
+    fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static {
+        async move {
+            // A time that has passed needs no timer, nor its runtime.
+            if Self::now() < end {
+                tokio::time::sleep_until(end.into()).await;
+            }
+        }
+    }
+
+    async fn wait_for_others<F: Future + Send>(_: Option<Instant>, future: F) -> Option<F::Output> {
+        Some(future.await)
+    }
+
+    async fn wait_for_room(&self) -> Result<(), Error> {
+        AnyClient::ready(self).await
+    }
+
+    async fn create_parents(
+        &self,
+        path: &str,
+        kind: NodeKind,
+        acl: &[Acl<'_>],
+    ) -> Result<(), RequestError> {
+        self.ensure_path_with(path, kind, acl).await
+    }
+
+    fn lease_end(&self) -> Option<Instant> {
+        self.lease().map(Into::into)
+    }
+
+    fn current_owner() -> Owner {
+        Owner::current()
+    }
+}

@@ -1,0 +1,239 @@
+//! The answers to requests.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use zk_proto::{Multi, OpCode, Request};
+
+#[cfg(feature = "persistent-watches")]
+use super::PersistentWatch;
+use super::decode::Arrived;
+use super::driver::{Driven, Driver};
+use super::handle::send;
+use super::multi_read::read_operations;
+use super::read::Read;
+use super::{MultiOperation, Receiver, Watch, slot, stripped};
+use crate::chroot::Chroot;
+use crate::error::{Error, Outcome, RequestError};
+use crate::session::{End, Reply};
+use crate::time::Instant;
+
+/// The answer to a request, once it arrives: `.await` it in a task, on any runtime, or `.wait()` for
+/// it in a thread. The request is sent when its method is called, whether or not anyone waits.
+///
+/// The answer of [`Threads`](crate::blocking::Threads) is a future, too, which needs no runtime:
+/// threads of the session wake its task.
+///
+/// Dropping this drops the answer; the request may still be applied. A method that sends several
+/// requests sends the first ones at the call, and the others while this is awaited. Dropping this
+/// ends it in between.
+///
+/// # Errors
+///
+/// [`RequestError`] names the operation, the path, and the reason.
+#[must_use = "the request is sent anyway, and its answer is dropped"]
+pub struct Answer<T, D: Driver> {
+    pub(crate) state: State<T, D>,
+}
+
+pub(crate) enum State<T, D: Driver> {
+    /// One request was sent.
+    Sent(Sent<T, D>),
+    /// Several requests, one after the other.
+    Several(Steps<T>, Arc<D>),
+    /// No request was sent.
+    Failed(RequestError),
+}
+
+type Steps<T> = Pin<Box<dyn Future<Output = Result<T, RequestError>> + Send>>;
+
+/// A request and how to decode its answer.
+pub(crate) struct Sent<T, D: Driver> {
+    pub(crate) request: Pending<D>,
+    /// `None` once the answer was returned.
+    decode: Option<Decode<T, D>>,
+}
+
+/// How to decode an answer, and what it returns along with the reply.
+pub(super) enum Decode<T, D: Driver> {
+    Reply(fn(Arrived<'_>) -> Result<T, Error>),
+    WithWatch(fn(Arrived<'_>, Watch<D>) -> Result<T, Error>, Watch<D>),
+    #[cfg(feature = "persistent-watches")]
+    Watch(PersistentWatch<D>, fn(PersistentWatch<D>) -> T),
+}
+
+/// A request that was sent.
+pub(crate) struct Pending<D: Driver> {
+    pub(crate) reply: Receiver<Result<Reply, Error>>,
+    pub(crate) driven: Driven<D>,
+    pub(super) chroot: Chroot,
+    pub(crate) operation: OpCode,
+    /// Empty unless the request is a multi.
+    pub(super) operations: Vec<MultiOperation>,
+    /// The time limit.
+    pub(crate) end: Option<Instant>,
+    /// What to send again if the connection is lost: a read, or a multi of reads.
+    pub(super) repeats: Option<Option<Read>>,
+    /// Whether this was found not to be a forked process. Otherwise nothing was written yet.
+    pub(super) is_in_process: bool,
+}
+
+/// The error after the driver of the session has ended, or after the answer was returned.
+pub(crate) const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome::Unknown };
+
+impl<T, D: Driver> Answer<T, D> {
+    pub(super) fn new(request: Pending<D>, decode: Decode<T, D>) -> Self {
+        Self { state: State::Sent(Sent { request, decode: Some(decode) }) }
+    }
+
+    /// Returns the answer to a request, or one that fails because no request was sent.
+    pub(super) fn of(send: impl FnOnce() -> Result<Self, RequestError>) -> Self {
+        send().unwrap_or_else(|error| Self { state: State::Failed(error) })
+    }
+
+    /// Returns this, or the error if no request was sent.
+    pub(super) fn sent(self) -> Result<Self, RequestError> {
+        match self.state {
+            State::Failed(error) => Err(error),
+            state => Ok(Self { state }),
+        }
+    }
+}
+
+impl<T: Send + 'static, D: Driver> Answer<T, D> {
+    /// Returns the result of several requests, and sends the first ones.
+    pub(super) fn of_several(
+        driver: Arc<D>,
+        steps: impl Future<Output = Result<T, RequestError>> + Send + 'static,
+    ) -> Self {
+        let mut steps: Steps<T> = Box::pin(steps);
+        Self {
+            state: match steps.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(error)) => State::Failed(error),
+                Poll::Ready(done) => State::Several(Box::pin(core::future::ready(done)), driver),
+                Poll::Pending => State::Several(steps, driver),
+            },
+        }
+    }
+}
+
+impl<T, D: Driver> Future for Answer<T, D> {
+    type Output = Result<T, RequestError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.state {
+            State::Sent(sent) => sent.poll(cx.waker()),
+            State::Several(steps, _) => steps.as_mut().poll(cx),
+            State::Failed(error) => Poll::Ready(Err(error.clone())),
+        }
+    }
+}
+
+impl<T, D: Driver> fmt::Debug for Answer<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Failed(error) => Err(error),
+            _ => Ok("under way"),
+        };
+        f.debug_tuple("Answer").field(&state).finish()
+    }
+}
+
+impl<T, D: Driver> Sent<T, D> {
+    fn poll(&mut self, waker: &Waker) -> Poll<Result<T, RequestError>> {
+        loop {
+            let request = &mut self.request;
+            let answer = match request.reply.poll(waker) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending if !request.is_in_process && request.driven.driver.is_forked() => {
+                    Some(Err(Error::Ended { end: End::Forked, outcome: Outcome::Unknown }))
+                }
+                Poll::Pending => {
+                    request.is_in_process = true;
+                    request.driven.waits();
+                    return Poll::Pending;
+                }
+            };
+            if let Some(result) = self.receive(answer) {
+                return Poll::Ready(result);
+            }
+        }
+    }
+
+    /// Returns that no answer will come.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn gone(&self) -> Result<T, RequestError> {
+        Err(self.request.failed(GONE))
+    }
+
+    /// Returns the result of the request, unless it has failed and is sent again.
+    pub(crate) fn receive(
+        &mut self,
+        answer: Option<Result<Reply, Error>>,
+    ) -> Option<Result<T, RequestError>> {
+        if let Some(Err(Error::ConnectionLost)) = answer {
+            let watch = match &mut self.decode {
+                Some(Decode::WithWatch(_, watch)) => Some(watch),
+                _ => None,
+            };
+            if self.request.send_again(watch) {
+                return None;
+            }
+        }
+        self.request.driven.ends();
+        let answer = answer.unwrap_or(Err(GONE));
+        let Pending { chroot, operations, .. } = &self.request;
+        let arrived = Arrived { answer, chroot, operations };
+        let result = match self.decode.take() {
+            Some(Decode::Reply(decode)) => decode(arrived),
+            Some(Decode::WithWatch(decode, watch)) => decode(arrived, watch),
+            #[cfg(feature = "persistent-watches")]
+            Some(Decode::Watch(watch, output)) => arrived.answer.map(|_| output(watch)),
+            None => Err(GONE),
+        };
+        Some(result.map_err(|reason| self.request.failed(reason)))
+    }
+}
+
+impl<D: Driver> Pending<D> {
+    fn failed(&self, reason: Error) -> RequestError {
+        let failed = match reason {
+            Error::Transaction { index, .. } => self.operations.get(index),
+            _ => None,
+        };
+        let path = Some(self.reply.path()).filter(|path| !path.is_empty());
+        let (operation, path) = match failed {
+            Some((operation, path)) => (*operation, Some(path.as_str())),
+            None => (self.operation, path),
+        };
+        RequestError::new(operation, path.map(|path| stripped(&self.chroot, path)), reason)
+    }
+
+    /// Sends a read once more, with its watch if it sets one. Returns whether it was sent.
+    fn send_again(&mut self, watch: Option<&mut Watch<D>>) -> bool {
+        let Some(read) = self.repeats else { return false };
+        let operations = read_operations(&self.operations);
+        let request = match read {
+            Some(read) => read.request(self.reply.path(), watch.is_some()),
+            None => Request::MultiRead(Multi::new(&operations)),
+        };
+        let driver = &self.driven.driver;
+        let Some(watch) = watch else {
+            let sent = send(driver, &request, self.end, &mut |_, _| {});
+            return sent.map(|sent| self.reply = sent.reply).is_ok();
+        };
+        let (fire, event) = slot();
+        let mut fire = Some(fire);
+        let sent = send(driver, &request, self.end, &mut |router, id| {
+            fire.take().into_iter().for_each(|fire| router.watch_once(id, fire));
+        });
+        let Ok(sent) = sent else { return false };
+        *watch = Watch::new(sent.id, event, driver, self.chroot.clone());
+        self.reply = sent.reply;
+        true
+    }
+}

@@ -1,0 +1,274 @@
+//! The client, and what its methods are made of.
+
+use alloc::borrow::Cow;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use zk_proto::{NodeKind, OpCode, Request};
+
+use super::answer::{Decode, Pending};
+use super::decode::Arrived;
+use super::driver::{Driven, Driver};
+use super::read::Read;
+use super::{
+    Answer, Receiver, Router, Watch, not_sent, server_path, server_path_to_create, slot, slot_about,
+};
+use crate::chroot::Chroot;
+use crate::dispatch::Token;
+use crate::error::{Error, RequestError};
+use crate::session::{Reply, RequestId};
+use crate::time::Instant;
+
+/// A session with an ensemble, kept alive across its servers. Cloning it is cheap.
+///
+/// [`zk_session::Client`](crate::Client) is the one of tokio,
+/// [`zk_session::blocking::Client`](crate::blocking::Client) that of threads. They have the same
+/// methods, and connect and close in their own ways. A method that sends requests returns an
+/// [`Answer`], to be awaited or waited for:
+///
+/// ```no_run
+/// # #[cfg(all(feature = "tokio", feature = "blocking"))]
+/// # async fn example(
+/// #     client: &zk_session::Client,
+/// #     blocking: &zk_session::blocking::Client,
+/// # ) -> Result<(), zk_session::RequestError> {
+/// let (data, stat) = client.get_data("/config").await?; // a task
+/// # let client = blocking;
+/// let (data, stat) = client.get_data("/config").wait()?; // a thread
+/// # Ok(())
+/// # }
+/// ```
+///
+/// When the last clone is dropped, the session is closed in the background, if the process and the
+/// runtime keep running. At the end of `main`, `close` the client; otherwise the servers keep the
+/// session until it times out.
+///
+/// # Ordering
+///
+/// Requests reach the server in the order in which the methods were *called*, not in which their
+/// answers are awaited. Many can be in flight at once. Answers and watch events become ready in the
+/// order in which the server sent them.
+///
+/// # Waiting
+///
+/// An answer comes, or the request fails, at the latest when the session ends. Before, there is no
+/// limit across connections, unless there is a
+/// [`request_timeout`](crate::ClientBuilder::request_timeout).
+///
+/// # Processes
+///
+/// After a `fork`, the session stays with the parent. In the child, every call on this client fails
+/// with [`End::Forked`](crate::End::Forked), writes nothing, and a drop does nothing. Connect a
+/// client of its own there. Futures that were pending at the fork stay pending in the child: neither
+/// tokio's runtime nor the session's thread survives it. A command that is executed at once, as by
+/// `std::process::Command`, is no matter.
+///
+/// # Cancellation
+///
+/// Dropping an answer drops it. The request may still be applied. Methods that send several
+/// requests document what remains when they are cancelled.
+///
+/// # Errors
+///
+#[doc = include_str!("errors.md")]
+#[derive(Debug)]
+pub struct Client<D: Driver> {
+    pub(crate) handle: Arc<Handle<D>>,
+    pub(crate) chroot: Chroot,
+    pub(crate) request_timeout: Option<Duration>,
+    /// Whether to repeat reads that fail with their connection.
+    pub(crate) retries_reads: bool,
+}
+
+impl<D: Driver> Clone for Client<D> {
+    fn clone(&self) -> Self {
+        let Self { handle, chroot, request_timeout, retries_reads } = self;
+        Self {
+            handle: handle.clone(),
+            chroot: chroot.clone(),
+            request_timeout: *request_timeout,
+            retries_reads: *retries_reads,
+        }
+    }
+}
+
+/// The part shared by all clones of a client. Dropping it closes the session.
+#[derive(Debug)]
+pub(crate) struct Handle<D: Driver> {
+    pub(crate) driver: Arc<D>,
+}
+
+impl<D: Driver> Drop for Handle<D> {
+    fn drop(&mut self) {
+        if !self.driver.keep_if_forked() {
+            self.driver.act(|router, _| router.dispatcher.close_when_done());
+        }
+    }
+}
+
+/// A request that was sent.
+pub(super) struct Submitted {
+    pub(super) id: RequestId,
+    pub(super) reply: Receiver<Result<Reply, Error>>,
+    /// Whether this was found not to be a forked process.
+    pub(super) is_in_process: bool,
+}
+
+/// Sends a request. `keep` is called with its id, under the session's lock.
+///
+/// Compiled once for each driver, and not once for each type of answer.
+#[inline(never)]
+pub(super) fn send<D: Driver>(
+    driver: &Arc<D>,
+    request: &Request<'_>,
+    end: Option<Instant>,
+    keep: &mut dyn FnMut(&mut Router, RequestId),
+) -> Result<Submitted, Error> {
+    let (sender, reply) = slot_about(request.path().unwrap_or_default());
+    let token = Token::Caller(sender);
+    let (id, is_in_process) = driver.submit(|router| {
+        let session = router.session_mut();
+        let id = match end {
+            #[cfg(feature = "deadlines")]
+            Some(end) => session.submit_until(request, token, end)?,
+            _ => session.submit(request, token)?,
+        };
+        keep(router, id);
+        Ok(id)
+    })?;
+    Ok(Submitted { id, reply, is_in_process })
+}
+
+impl<D: Driver> Client<D> {
+    pub(crate) fn driver(&self) -> &Arc<D> {
+        &self.handle.driver
+    }
+
+    pub(crate) fn with_router<R>(&self, look: impl FnOnce(&Router) -> R) -> R {
+        self.driver().locked(|router| look(router))
+    }
+
+    /// Returns when a request that begins now is too late.
+    pub(super) fn request_end(&self) -> Option<Instant> {
+        self.request_timeout.map(|timeout| self.driver().now() + timeout)
+    }
+
+    /// Sends a request.
+    pub(super) fn send<T>(
+        &self,
+        request: &Request<'_>,
+        decode: fn(Arrived<'_>) -> Result<T, Error>,
+    ) -> Result<Answer<T, D>, RequestError> {
+        let (_, pending) = self.submit_with(request, &mut |_, _| {})?;
+        Ok(Answer::new(pending, Decode::Reply(decode)))
+    }
+
+    /// Sends a read.
+    pub(super) fn read<T>(
+        &self,
+        read: Read,
+        path: &str,
+        decode: fn(Arrived<'_>) -> Result<T, Error>,
+    ) -> Answer<T, D> {
+        Answer::of(|| self.read_at(read, &self.server_path(read.opcode(), path)?, decode))
+    }
+
+    /// Sends a read of a server's path.
+    pub(super) fn read_at<T>(
+        &self,
+        read: Read,
+        path: &str,
+        decode: fn(Arrived<'_>) -> Result<T, Error>,
+    ) -> Result<Answer<T, D>, RequestError> {
+        let (_, mut pending) = self.submit_with(&read.request(path, false), &mut |_, _| {})?;
+        pending.repeats = self.retries_reads.then_some(Some(read));
+        Ok(Answer::new(pending, Decode::Reply(decode)))
+    }
+
+    /// Sends a read that sets a one-shot watch.
+    pub(super) fn read_and_watch<T>(
+        &self,
+        read: Read,
+        path: &str,
+        decode: fn(Arrived<'_>, Watch<D>) -> Result<T, Error>,
+    ) -> Answer<T, D> {
+        Answer::of(|| self.read_at_and_watch(read, &self.server_path(read.opcode(), path)?, decode))
+    }
+
+    /// Sends a read of a server's path that sets a one-shot watch.
+    pub(super) fn read_at_and_watch<T>(
+        &self,
+        read: Read,
+        path: &str,
+        decode: fn(Arrived<'_>, Watch<D>) -> Result<T, Error>,
+    ) -> Result<Answer<T, D>, RequestError> {
+        let (mut pending, watch) = self.submit_and_keep_watch(&read.request(path, true))?;
+        pending.repeats = self.retries_reads.then_some(Some(read));
+        Ok(Answer::new(pending, Decode::WithWatch(decode, watch)))
+    }
+
+    /// Sends a request that sets a one-shot watch.
+    pub(super) fn submit_and_keep_watch(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<(Pending<D>, Watch<D>), RequestError> {
+        let (fire, event) = slot();
+        let mut fire = Some(fire);
+        let (id, pending) = self.submit_with(request, &mut |router, id| {
+            fire.take().into_iter().for_each(|fire| router.watch_once(id, fire));
+        })?;
+        let watch = Watch::new(id, event, self.driver(), self.chroot.clone());
+        Ok((pending, watch))
+    }
+
+    pub(super) fn submit_with(
+        &self,
+        request: &Request<'_>,
+        keep: &mut dyn FnMut(&mut Router, RequestId),
+    ) -> Result<(RequestId, Pending<D>), RequestError> {
+        let end = self.request_end();
+        let sent = send(self.driver(), request, end, keep)
+            .map_err(|reason| not_sent(request, &self.chroot, reason))?;
+        let mut pending = self.pending(request.opcode(), sent.reply, end);
+        pending.is_in_process = sent.is_in_process;
+        Ok((sent.id, pending))
+    }
+
+    pub(super) fn pending(
+        &self,
+        operation: OpCode,
+        reply: Receiver<Result<Reply, Error>>,
+        end: Option<Instant>,
+    ) -> Pending<D> {
+        let (driven, chroot) = (Driven::new(self.driver()), self.chroot.clone());
+        Pending {
+            reply,
+            driven,
+            chroot,
+            operation,
+            operations: Vec::new(),
+            end,
+            repeats: None,
+            is_in_process: true,
+        }
+    }
+
+    /// Returns the server's path of a caller's path.
+    pub(super) fn server_path<'p>(
+        &self,
+        operation: OpCode,
+        path: &'p str,
+    ) -> Result<Cow<'p, str>, RequestError> {
+        server_path(&self.chroot, operation, path)
+    }
+
+    /// Returns the server's path of a node to be created.
+    pub(super) fn server_path_to_create<'p>(
+        &self,
+        kind: NodeKind,
+        path: &'p str,
+    ) -> Result<Cow<'p, str>, RequestError> {
+        server_path_to_create(&self.chroot, kind.opcode(), path, kind.is_sequential())
+    }
+}
