@@ -21,12 +21,18 @@ impl SessionClient for Client {
     }
 
     fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static {
-        let (client, mut timer) = (self.clone(), None);
+        let (client, mut timer, mut session_ended) = (self.clone(), None, false);
         poll_fn(move |cx| match end.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Poll::Ready(()),
             left => {
                 let timer = timer.get_or_insert_with(|| Lookout::timer(&client, left));
-                Pin::new(timer).poll(cx).map(drop)
+                let is_over = Pin::new(timer).poll(cx).is_ready();
+                if is_over && !core::mem::replace(&mut session_ended, true) {
+                    // What is waited for has learnt of the end, too. So it comes first.
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                if is_over { Poll::Ready(()) } else { Poll::Pending }
             }
         })
     }

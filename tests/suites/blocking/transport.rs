@@ -126,7 +126,7 @@ fn a_session_works_over_a_custom_transport() {
     thread::scope(|scope| {
         for _ in 0..4 {
             let read = || {
-                assert_eq!(client.get_data("/a").wait().expect("the node exists").0, [2; 100][..])
+                assert_eq!(client.get_data("/a").wait().expect("the node exists").0, [2; 100][..]);
             };
             scope.spawn(read);
         }

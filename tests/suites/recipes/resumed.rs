@@ -2,9 +2,38 @@
 
 use std::time::Duration;
 
-use zk_recipes::{LockError, Mutex, RwLock, Semaphore};
+use zk_recipes::{DoubleBarrier, LeaderElection, LockError, Mutex, RwLock, Semaphore};
 use zk_session::Client;
 use zk_testkit::serve::Embedded;
+
+/// A restarted service would wait for ever behind the node of its own session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_candidate_and_a_participant_that_the_session_has_left_behind_are_named() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let at = embedded.connect_string();
+    let first = Client::connect(&at).await.expect("connected");
+    let candidate = LeaderElection::new(&first, "/election").expect("valid").stand();
+    let node = candidate.elected().await.expect("the only one").node;
+    let other = Client::connect(&at).await.expect("connected");
+    let barriers = [&first, &other].map(|client| DoubleBarrier::new(client, "/meeting", 2));
+    let [ours, others] = barriers.map(|barrier| barrier.expect("valid"));
+    let (met, _other) = tokio::join!(ours.enter(), others.enter());
+    let met = met.expect("both are there");
+    let participant = met.node_path();
+    let resume = first.detach().await.expect("the session is alive");
+    drop((candidate, met));
+
+    let second = Client::builder(&at).resume(resume).connect().await.expect("the session is alive");
+    let again = LeaderElection::new(&second, "/election").expect("valid").stand();
+    let reason = again.elected().await.expect_err("it waits behind its own session").reason;
+    assert_eq!(reason, LockError::HeldByOwnSession { node: node.clone() });
+    second.delete(&node, None).await.expect("deleted");
+    again.elected().await.expect("now it leads");
+
+    let third = DoubleBarrier::new(&second, "/meeting", 4).expect("valid");
+    let reason = third.enter().await.map(drop).expect_err("its session is inside").reason;
+    assert_eq!(reason, LockError::HeldByOwnSession { node: participant });
+}
 
 /// A restarted service would wait for ever behind the node of its own session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -103,7 +103,9 @@ impl<C: SessionClient> DoubleBarrier<C> {
         let (queue, members) = (self.queue.clone(), self.members);
         let enter = move || {
             let config = queue.config(LockMode::Shared, WaitPolicy::Queue);
-            queue.start("enter", Participant::new(config, members), queue.path.clone())
+            let entering =
+                queue.start("enter", Participant::new(config, members), queue.path.clone());
+            entering.refusing_leftovers(Participant::SCHEME)
         };
         self.queue.acquire_by(enter, |held| held.map(BarrierGuard))
     }

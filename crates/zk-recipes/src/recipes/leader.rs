@@ -9,9 +9,10 @@ use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 use zk_session::{End, Transaction};
 
 use super::call::Call;
+use super::client::unless;
 use super::contenders::{self, QueueEntry};
 use super::pending::{Pending, Signal};
-use super::queue::Queue;
+use super::queue::{Queue, leftover};
 use super::status::Handle;
 use super::{Options, SessionClient};
 use crate::Client;
@@ -111,7 +112,7 @@ impl<C: SessionClient> LeaderElection<C> {
         };
         let election = ElectionMachine::new(self.0.config(LockMode::Exclusive, WaitPolicy::Queue));
         let handle = self.0.attach(election, self.0.note(), Some(Arc::new(hook)));
-        Candidate { call: self.0.call("stand"), leadership, handle }
+        Candidate { call: self.0.call("stand"), scheme: self.0.scheme, leadership, handle }
     }
 
     /// Returns the candidates in the order in which they lead; the first one leads. The list may be
@@ -160,6 +161,7 @@ impl<C: SessionClient> LeaderElection<C> {
 #[must_use = "a candidate that is dropped resigns"]
 pub struct Candidate<C = Client> {
     call: Call<C>,
+    scheme: Scheme,
     leadership: SharedLeadership,
     handle: Handle,
 }
@@ -218,17 +220,21 @@ impl<C: SessionClient> Candidate<C> {
     /// # Errors
     ///
     /// The error that the candidate [failed](Leadership::Failed) with, or [`End::Closed`] if it was
-    /// closed.
+    /// closed. [`LockError::HeldByOwnSession`] if an earlier client of a resumed session has left a
+    /// candidate behind.
     pub fn elected(&self) -> Pending<Term, C> {
         let decided = self.wait(|leadership| match leadership {
             Leadership::Follower | Leadership::Suspended(_) => None,
             decided => Some(decided),
         });
+        let Call { client, path, .. } = self.call.clone();
+        let leftover = leftover(client, path, self.scheme);
         Pending::within(self.call.clone(), async {
-            match decided.await {
-                Some(Leadership::Leader(term)) => Ok(term),
-                Some(Leadership::Failed(error)) => Err(error),
-                _ => Err(LockError::Ended(End::Closed)),
+            match unless(leftover, decided).await {
+                Ok(Some(Leadership::Leader(term))) => Ok(term),
+                Ok(Some(Leadership::Failed(error))) => Err(error),
+                Ok(_) => Err(LockError::Ended(End::Closed)),
+                Err(node) => Err(LockError::HeldByOwnSession { node }),
             }
         })
     }

@@ -384,7 +384,11 @@ impl Patience {
 
 /// Waits until it is known that an earlier client of this session has left a contender behind, or
 /// for ever. A server without `getEphemerals` does not know any.
-async fn leftover<C: SessionClient>(client: C, parent: Arc<str>, scheme: Scheme) -> String {
+pub(crate) async fn leftover<C: SessionClient>(
+    client: C,
+    parent: Arc<str>,
+    scheme: Scheme,
+) -> String {
     let is_leftover = |path: &String| {
         let name = path.strip_prefix(&*parent).and_then(|name| name.strip_prefix('/'));
         let guid = name.and_then(|name| scheme.parse(name)).and_then(|name| name.guid);
@@ -393,7 +397,10 @@ async fn leftover<C: SessionClient>(client: C, parent: Arc<str>, scheme: Scheme)
             !guid::is_of(guid, client.resumption())
         })
     };
-    let paths = client.get_ephemerals(&parent).await.unwrap_or_default();
+    let paths = match client.resumption() {
+        0 => Vec::new(),
+        _ => client.get_ephemerals(&parent).await.unwrap_or_default(),
+    };
     match paths.into_iter().find(is_leftover) {
         Some(node) => node,
         None => core::future::pending().await,

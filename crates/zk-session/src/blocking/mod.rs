@@ -204,8 +204,8 @@ impl ClientBuilder<Client> {
             Router::new(session, at.servers, authenticator).follow_config(follow_config)
         };
         let shared = Arc::new(Threads::new(connect, clock, max_reply, make));
-        let handle = Arc::new(Handle { driver: shared.clone() });
-        let client = Client { handle, chroot: at.chroot, request_timeout, retries_reads };
+        let handle = Arc::new(Handle { driver: shared.clone(), retries_reads });
+        let client = Client { handle, chroot: at.chroot, request_timeout };
         driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
         let deadline = Instant::now().checked_add(connect_timeout);

@@ -93,8 +93,8 @@ fn request_deadlines_pass_while_connecting_and_do_not_end_the_attempt() {
     let shared = Arc::new(Threads::new(TcpConnect::default(), clock(), 1 << 20, |now| {
         Router::new(Session::new(now, config), at.servers, None)
     }));
-    let handle = Arc::new(Handle { driver: shared.clone() });
-    let client = Client { handle, chroot: at.chroot, request_timeout: None, retries_reads: false };
+    let handle = Arc::new(Handle { driver: shared.clone(), retries_reads: false });
+    let client = Client { handle, chroot: at.chroot, request_timeout: None };
     driver::start(shared.clone()).unwrap();
     let hurried = client.with_request_timeout(Some(timeout / 5));
     for _ in 0..2 {

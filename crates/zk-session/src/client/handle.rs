@@ -77,19 +77,12 @@ pub struct Client<D: Driver> {
     pub(crate) handle: Arc<Handle<D>>,
     pub(crate) chroot: Chroot,
     pub(crate) request_timeout: Option<Duration>,
-    /// Whether to repeat reads that fail with their connection.
-    pub(crate) retries_reads: bool,
 }
 
 impl<D: Driver> Clone for Client<D> {
     fn clone(&self) -> Self {
-        let Self { handle, chroot, request_timeout, retries_reads } = self;
-        Self {
-            handle: handle.clone(),
-            chroot: chroot.clone(),
-            request_timeout: *request_timeout,
-            retries_reads: *retries_reads,
-        }
+        let Self { handle, chroot, request_timeout } = self;
+        Self { handle: handle.clone(), chroot: chroot.clone(), request_timeout: *request_timeout }
     }
 }
 
@@ -97,6 +90,8 @@ impl<D: Driver> Clone for Client<D> {
 #[derive(Debug)]
 pub(crate) struct Handle<D: Driver> {
     pub(crate) driver: Arc<D>,
+    /// Whether to repeat reads that fail with their connection.
+    pub(crate) retries_reads: bool,
 }
 
 impl<D: Driver> Drop for Handle<D> {
@@ -182,7 +177,7 @@ impl<D: Driver> Client<D> {
         decode: fn(Arrived<'_>) -> Result<T, Error>,
     ) -> Result<Answer<T, D>, RequestError> {
         let (_, mut pending) = self.submit_with(&read.request(path, false), &mut |_, _| {})?;
-        pending.repeats = self.retries_reads.then_some(Some(read));
+        pending.repeats = self.handle.retries_reads.then_some(Some(read));
         Ok(Answer::new(pending, Decode::Reply(decode)))
     }
 
@@ -204,7 +199,7 @@ impl<D: Driver> Client<D> {
         decode: fn(Arrived<'_>, Watch<D>) -> Result<T, Error>,
     ) -> Result<Answer<T, D>, RequestError> {
         let (mut pending, watch) = self.submit_and_keep_watch(&read.request(path, true))?;
-        pending.repeats = self.retries_reads.then_some(Some(read));
+        pending.repeats = self.handle.retries_reads.then_some(Some(read));
         Ok(Answer::new(pending, Decode::WithWatch(decode, watch)))
     }
 

@@ -99,7 +99,7 @@ impl<D: Driver> MultiRead<'_, Client<D>> {
             let request = Request::MultiRead(Multi::new(&operations));
             let (_, mut pending) = self.client.submit_with(&request, &mut |_, _| {})?;
             pending.operations = self.reads;
-            pending.repeats = self.client.retries_reads.then_some(None);
+            pending.repeats = self.client.handle.retries_reads.then_some(None);
             Ok(Answer::new(pending, Decode::Reply(results)))
         })
     }

@@ -211,8 +211,8 @@ impl ClientBuilder<Client> {
             Router::new(session, at.servers, authenticator).follow_config(follow_config)
         };
         let shared = Arc::new(Tokio::new(clock, runtime::Handle::current(), make));
-        let handle = Arc::new(Handle { driver: shared.clone() });
-        let client = Client { handle, chroot: at.chroot, request_timeout, retries_reads };
+        let handle = Arc::new(Handle { driver: shared.clone(), retries_reads });
+        let client = Client { handle, chroot: at.chroot, request_timeout };
         spawn(Task::new(shared.clone(), connect, max_reply));
 
         let begun = wait_for(&shared, Box::new(move |state| has_begun(state, resumed)));

@@ -170,7 +170,7 @@ impl Machine for Participant {
 }
 
 impl Participant {
-    pub(super) const SCHEME: Scheme = Scheme::private("alone-", Some("member-"));
+    pub(crate) const SCHEME: Scheme = Scheme::private("alone-", Some("member-"));
 
     /// Creates a participant of a barrier with this many members.
     ///
