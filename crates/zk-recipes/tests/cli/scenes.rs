@@ -13,7 +13,7 @@ use zk_testkit::real;
 use zk_testkit::server::Config;
 use zk_testkit::skipped::skip;
 
-use crate::processes::copy_program;
+use crate::processes::program_for_all;
 use crate::{LIMIT, PATH, World, ended, out, output, report, send, unignoring};
 
 /// Sessions that do not expire, however busy this machine is.
@@ -202,11 +202,7 @@ fn other_users(ensemble: &Ensemble) {
     if !is_root() {
         return skip("only root can become another user");
     }
-    // The repository may lie where other users have no access.
-    let folder = TempDir::new().expect("a temporary folder");
-    std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("ours");
-    let program = folder.path().join("zk-lock");
-    copy_program(&program);
+    let (_folder, program) = program_for_all();
     let ensemble = &Ensemble { at: ensemble.at.clone(), program };
     let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs";
     let shell = |line: &str| {
