@@ -2,6 +2,7 @@
 # Runs all tests, and ends with a summary: what failed, what was skipped and why, and how many passed.
 #
 #     tests/all.sh                               # all that this machine can run
+#     ZK_LONG=1 tests/all.sh                     # also the tests that take long, as in CI
 #     ZK_REAL=skip tests/all.sh                  # without a real ZooKeeper
 #     tests/all.sh -p zk-proto --all-features    # with options of `cargo test`
 #
@@ -10,10 +11,12 @@ set -euo pipefail
 shopt -s nullglob
 cd "$(dirname "$0")/.."
 
-case ${1-} in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit ;; esac
+case ${1-} in -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit ;; esac
 
 # Incremental builds take twice the time and the space at first, and save time only after a change.
 export CARGO_INCREMENTAL=0
+# Backtraces without lines take half the space.
+export CARGO_PROFILE_DEV_DEBUG=0
 # Many tests wait most of the time, so more of them run at once than there are processors.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$(($(getconf _NPROCESSORS_ONLN) * 2))}"
 # The summary reads what cargo prints.

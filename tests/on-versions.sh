@@ -18,8 +18,8 @@ cargo test --package zk-testkit --features gssapi --test real --no-run
 for version in "${versions[@]}"; do
     log=$logs/$version
     begun=$SECONDS
-    if ZK_REAL=require ZK_VERSIONS=$version cargo test --package zk-testkit --features gssapi --test real -- "$@" \
-        < /dev/null > "$log" 2>&1; then
+    if ZK_LONG=1 ZK_REAL=require ZK_VERSIONS=$version \
+        cargo test --package zk-testkit --features gssapi --test real -- "$@" < /dev/null > "$log" 2>&1; then
         verdict=passed
     else
         verdict=FAILED

@@ -43,6 +43,7 @@ extern crate alloc;
 
 #[cfg(feature = "observed")]
 pub mod observed;
+pub mod oracle;
 pub mod ports;
 pub mod serve;
 pub mod server;

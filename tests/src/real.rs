@@ -157,10 +157,13 @@ fn can_isolate() -> io::Result<()> {
 
 /// Starts a real ensemble with these settings, like [`ensemble_or_skip`].
 ///
+/// Its servers do not wait for their disks. Killed servers lose nothing by that.
+///
 /// # Panics
 ///
 /// Those of [`ensemble_or_skip`].
-pub fn ensemble_with_or_skip(settings: Settings) -> Option<RealEnsemble> {
+pub fn ensemble_with_or_skip(mut settings: Settings) -> Option<RealEnsemble> {
+    settings.properties.push("zookeeper.forceSync=no".into());
     let class_path = or_skip(|| settings.class_path())?;
     match RealEnsemble::run(settings, class_path) {
         Ok(ensemble) => Some(ensemble),

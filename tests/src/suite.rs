@@ -10,6 +10,7 @@ use zk_session::Client;
 use crate::real::RealEnsemble;
 use crate::serve::Embedded;
 use crate::server::{Ensemble, Version};
+use crate::skipped::skip;
 
 /// The longest timeout that servers grant, so that no session expires on a busy machine.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
@@ -20,6 +21,14 @@ pub const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Returns whether `ZK_LONG` is set, as in CI: some tests then take longer.
 pub fn is_long() -> bool {
     std::env::var_os("ZK_LONG").is_some()
+}
+
+/// Returns whether a test that takes long may run. Otherwise, prints that it is skipped.
+pub fn long_or_skip() -> bool {
+    if !is_long() {
+        skip("takes long: ZK_LONG=1 tests/all.sh");
+    }
+    is_long()
 }
 
 /// Returns the number in a variable of the environment.

@@ -14,7 +14,6 @@ pub mod herd;
 pub mod kerberos;
 pub mod linearizable;
 pub mod log_oracle;
-pub mod oracle;
 pub mod paced;
 pub mod peers;
 pub mod proxy;

@@ -13,17 +13,20 @@ const PRINTED: &str = "\
        Suite zk-recipes zk_recipes
 test machine::a ... ok
 test machine::b ... ignored, some seconds
-test machine::c ... ignored, some seconds
-test result: ok. 1 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.10s
+test machine::c ... ignored, a minute
+test machine::long::d ... ignored, two hours
+test result: ok. 1 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.10s
        Suite zk-testkit real
 SKIPPED lock::d: `java` does not run
 SKIPPED lock::d: kazoo is missing
 SKIPPED lock::e: `java` does not run
+test lock::a ... ignored, measures
+test lock::b ... ignored, part of the other tests
 test lock::d ... ok
 test lock::e ... ok
 test lock::f ... ok
 test lock::g ... FAILED
-test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s
+test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.00s
 error: zk-testkit real exited with status 101
    Doc-tests zk_proto
 test crates/zk-proto/src/lib.rs - (line 7) ... FAILED
@@ -38,9 +41,11 @@ failed:
     zk_proto: crates/zk-proto/src/lib.rs - (line 7)
 skipped:
        2  `java` does not run
-       2  some seconds
+       2  ignored: cargo test --release -p zk-recipes --lib -- --ignored --skip long::
+       1  ignored: cargo test --release -p zk-recipes --lib -- --ignored long::
+       1  ignored: cargo test -p zk-testkit --test real -- --ignored
 sh tests/setup-real.sh installs what tests need; with ZK_REAL=require its absence is a failure
-2 passed, 2 failed, 4 skipped
+2 passed, 2 failed, 6 skipped
 ";
 
 #[test]

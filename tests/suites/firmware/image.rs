@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use zk_testkit::skipped::skip;
+use zk_testkit::suite::long_or_skip;
 
 /// A program for a board.
 #[derive(Clone, Copy, Debug)]
@@ -48,17 +49,22 @@ pub(super) const CODEC: Program =
     Program { name: "codec", target: "thumbv6m-none-eabi", features: "" };
 
 impl Program {
-    /// Builds the program. Without QEMU or the target, prints that the test is skipped.
+    /// Builds the program. Without QEMU or the target, and without `ZK_LONG` and
+    /// `ZK_FIRMWARE=require`, prints that the test is skipped.
     ///
     /// # Panics
     ///
     /// If the program does not build, which includes that it does not fit. With
     /// `ZK_FIRMWARE=require`, also if something is missing.
     pub(super) fn build_or_skip(self) -> Option<PathBuf> {
-        match (self.missing(), env::var("ZK_FIRMWARE").as_deref()) {
-            (None, _) => Some(self.build()),
-            (Some(missing), Ok("require")) => panic!("ZK_FIRMWARE=require, but {missing}"),
-            (Some(missing), _) => {
+        let is_required = env::var("ZK_FIRMWARE").is_ok_and(|it| it == "require");
+        if !is_required && !long_or_skip() {
+            return None;
+        }
+        match self.missing() {
+            None => Some(self.build()),
+            Some(missing) if is_required => panic!("ZK_FIRMWARE=require, but {missing}"),
+            Some(missing) => {
                 skip(missing);
                 None
             }

@@ -22,7 +22,6 @@ const NEVER: Duration = Duration::from_secs(1_000_000);
 #[test]
 fn the_in_memory_server_answers_any_script_like_a_real_one() {
     let settings = Settings {
-        extra: "forceSync=no\n".into(),
         properties: vec![format!("znode.container.checkIntervalMs={}", NEVER.as_millis())],
         ..Settings::default()
     };

@@ -7,7 +7,7 @@ use zk_session::proto::NodeKind;
 use zk_session::{Client, blocking};
 use zk_testkit::proxy::{Proxy, When};
 use zk_testkit::real;
-use zk_testkit::suite::is_long;
+use zk_testkit::suite::long_or_skip;
 
 /// The least that servers grant.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -18,8 +18,8 @@ const WATCHES: usize = 2_000;
 /// are set again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_list_and_many_watches_cross_a_slow_link() {
-    if !is_long() {
-        return println!("skipped: it takes half a minute; set ZK_LONG=1");
+    if !long_or_skip() {
+        return;
     }
     let Some(ensemble) = real::ensemble_or_skip(1) else { return };
     let at = ensemble.connect_string();

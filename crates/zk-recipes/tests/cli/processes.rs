@@ -1,8 +1,10 @@
 //! No process of a command outlives its lock, however either ends.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -287,6 +289,24 @@ fn a_process_group_of_another_namespace_does_no_harm() {
     assert_eq!((output.status.code(), out(&output)), (Some(7), "later\n".to_owned()));
 }
 
+/// Copies `zk-lock` to where every user can start it: the repository may lie where only its owner has
+/// access.
+pub(crate) fn program_for_all() -> (TempDir, PathBuf) {
+    let folder = TempDir::new().expect("a temporary folder");
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("ours");
+    let program = folder.path().join("zk-lock");
+    copy_program(&program);
+    (folder, program)
+}
+
+/// Copies `zk-lock`.
+fn copy_program(to: &Path) {
+    // Another process writes the copy. Children of other tests could inherit a descriptor of ours,
+    // and no program runs that is open for writing.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_zk-lock")).arg(to).status();
+    assert!(copied.expect("cp runs").success());
+}
+
 #[test]
 fn a_program_replaced_while_it_waits_runs_its_command() {
     let world = World::new();
@@ -295,10 +315,7 @@ fn a_program_replaced_while_it_waits_runs_its_command() {
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
     let folder = TempDir::new().expect("a temporary folder");
     let program = folder.path().join("zk-lock");
-    // Another process writes the copy. Children of other tests could inherit a descriptor of ours,
-    // and no program runs that is open for writing.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_zk-lock")).arg(&program).status();
-    assert!(copied.expect("cp runs").success());
+    copy_program(&program);
     let mut command = Command::new(&program);
     command.args(["--connect", &world.embedded.connect_string()]).args(LONG);
     command.args(["run", PATH, "--", "echo", "ran"]);
@@ -534,7 +551,8 @@ fn without_threads_a_loss_ends_every_process() {
     if !output(as_user("true")).status.success() {
         return skip("only root can become another user");
     }
-    let program = env!("CARGO_BIN_EXE_zk-lock");
+    let (_folder, program) = program_for_all();
+    let program = program.display();
     let at = world.embedded.connect_string();
     let script = format!("trap '' TERM; echo $PPID; {STUBBORN_DAEMON} read x");
     let run = format!("run --kill-after 0.01 {PATH} -- sh -c");

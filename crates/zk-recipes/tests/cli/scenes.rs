@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use zk_testkit::real;
 use zk_testkit::server::Config;
 use zk_testkit::skipped::skip;
 
+use crate::processes::program_for_all;
 use crate::{LIMIT, PATH, World, ended, out, output, report, send, unignoring};
 
 /// Sessions that do not expire, however busy this machine is.
@@ -21,14 +22,20 @@ const SHELLS: [&str; 2] = ["bash", "dash"];
 /// How many runs contend for one lock.
 const RUNS: usize = 100;
 
-/// An ensemble, by its connection string.
-struct Ensemble(String);
+/// An ensemble, by its connection string, and the program `zk-lock`.
+struct Ensemble {
+    at: String,
+    program: PathBuf,
+}
 
 impl Ensemble {
+    fn new(at: String) -> Self {
+        Self { at, program: env!("CARGO_BIN_EXE_zk-lock").into() }
+    }
+
     /// Returns a command line of `zk-lock`, for a shell.
     fn line(&self, arguments: &str) -> String {
-        let program = env!("CARGO_BIN_EXE_zk-lock");
-        format!("'{program}' --connect {} {arguments}", self.0)
+        format!("'{}' --connect {} {arguments}", self.program.display(), self.at)
     }
 
     fn shell(&self, arguments: &str) -> Command {
@@ -195,6 +202,8 @@ fn other_users(ensemble: &Ensemble) {
     if !is_root() {
         return skip("only root can become another user");
     }
+    let (_folder, program) = program_for_all();
+    let ensemble = &Ensemble { at: ensemble.at.clone(), program };
     let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs";
     let shell = |line: &str| {
         let mut command = unignoring("sh");
@@ -318,7 +327,7 @@ fn a_silent_holder(ensemble: &Ensemble) {
 
 fn embedded(scene: fn(&Ensemble)) {
     let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
-    scene(&Ensemble(world.embedded.connect_string()));
+    scene(&Ensemble::new(world.embedded.connect_string()));
 }
 
 #[test]
@@ -359,7 +368,7 @@ fn doctor_sees_a_stopped_holder() {
 #[test]
 fn all_this_holds_on_a_real_ensemble() {
     let Some(ensemble) = real::ensemble_or_skip(3) else { return };
-    let ensemble = Ensemble(ensemble.connect_string());
+    let ensemble = Ensemble::new(ensemble.connect_string());
     let done = output(ensemble.shell(&format!("doctor {PATH}")));
     assert!(out(&done).contains("ok      this machine's clock agrees"), "{}", out(&done));
     for scene in [

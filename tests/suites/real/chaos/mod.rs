@@ -1,19 +1,20 @@
 //! Sessions on three real servers, under faults: servers are killed, paused, partitioned and upgraded.
 //!
-//! `ZK_CHAOS_SECONDS` sets the duration (10 by default, 25 with `ZK_LONG`), `ZK_CHAOS_HOLDERS` the
-//! number of contenders besides the services (8 by default), and `ZK_SEED` the seed. Of ten
-//! contenders, two share a lock with names of kazoo, and the others have one with names of Curator.
-//! The seed determines the faults and the actions of the sessions, but not the behaviour of the
-//! servers. With `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With
-//! `ZK_CHAOS_ISOLATED`, which needs Linux and root, packets between servers get lost, and disks fill
-//! up.
-//! `ZK_CHAOS_CONFIG` has lines for the configuration of the servers, separated by commas.
+//! It runs if one of `ZK_LONG`, `ZK_SEED` and `ZK_CHAOS_SECONDS` is set.
+//!
+//! `ZK_CHAOS_SECONDS` sets the duration (25 by default), `ZK_CHAOS_HOLDERS` the number of
+//! contenders besides the services (8 by default), and `ZK_SEED` the seed. Of ten contenders, two
+//! share a lock with names of kazoo, and the others have one with names of Curator. The seed
+//! determines the faults and the actions of the sessions, but not the behaviour of the servers.
+//! With `ZK_CHAOS_SECURE`, the servers speak TLS with Netty and demand SASL. With
+//! `ZK_CHAOS_ISOLATED`, which needs Linux and root, packets between servers get lost, and disks
+//! fill up. `ZK_CHAOS_CONFIG` has lines for the configuration of the servers, separated by commas.
 //! `ZK_CHAOS_VERSIONS=3.6.3,3.8.0,3.9.5` starts with the first version, and lets faults upgrade the
 //! servers, and downgrade them again. Without `ZK_CHAOS_SECURE`, half of the sessions, and all
 //! contenders but the services, connect through a proxy that cuts connections. `ZK_CHAOS_FAULTS`
 //! selects kinds of faults, by their own names or those of the simulator, such as
-//! `KillLeader,pause`. With the feature `observed`, the metrics and the log of the run are printed at
-//! its end.
+//! `KillLeader,pause`. With the feature `observed`, the metrics and the log of the run are printed
+//! at its end.
 
 mod access;
 mod contender;
@@ -45,7 +46,7 @@ use zk_session::{Client, Outcome};
 use zk_testkit::proxy::Proxy;
 use zk_testkit::real::RealEnsemble;
 use zk_testkit::skipped::skip;
-use zk_testkit::suite::{is_long, number};
+use zk_testkit::suite::{long_or_skip, number};
 
 use self::access::Access;
 use self::faults::Faults;
@@ -77,6 +78,10 @@ const OF_SERVERS: &str = "a finding about the servers";
 
 #[test]
 fn sessions_keep_their_guarantees_while_servers_die() {
+    let is_asked_for = ["ZK_SEED", "ZK_CHAOS_SECONDS"].into_iter().any(|it| number(it).is_some());
+    if !is_asked_for && !long_or_skip() {
+        return;
+    }
     let Some(Err(panic)) = chaos(None) else { return };
     let message = panic.downcast_ref::<String>().filter(|it| it.contains(OF_SERVERS));
     // A run with a given duration fails, since it was cut short.
@@ -123,8 +128,7 @@ async fn run(
     lock_of_one: Option<&'static str>,
 ) {
     let seed = number("ZK_SEED").unwrap_or_else(|| fastrand::u64(..));
-    let duration =
-        Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(if is_long() { 25 } else { 10 }));
+    let duration = Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(25));
     println!("{} s of chaos; to repeat: {}", duration.as_secs(), command(seed));
     let mut rng = fastrand::Rng::with_seed(seed);
     let operator = Arc::new(Operator::start());
@@ -226,9 +230,7 @@ async fn run(
 
 /// Returns the command that repeats the faults of this run.
 fn command(seed: u64) -> String {
-    // `ZK_LONG` decides how long it takes.
-    let is_of_run =
-        |name: &str| name.starts_with("ZK_CHAOS_") || ["ZK_LONG", "ZK_VERSIONS"].contains(&name);
+    let is_of_run = |name: &str| name.starts_with("ZK_CHAOS_") || name == "ZK_VERSIONS";
     let set: BTreeMap<_, _> = env::vars().filter(|(name, _)| is_of_run(name)).collect();
     let set: String = set.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     format!(

@@ -1,6 +1,7 @@
 //! Interoperation with Apache Curator and kazoo on one lock, each contender a process.
 //!
-//! `ZK_INTEROP_ROUNDS` sets the number of acquisitions of each lock.
+//! `ZK_INTEROP_ROUNDS` sets the number of acquisitions of each lock (40 by default, 100 with
+//! `ZK_LONG`).
 
 mod ours;
 
@@ -13,7 +14,7 @@ use zk_recipes::{Attempt, LockError, Mutex, Options};
 use zk_testkit::contention::clients;
 use zk_testkit::peers::{Peer, Process, Runnable};
 use zk_testkit::real;
-use zk_testkit::suite::number;
+use zk_testkit::suite::{is_long, number};
 use zk_testkit::turns::{Turn, most_at_once, overtaken, together, waited};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,7 +44,7 @@ impl Recipe {
 
 /// Runs processes of others and sessions of ours, which contend for one lock.
 async fn contend(at: &str, recipe: Recipe, others: &[&Runnable], ours: usize) -> Vec<Turn> {
-    let rounds = number("ZK_INTEROP_ROUNDS").unwrap_or(100) as usize;
+    let rounds = number("ZK_INTEROP_ROUNDS").unwrap_or(if is_long() { 100 } else { 40 }) as usize;
     let rounds = rounds.div_ceil(others.len() + ours);
     let marker = |who: &str, number: usize| format!("/turns-of-{who}-{number}");
     let commands = others.iter().enumerate().map(|(number, other)| {

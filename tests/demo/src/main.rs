@@ -4,62 +4,115 @@
 
 use std::collections::HashMap;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
 use zk_recipes::session::proto::path;
 use zk_recipes::session::{Client, State};
 use zk_recipes::{Attempt, Event, Holding, Mutex, Options, RecipeError, Scheme};
 use zk_testkit::oracle::{LockOracle, Violation, percentile};
 use zk_testkit::serve::Embedded;
 
-/// Contenders, each with a session of its own, take turns with one herd-free exclusive lock.
-///
-/// Prints who waits behind whom and who holds the lock, then a summary. The exit code is 0 when
-/// all promises were kept, 1 when one was broken, 2 when it could not begin.
-#[derive(Clone, Debug, Parser)]
+const HELP: &str = "\
+Contenders, each with a session of its own, take turns with one herd-free exclusive lock
+
+Prints who waits behind whom and who holds the lock, then a summary. The exit code is 0 when all
+promises were kept, 1 when one was broken, 2 when it could not begin.
+
+Options:
+  --connect <SERVERS>        The ensemble: host:port[,host:port...][/chroot]. Without it, three
+                             servers are started within this process, and the one that the holder
+                             is connected to is killed half-way
+  --contenders <N>           How many contenders there are [default: 8]
+  --rounds <N>               How often each of them acquires the lock [default: 5]
+  --hold <MS>                How long it is held each time, in milliseconds [default: 10]
+  --path <P>                 The path of the lock [default: /locks/example]
+  --session-timeout <MS>     The session timeout to ask for, in milliseconds [default: 10000]
+  -h, --help                 Print help";
+
+#[derive(Clone, Debug)]
 struct Arguments {
-    /// The ensemble: host:port[,host:port...][/chroot]. Without it, three servers are started
-    /// within this process, and the one that the holder is connected to is killed half-way.
-    #[arg(long)]
     connect: Option<String>,
-    /// How many contenders there are.
-    #[arg(long, default_value_t = 8)]
     contenders: usize,
-    /// How often each of them acquires the lock.
-    #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long it is held each time, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 10)]
-    hold: u64,
-    /// The path of the lock.
-    #[arg(long, value_name = "P", default_value = "/locks/example")]
+    hold: Duration,
     path: String,
-    /// The session timeout to ask for, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 10_000)]
-    session_timeout: u64,
+    session_timeout: Duration,
+}
+
+impl Arguments {
+    /// Reads the arguments, without a crate for it: this program shall be built soon. `None`: help is
+    /// asked for.
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+        let mut parsed = Self {
+            connect: None,
+            contenders: 8,
+            rounds: 5,
+            hold: Duration::from_millis(10),
+            path: "/locks/example".to_owned(),
+            session_timeout: Duration::from_secs(10),
+        };
+        while let Some(argument) = arguments.next() {
+            let (name, value) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (&*argument, None),
+            };
+            let mut value = || value.clone().or_else(|| arguments.next());
+            match name {
+                "--connect" => parsed.connect = Some(read(name, value())?),
+                "--contenders" => parsed.contenders = read(name, value())?,
+                "--rounds" => parsed.rounds = read(name, value())?,
+                "--hold" => parsed.hold = Duration::from_millis(read(name, value())?),
+                "--path" => parsed.path = read(name, value())?,
+                "--session-timeout" => {
+                    parsed.session_timeout = Duration::from_millis(read(name, value())?);
+                }
+                "-h" | "--help" => return Ok(None),
+                _ => return Err(format!("unexpected argument {argument}, see --help")),
+            }
+        }
+        path::validate(&parsed.path).map_err(|error| format!("--path: {error}"))?;
+        Ok(Some(parsed))
+    }
+}
+
+fn read<T: FromStr>(name: &str, value: Option<String>) -> Result<T, String> {
+    let value = value.ok_or(format!("{name} needs a value"))?;
+    value.parse().map_err(|_| format!("{name}: {value} is no number"))
 }
 
 /// How long nothing may happen before the run is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(arguments).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("error: {problem}");
-            ExitCode::from(2)
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(Some(arguments)) => arguments,
+        Ok(None) => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
         }
+        Err(problem) => return fails(&problem),
+    };
+    match Runtime::new() {
+        Ok(runtime) => match runtime.block_on(run(arguments)) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(problem) => fails(&problem),
+        },
+        Err(problem) => fails(&problem.to_string()),
     }
 }
 
+fn fails(problem: &str) -> ExitCode {
+    eprintln!("error: {problem}");
+    ExitCode::from(2)
+}
+
 async fn run(arguments: Arguments) -> Result<bool, String> {
-    path::validate(&arguments.path).map_err(|error| format!("--path: {error}"))?;
     let embedded = match arguments.connect {
         Some(_) => None,
         None => Some(Embedded::start(3).await.map_err(|error| error.to_string())?),
@@ -73,7 +126,7 @@ async fn run(arguments: Arguments) -> Result<bool, String> {
     let mut connecting = Vec::new();
     for _ in 0..arguments.contenders {
         let builder = Client::builder(&at)
-            .session_timeout(Duration::from_millis(arguments.session_timeout))
+            .session_timeout(arguments.session_timeout)
             .connect_timeout(CONNECT_TIMEOUT);
         connecting.push(tokio::spawn(builder.connect()));
     }
@@ -146,10 +199,8 @@ async fn contend(
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(arguments.hold)) => {}
-            _ = guard.lost() => {}
-        }
+        // An error: it was held for as long as asked.
+        let _ = timeout(arguments.hold, guard.lost()).await;
         board.oracle.gives_up(&name);
         guard.release().await?;
     }
