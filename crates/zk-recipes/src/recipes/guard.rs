@@ -179,7 +179,7 @@ impl<C: SessionClient> Guard<C> {
     }
 
     /// Returns the end of the session's lease: until then the ensemble must keep the session, and
-    /// with it the lock. See [`lease`](zk_session::Client::lease) of the client. `None` if the lock
+    /// with it the lock. See `lease` of the client. `None` if the lock
     /// is lost.
     ///
     /// Call this again each time: after a suspension of the machine, earlier results are too late.

@@ -48,6 +48,7 @@ pub(crate) enum State<T, D: Driver> {
     /// One request was sent.
     Sent(Sent<T, D>),
     /// Several requests, one after the other.
+    #[allow(dead_code, reason = "only threads need the driver, to wait")]
     Several(Steps<T>, Arc<D>),
     /// No request was sent.
     Failed(RequestError),
