@@ -6,14 +6,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A expected=(
-    [get]=203175
-    [mutex]=310967
-    [blocking-get]=235431
-    [blocking-mutex]=340951
-    [get,full]=267351
-    [mutex,full]=420423
-    [blocking-get,full]=299735
-    [blocking-mutex,full]=450567
+    [get]=232016
+    [mutex]=347936
+    [blocking-get]=276496
+    [blocking-mutex]=390480
+    [get,full]=298529
+    [mutex,full]=464577
+    [blocking-get,full]=333377
+    [blocking-mutex,full]=497409
 )
 
 build() {
