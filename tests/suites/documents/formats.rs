@@ -40,7 +40,6 @@ const NOT_CORES: [&str; 35] = [
     "zk_session::metrics::",
     "zk_session::sasl::DigestMd5",
     "zk_session::sasl::Gssapi",
-    "zk_recipes::blocking::",
     "zk_recipes::metrics::",
 ];
 
