@@ -5,6 +5,7 @@ use std::time::Duration;
 use zk_recipes::{DoubleBarrier, LeaderElection, LockError, Mutex, RwLock, Semaphore};
 use zk_session::Client;
 use zk_testkit::serve::Embedded;
+use zk_testkit::suite::begun;
 
 /// A restarted service would wait for ever behind the node of its own session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -14,14 +15,17 @@ async fn a_candidate_and_a_participant_that_the_session_has_left_behind_are_name
     let first = Client::connect(&at).await.expect("connected");
     let candidate = LeaderElection::new(&first, "/election").expect("valid").stand();
     let node = candidate.elected().await.expect("the only one").node;
-    let other = Client::connect(&at).await.expect("connected");
-    let barriers = [&first, &other].map(|client| DoubleBarrier::new(client, "/meeting", 2));
-    let [ours, others] = barriers.map(|barrier| barrier.expect("valid"));
-    let (met, _other) = tokio::join!(ours.enter(), others.enter());
-    let met = met.expect("both are there");
-    let participant = met.node_path();
+    let meeting = DoubleBarrier::new(&first, "/meeting", 3).expect("valid");
+    let waits = begun(meeting.enter());
+    let participant = loop {
+        let ephemerals = first.get_ephemerals("/meeting").await.expect("connected");
+        match ephemerals.into_iter().next() {
+            Some(node) => break node,
+            None => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+    };
     let resume = first.detach().await.expect("the session is alive");
-    drop((candidate, met));
+    drop((candidate, waits));
 
     let second = Client::builder(&at).resume(resume).connect().await.expect("the session is alive");
     let again = LeaderElection::new(&second, "/election").expect("valid").stand();
@@ -30,8 +34,8 @@ async fn a_candidate_and_a_participant_that_the_session_has_left_behind_are_name
     second.delete(&node, None).await.expect("deleted");
     again.elected().await.expect("now it leads");
 
-    let third = DoubleBarrier::new(&second, "/meeting", 4).expect("valid");
-    let reason = third.enter().await.map(drop).expect_err("its session is inside").reason;
+    let meeting = DoubleBarrier::new(&second, "/meeting", 3).expect("valid");
+    let reason = meeting.enter().await.map(drop).expect_err("its session waits there").reason;
     assert_eq!(reason, LockError::HeldByOwnSession { node: participant });
 }
 

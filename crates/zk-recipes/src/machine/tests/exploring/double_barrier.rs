@@ -279,13 +279,6 @@ fn of_three_one_may_give_up() {
 
 #[test]
 #[ignore = "half a minute; in a release build some seconds"]
-fn of_three_one_may_lose_its_connection() {
-    let bounds = Bounds { faults: 1, ..CALM };
-    search::prove(meeting(3, bounds), 752_287, &SURVIVED);
-}
-
-#[test]
-#[ignore = "half a minute; in a release build some seconds"]
 fn of_three_one_may_be_deleted() {
     let bounds = Bounds { deletions: Some(1), ..CALM };
     let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
@@ -358,17 +351,24 @@ fn two_faults_do_not_mix_two_meetings() {
     search::prove(meetings(2, Bounds { faults: 2, ..CALM }), 106_415, &milestones);
 }
 
-#[test]
-#[ignore = "half a minute; in a release build some seconds"]
-fn an_additional_participant_enters_with_the_others() {
-    let barrier = BarrierWorkload { needed: 2, expected: 2, ..BarrierWorkload::of(3) };
-    let bounds = Bounds { deletions: Some(1), ..CALM };
-    let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
-    search::prove(World::new(bounds, barrier), 726_211, &milestones);
-}
-
 mod long {
     use super::*;
+
+    #[test]
+    #[ignore = "half a minute in a release build"]
+    fn of_three_one_may_lose_its_connection() {
+        let bounds = Bounds { faults: 1, ..CALM };
+        search::prove(meeting(3, bounds), 752_287, &SURVIVED);
+    }
+
+    #[test]
+    #[ignore = "half a minute in a release build"]
+    fn an_additional_participant_enters_with_the_others() {
+        let barrier = BarrierWorkload { needed: 2, expected: 2, ..BarrierWorkload::of(3) };
+        let bounds = Bounds { deletions: Some(1), ..CALM };
+        let milestones = ["comes", "is in", "is lost before", "is out", "gives up"];
+        search::prove(World::new(bounds, barrier), 726_211, &milestones);
+    }
 
     #[test]
     #[ignore = "two minutes in a release build"]
