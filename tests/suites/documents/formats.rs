@@ -6,7 +6,7 @@ use super::names::listings;
 use super::root;
 
 /// The types of the clients and of features that need an operating system.
-const NOT_CORES: [&str; 35] = [
+const NOT_CORES: [&str; 34] = [
     "zk_proto::ClientCodec",
     "zk_proto::ClientMessage",
     "zk_proto::CodecError",
