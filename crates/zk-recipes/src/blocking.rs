@@ -9,9 +9,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use zk_session::blocking::Client;
-use zk_session::proto::{Acl, NodeKind};
 use zk_session::threads::thread::{self, Thread};
-use zk_session::{AnyClient, Error, RequestError};
 
 use crate::recipes::{Lookout, Owner, SessionClient};
 
@@ -54,19 +52,6 @@ impl SessionClient for Client {
                 Some(left) => thread::park_timeout(left),
             }
         }
-    }
-
-    async fn wait_for_room(&self) -> Result<(), Error> {
-        AnyClient::ready(self).await
-    }
-
-    async fn create_parents(
-        &self,
-        path: &str,
-        kind: NodeKind,
-        acl: &[Acl<'_>],
-    ) -> Result<(), RequestError> {
-        AnyClient::ensure_path_with(self, path, kind, acl).await
     }
 
     fn lease_end(&self) -> Option<Instant> {

@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use zk_session::proto::{Acl, NodeKind};
-use zk_session::{AnyClient, Client, Error, RequestError};
+use zk_session::Client;
 
 use crate::recipes::{Owner, SessionClient};
 
@@ -24,19 +23,6 @@ impl SessionClient for Client {
 
     async fn wait_for_others<F: Future + Send>(_: Option<Instant>, future: F) -> Option<F::Output> {
         Some(future.await)
-    }
-
-    async fn wait_for_room(&self) -> Result<(), Error> {
-        AnyClient::ready(self).await
-    }
-
-    async fn create_parents(
-        &self,
-        path: &str,
-        kind: NodeKind,
-        acl: &[Acl<'_>],
-    ) -> Result<(), RequestError> {
-        self.ensure_path_with(path, kind, acl).await
     }
 
     fn lease_end(&self) -> Option<Instant> {

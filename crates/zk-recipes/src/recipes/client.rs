@@ -8,8 +8,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use std::time::Instant;
 
-use zk_session::proto::{Acl, NodeKind};
-use zk_session::{AnyClient, Error, RequestError};
+use zk_session::AnyClient;
 
 use super::reentrant::Owner;
 
@@ -32,19 +31,6 @@ pub trait SessionClient: AnyClient {
         end: Option<Instant>,
         future: F,
     ) -> impl Future<Output = Option<F::Output>> + Send;
-
-    /// Waits until requests are accepted.
-    #[doc(hidden)]
-    fn wait_for_room(&self) -> impl Future<Output = Result<(), Error>> + Send;
-
-    /// Creates a node and its missing ancestors.
-    #[doc(hidden)]
-    fn create_parents(
-        &self,
-        path: &str,
-        kind: NodeKind,
-        acl: &[Acl<'_>],
-    ) -> impl Future<Output = Result<(), RequestError>> + Send;
 
     /// Returns the end of the session's lease.
     #[doc(hidden)]

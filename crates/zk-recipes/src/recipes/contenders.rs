@@ -154,7 +154,7 @@ async fn ask_each<C: SessionClient, T: Send>(
     for (path, asked) in paths.iter().zip(asked) {
         let mut answer = asked.await.map_err(Error::from);
         while answer.as_ref().is_err_and(Error::is_full) {
-            client.wait_for_room().await?;
+            client.ready().await?;
             answer = ask(path).await.map_err(Error::from);
         }
         answers.push(answer);

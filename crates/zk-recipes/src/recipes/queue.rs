@@ -215,7 +215,7 @@ impl<C: SessionClient> Queue<C> {
             self.check_chroot().await?;
             let parent = path::parent(path).unwrap_or("/");
             let parent_acl: Vec<_> = self.options.parent_acl.list().iter().collect();
-            self.client.create_parents(parent, NodeKind::Container, &parent_acl).await?;
+            self.client.ensure_path_with(parent, NodeKind::Container, &parent_acl).await?;
         }
     }
 
