@@ -12,7 +12,7 @@ use super::pending::Pending;
 use super::queue::Queue;
 use super::{Options, SessionClient};
 use crate::Client;
-use crate::error::{LockError, RecipeError};
+use crate::error::{ModeError, RecipeError};
 use crate::machine::{LockMode, Scheme, WaitPolicy};
 
 /// A lock for many readers, or one writer.
@@ -60,21 +60,29 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// [`LockError::Path`] when the path is invalid.
     pub fn new(client: &C, path: &str) -> Result<Self, RecipeError> {
-        Self::with(client, path, Options::new())
+        Self::of(client, path, Options::new())
     }
 
     /// Returns the lock at `path`, with options. Nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// [`LockError::Path`] when the path is invalid, and [`LockError::NoReaders`] for a
+    /// [`LockError::Path`] when the path is invalid, and [`ModeError::NoReaders`] for a
     /// [scheme](Options::scheme) without shared nodes.
-    pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
-        let queue = Queue::new(client, "rw_lock", path, Scheme::CURATOR_READ_WRITE, options)?;
-        if !queue.scheme.has_readers() {
-            return Err(queue.call("new").failed(LockError::NoReaders));
+    pub fn with(
+        client: &C,
+        path: &str,
+        options: Options,
+    ) -> Result<Self, RecipeError<ModeError>> {
+        let lock = Self::of(client, path, options)?;
+        match lock.0.scheme.has_readers() {
+            true => Ok(lock),
+            false => Err(lock.0.call("new").failed(ModeError::NoReaders)),
         }
-        Ok(Self(queue))
+    }
+
+    fn of(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
+        Queue::new(client, "rw_lock", path, Scheme::CURATOR_READ_WRITE, options).map(Self)
     }
 
     /// Waits until no writer is ahead, and holds the lock for reading.
@@ -227,7 +235,7 @@ impl<C: SessionClient> ReadGuard<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::NotAlone`], or why the attempt failed, with the guard. The lock is still held
+    /// [`ModeError::NotAlone`], or why the attempt failed, with the guard. The lock is still held
     /// for reading, unless the reason is its loss. Without a server the attempt fails at the end of
     /// the session's lease. By the policy
     /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it waits for a server

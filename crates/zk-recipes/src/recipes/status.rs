@@ -16,7 +16,7 @@ use zk_session::proto::Zxid;
 use zk_session::threads::{Mutex, MutexGuard};
 use zk_session::{Attachment, End};
 
-use crate::error::{LockError, Loss};
+use crate::error::{LockError, Loss, ModeError, Reason, SemaphoreError};
 use crate::machine::Command;
 
 /// The node of a held lock.
@@ -62,6 +62,10 @@ pub(crate) struct Report {
     pub(crate) is_waiting: bool,
     /// The result of acquiring the lock, or of changing its mode.
     pub(crate) acquired: Option<Result<HeldNode, LockError>>,
+    /// Why there is no such result, if no lock but a semaphore fails so.
+    pub(crate) refused: Option<Box<SemaphoreError>>,
+    /// Why the mode was not changed.
+    pub(crate) not_converted: Option<Box<ModeError>>,
     /// Whether the machine has ended, and reports nothing more.
     pub(crate) is_final: bool,
     has_owner: bool,
@@ -105,6 +109,32 @@ impl Report {
             self.cleanup.end();
             self.status = Status::Held;
         }
+    }
+}
+
+/// The error of an operation that the machine answers.
+pub(crate) trait Answered: Reason {
+    /// Takes the answer, if it is there.
+    fn take(report: &mut Report) -> Option<Result<HeldNode, Self>>;
+}
+
+impl Answered for LockError {
+    fn take(report: &mut Report) -> Option<Result<HeldNode, Self>> {
+        report.acquired.take()
+    }
+}
+
+impl Answered for SemaphoreError {
+    fn take(report: &mut Report) -> Option<Result<HeldNode, Self>> {
+        let refused = report.refused.take().map(|error| Err(*error));
+        refused.or_else(|| report.acquired.take().map(|answer| answer.map_err(Self::Lock)))
+    }
+}
+
+impl Answered for ModeError {
+    fn take(report: &mut Report) -> Option<Result<HeldNode, Self>> {
+        let refused = report.not_converted.take().map(|error| Err(*error));
+        refused.or_else(|| report.acquired.take().map(|answer| answer.map_err(Self::Lock)))
     }
 }
 
@@ -217,6 +247,8 @@ impl SharedStatus {
             revoked: false,
             is_waiting: false,
             acquired: None,
+            refused: None,
+            not_converted: None,
             is_final: false,
             has_owner: true,
             cleanup: Cleanup { pending: false, all: cleanups },
