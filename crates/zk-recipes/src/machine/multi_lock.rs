@@ -205,7 +205,9 @@ impl MultiAcquire {
         match (self.state, input) {
             (State::Acquiring(held), Input::Acquired) => self.enter(held + 1),
             (State::Acquiring(held), Input::Failed(error)) => self.fail(held, error),
-            (State::Acquiring(held), Input::TimedOut) => self.fail(held, LockError::TimedOut.into()),
+            (State::Acquiring(held), Input::TimedOut) => {
+                self.fail(held, LockError::TimedOut.into())
+            }
             // The locks would not be held together, even if the others are acquired soon.
             (State::Acquiring(_), Input::Lost(index, loss)) => {
                 self.fail(index, LockError::Lost(loss).into());

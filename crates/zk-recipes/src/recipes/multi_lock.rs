@@ -131,7 +131,9 @@ impl<C: SessionClient> PendingLocks<C> {
     /// it does when the session expires.
     fn begins_again(&self, error: &RecipeError<SemaphoreError>) -> bool {
         let has_time = self.limit.end.is_none_or(|end| C::now() < end);
-        has_time && self.guard.client.renews() && matches!(error.lock_error(), Some(LockError::Lost(_)))
+        has_time
+            && self.guard.client.renews()
+            && matches!(error.lock_error(), Some(LockError::Lost(_)))
     }
 
     fn poll_next(&mut self, losing: &mut AnyLosing, cx: &mut Context<'_>) -> Poll<Input> {

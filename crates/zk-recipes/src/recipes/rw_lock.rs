@@ -69,11 +69,7 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// [`LockError::Path`] when the path is invalid, and [`ModeError::NoReaders`] for a
     /// [scheme](Options::scheme) without shared nodes.
-    pub fn with(
-        client: &C,
-        path: &str,
-        options: Options,
-    ) -> Result<Self, RecipeError<ModeError>> {
+    pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError<ModeError>> {
         let lock = Self::of(client, path, options)?;
         match lock.0.scheme.has_readers() {
             true => Ok(lock),

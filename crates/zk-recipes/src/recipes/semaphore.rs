@@ -144,7 +144,10 @@ impl<C: SessionClient> Semaphore<C> {
     /// # Errors
     ///
     /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
-    pub fn try_acquire_many(&self, permits: u32) -> Pending<Guard<C>, C, RecipeError<SemaphoreError>> {
+    pub fn try_acquire_many(
+        &self,
+        permits: u32,
+    ) -> Pending<Guard<C>, C, RecipeError<SemaphoreError>> {
         self.enter("try_acquire_many", permits, WaitPolicy::OnlyIfFree)
     }
 

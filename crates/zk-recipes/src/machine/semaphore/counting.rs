@@ -118,7 +118,9 @@ impl SemaphoreMachine {
     }
 
     fn create_maximum(&mut self) {
-        let Some(maximum) = self.request.maximum else { return self.refuse(SemaphoreError::NoMaximum) };
+        let Some(maximum) = self.request.maximum else {
+            return self.refuse(SemaphoreError::NoMaximum);
+        };
         let acl = self.request.config.parent_acl.clone();
         let create = Operation::create_maximum(self.maximum_path(), maximum, acl);
         self.own.create_maximum = Some(self.outputs.submit(create));

@@ -100,7 +100,11 @@ impl PermitRequest {
     /// Checks that a semaphore with `maximum` permits can grant the request.
     fn check_count(&self, maximum: u32) -> Result<(), SemaphoreError> {
         let maximum = maximum.min(Self::MOST_AT_ONCE);
-        if self.permits > maximum { Err(SemaphoreError::TooManyPermits { maximum }) } else { Ok(()) }
+        if self.permits > maximum {
+            Err(SemaphoreError::TooManyPermits { maximum })
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns whether to read the maximum before creating the permit nodes.
