@@ -241,20 +241,22 @@ pub enum Fault {
 /// The reason of a [`RecipeError`]: a [`LockError`], or one that also lists what can happen to one
 /// recipe only.
 pub trait Reason: core::error::Error + From<LockError> + Send + 'static {
-    /// Returns the name of the error, without what it holds.
-    fn name(&self) -> &'static str;
-
-    /// Returns the error if it can happen to every lock, and otherwise whose fault it is.
+    /// Returns the error, if it can happen to every lock.
     ///
     /// # Errors
     ///
-    /// Whose fault an error of this recipe is.
-    fn lock_error(&self) -> Result<&LockError, Fault>;
+    /// The name of another error, and whose fault it is.
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)>;
+
+    /// Returns the name of the error, without what it holds.
+    fn name(&self) -> &'static str {
+        self.lock_error().map_or_else(|(name, _)| name, LockError::name)
+    }
 
     /// Returns whose fault it is.
     fn fault(&self) -> Fault {
         match self.lock_error() {
-            Err(fault) => fault,
+            Err((_, fault)) => fault,
             Ok(LockError::Busy | LockError::TimedOut) => Fault::Others,
             Ok(LockError::NoConnection | LockError::NotConfirmed(_)) => Fault::Ensemble,
             Ok(LockError::Ended(_) | LockError::NodeVanished | LockError::Lost(_)) => {
@@ -287,46 +289,30 @@ pub trait Reason: core::error::Error + From<LockError> + Send + 'static {
 }
 
 impl Reason for LockError {
-    fn name(&self) -> &'static str {
-        self.name()
-    }
-
-    fn lock_error(&self) -> Result<&LockError, Fault> {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
         Ok(self)
     }
 }
 
 impl Reason for SemaphoreError {
-    fn name(&self) -> &'static str {
-        self.lock_error().map_or(self.name(), LockError::name)
-    }
-
-    fn lock_error(&self) -> Result<&LockError, Fault> {
-        if let Self::Lock(error) = self { Ok(error) } else { Err(Fault::Caller) }
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Caller)) }
     }
 }
 
 impl Reason for ModeError {
-    fn name(&self) -> &'static str {
-        self.lock_error().map_or(self.name(), LockError::name)
-    }
-
-    fn lock_error(&self) -> Result<&LockError, Fault> {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
         match self {
             Self::Lock(error) => Ok(error),
-            Self::NotAlone => Err(Fault::Others),
-            Self::NoReaders => Err(Fault::Caller),
+            Self::NotAlone => Err((self.name(), Fault::Others)),
+            Self::NoReaders => Err((self.name(), Fault::Caller)),
         }
     }
 }
 
 impl Reason for CacheError {
-    fn name(&self) -> &'static str {
-        self.lock_error().map_or(self.name(), LockError::name)
-    }
-
-    fn lock_error(&self) -> Result<&LockError, Fault> {
-        if let Self::Lock(error) = self { Ok(error) } else { Err(Fault::Caller) }
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Caller)) }
     }
 }
 

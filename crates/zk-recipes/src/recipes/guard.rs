@@ -17,7 +17,7 @@ use super::SessionClient;
 use super::call::Call;
 use super::client::{TimeLimit, before, unless};
 use super::pending::{Pending, Signal};
-use super::status::{Answered, Handle, HeldNode, Report, Status, WaitFor};
+use super::status::{Handle, HeldNode, Report, Status, WaitFor};
 use crate::Client;
 use crate::error::{LockError, Loss, ModeError, RecipeError, Unconfirmed};
 use crate::machine::Command;
@@ -341,7 +341,7 @@ type Converted = Option<Result<HeldNode, ModeError>>;
 
 /// Returns the result of a conversion, once it is reported.
 fn converted(report: &mut Report) -> Option<Converted> {
-    match ModeError::take(report) {
+    match report.take_answer() {
         // Then the conversion cannot succeed.
         None if !report.status.is_open() => Some(None),
         result => result.map(Some),

@@ -28,8 +28,8 @@ use super::observed::Observed;
 use super::options::{Attempt, Options};
 use super::pending::Pending;
 use super::reporter::{self, Hook, Note};
-use super::status::{Answered, Handle, HeldNode, Report, SharedStatus, WaitFor};
-use crate::error::{LockError, RecipeError};
+use super::status::{Handle, HeldNode, Report, SharedStatus, WaitFor};
+use crate::error::{LockError, Reason, RecipeError};
 use crate::machine::{
     AccessList, AttemptConfig, HintingContender, LockMode, Machine, Scheme, WaitPolicy,
 };
@@ -101,7 +101,7 @@ impl<C: SessionClient> Queue<C> {
     }
 
     /// Acquires something else with nodes in this queue.
-    pub(crate) fn acquire_by<G: 'static, R: Answered>(
+    pub(crate) fn acquire_by<G: 'static, R: Reason>(
         &self,
         enter: impl FnOnce() -> Attempted<C, R> + Send + 'static,
         finish: fn(Guard<C>) -> G,
@@ -110,7 +110,7 @@ impl<C: SessionClient> Queue<C> {
     }
 
     /// Enters the queue at once.
-    pub(crate) fn enter<R: Answered>(
+    pub(crate) fn enter<R: Reason>(
         &self,
         operation: &'static str,
         mode: LockMode,
@@ -159,7 +159,7 @@ impl<C: SessionClient> Queue<C> {
     }
 
     /// Attaches `machine`, whose nodes are below `parent`.
-    pub(crate) fn start<R: Answered>(
+    pub(crate) fn start<R: Reason>(
         &self,
         operation: &'static str,
         machine: impl Machine + Send + 'static,
@@ -262,9 +262,9 @@ pub(crate) struct Attempted<C, R = LockError> {
     patience: Patience,
 }
 
-impl<C: SessionClient, R: Answered> Attempted<C, R> {
+impl<C: SessionClient, R: Reason> Attempted<C, R> {
     fn new(call: Call<C>, parent: Arc<str>, handle: Handle) -> Self {
-        let acquired = handle.status.wait(R::take as TakeAnswer<R>);
+        let acquired = handle.status.wait(Report::take_answer as TakeAnswer<R>);
         let handle = Some(handle);
         Self { call, parent, handle, acquired, leftover: None, patience: Patience::default() }
     }

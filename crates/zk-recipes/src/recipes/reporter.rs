@@ -95,8 +95,7 @@ impl Observer for Reporter {
                 return self.answer(|report| report.acquired = Some(Ok(node)), port);
             }
             Event::NotConverted(error) => {
-                let error = Some(Box::new(error));
-                return self.answer(|report| report.not_converted = error, port);
+                return self.answer(|report| report.refused = Some(Box::new(error)), port);
             }
             Event::Refused(error) => {
                 self.status.note(Report::is_over);
