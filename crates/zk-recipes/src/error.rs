@@ -634,6 +634,102 @@ mod tests {
         }
     }
 
+    /// Returns how a mutex comes to the error, and whose fault that is. A variant that no mutex can
+    /// have belongs to another type.
+    fn of_mutex(error: &LockError) -> (&'static str, Fault) {
+        match error {
+            LockError::Request(_) => ("`acquire` of a path below an ephemeral node", Fault::Caller),
+            LockError::Ended(_) => ("`acquire` after the end of the session", Fault::Session),
+            LockError::NodeVanished => ("`acquire` while its node is deleted", Fault::Session),
+            LockError::Unreadable { .. } => ("`acquire` behind a private node", Fault::Caller),
+            LockError::Abandoned { .. } => ("`acquire` behind a node that stays", Fault::Caller),
+            LockError::HeldByOwnSession { .. } => ("`acquire` after a resumption", Fault::Caller),
+            LockError::SequenceExhausted => ("`acquire` after 2^31 creations", Fault::Caller),
+            LockError::Lost(_) => ("`validate` or `release` after the loss", Fault::Session),
+            LockError::NotConfirmed(_) => ("`release` without a server", Fault::Ensemble),
+            LockError::Busy => ("`try_acquire` of a held lock", Fault::Others),
+            LockError::TimedOut => ("`acquire` of a held lock, with a limit", Fault::Others),
+            LockError::NoConnection => ("`try_acquire` without a server", Fault::Ensemble),
+            LockError::OtherLock { .. } => ("`acquire` beside a read/write lock", Fault::Caller),
+            LockError::UnknownNode { .. } => ("`acquire` by `Refuse`", Fault::Caller),
+            LockError::NoChroot { .. } => ("`acquire` below a wrong chroot", Fault::Caller),
+            LockError::Path(_) => ("`new` with an invalid path", Fault::Caller),
+        }
+    }
+
+    /// The own errors of the other recipes. Their types list nothing of each other.
+    fn of_others(semaphore: &SemaphoreError, mode: &ModeError, cache: &CacheError) -> [Fault; 3] {
+        let semaphore = match semaphore {
+            SemaphoreError::Lock(error) => of_mutex(error).1,
+            SemaphoreError::OtherMaximum { .. } // `acquire` of one with another number.
+            | SemaphoreError::TooManyPermits { .. } // `acquire_many`, `set_permits`.
+            | SemaphoreError::NoPermits // `acquire_many(0)`.
+            | SemaphoreError::NoMaximum // `open` of a missing one.
+            => Fault::Caller,
+        };
+        let mode = match mode {
+            ModeError::Lock(error) => of_mutex(error).1,
+            ModeError::NotAlone => Fault::Others, // `try_upgrade` beside other readers.
+            ModeError::NoReaders => Fault::Caller, // `RwLock::with` a scheme of mutexes.
+        };
+        let cache = match cache {
+            CacheError::Lock(error) => of_mutex(error).1,
+            CacheError::Full => Fault::Caller, // `ready` of a large tree.
+        };
+        [semaphore, mode, cache]
+    }
+
+    #[test]
+    fn every_error_answers_the_same_questions_whatever_its_type() {
+        let lost_session = Loss::Ended(End::Expired);
+        let unconfirmed = Unconfirmed::Ended(End::Closed);
+        let invalid = path::validate("relative").expect_err("it is relative");
+        for (error, name, may_be_held, end) in [
+            (LockError::Request(Error::QueueFull { limit: 1 }), "Request", false, None),
+            (LockError::Ended(End::Closed), "Ended", false, Some(End::Closed)),
+            (LockError::NodeVanished, "NodeVanished", false, None),
+            (LockError::Unreadable { node: "n".into() }, "Unreadable", false, None),
+            (LockError::Abandoned { node: "n".into() }, "Abandoned", false, None),
+            (LockError::HeldByOwnSession { node: "n".into() }, "HeldByOwnSession", false, None),
+            (LockError::SequenceExhausted, "SequenceExhausted", false, None),
+            (LockError::Lost(lost_session), "Lost", false, Some(End::Expired)),
+            (LockError::Lost(Loss::NodeDeleted), "Lost", false, None),
+            (LockError::NotConfirmed(unconfirmed), "NotConfirmed", true, Some(End::Closed)),
+            (LockError::NotConfirmed(Unconfirmed::TimedOut), "NotConfirmed", true, None),
+            (LockError::Busy, "Busy", false, None),
+            (LockError::TimedOut, "TimedOut", false, None),
+            (LockError::NoConnection, "NoConnection", true, None),
+            (LockError::UnknownNode { node: "n".into() }, "UnknownNode", false, None),
+            (LockError::NoChroot { chroot: "/app".into() }, "NoChroot", false, None),
+            (LockError::Path(invalid), "Path", false, None),
+        ] {
+            let of_lock =
+                RecipeError { operation: "acquire", path: "/l".into(), reason: error.clone() };
+            let fault = of_mutex(&error).1;
+            let answers = (name, fault, may_be_held, end, of_lock.to_string());
+            assert_eq!(answers_of(&of_lock), answers);
+            assert_eq!(answers_of(&RecipeError::<SemaphoreError>::from(of_lock.clone())), answers);
+            assert_eq!(answers_of(&RecipeError::<ModeError>::from(of_lock.clone())), answers);
+            assert_eq!(answers_of(&RecipeError::<CacheError>::from(of_lock)), answers);
+            let each = (error.clone().into(), error.clone().into(), error.clone().into());
+            assert_eq!(of_others(&each.0, &each.1, &each.2), [fault; 3]);
+        }
+        for reason in [Error::ConnectionLost, Error::NoConnection] {
+            assert_eq!(LockError::Request(reason).fault(), Fault::Ensemble);
+        }
+        let own = (SemaphoreError::NoPermits, ModeError::NotAlone, CacheError::Full);
+        let faults = [own.0.fault(), own.1.fault(), own.2.fault()];
+        assert_eq!(of_others(&own.0, &own.1, &own.2), faults);
+        assert_eq!(Reason::name(&own.1), "NotAlone");
+        assert!(own.1.source().is_none() && !own.1.may_be_held() && own.1.end().is_none());
+    }
+
+    fn answers_of<R: Reason>(
+        error: &RecipeError<R>,
+    ) -> (&'static str, Fault, bool, Option<End>, String) {
+        (error.name(), error.fault(), error.may_be_held(), error.end(), error.to_string())
+    }
+
     #[test]
     fn no_error_prints_its_source_and_returns_it_too() {
         let mut short = Reader::new(&[0]);
