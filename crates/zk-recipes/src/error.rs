@@ -248,11 +248,6 @@ pub trait Reason: core::error::Error + From<LockError> + Send + 'static {
     /// The name of another error, and whose fault it is.
     fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)>;
 
-    /// Returns the name of the error, without what it holds.
-    fn name(&self) -> &'static str {
-        self.lock_error().map_or_else(|(name, _)| name, LockError::name)
-    }
-
     /// Returns whose fault it is.
     fn fault(&self) -> Fault {
         match self.lock_error() {
@@ -490,9 +485,9 @@ pub struct RecipeError<R = LockError> {
 }
 
 impl<R: Reason> RecipeError<R> {
-    /// Returns the name of the [reason](LockError::name).
+    /// Returns the name of the [reason](LockError::name), also if that is in `Lock(..)`.
     pub fn name(&self) -> &'static str {
-        Reason::name(&self.reason)
+        self.reason.lock_error().map_or_else(|(name, _)| name, LockError::name)
     }
 
     /// Returns the reason, if it can happen to every lock.
@@ -720,7 +715,7 @@ mod tests {
         let own = (SemaphoreError::NoPermits, ModeError::NotAlone, CacheError::Full);
         let faults = [own.0.fault(), own.1.fault(), own.2.fault()];
         assert_eq!(of_others(&own.0, &own.1, &own.2), faults);
-        assert_eq!(Reason::name(&own.1), "NotAlone");
+        assert_eq!(own.1.name(), "NotAlone");
         assert!(own.1.source().is_none() && !own.1.may_be_held() && own.1.end().is_none());
     }
 

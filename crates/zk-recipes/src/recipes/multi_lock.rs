@@ -88,8 +88,9 @@ impl<C: SessionClient> MultiLock<C> {
     ///
     /// # Errors
     ///
-    /// [`SemaphoreError`], since permits may be among the locks: that of the first lock that cannot be acquired, or is lost while another is waited for. The
-    /// locks acquired so far are released in the background.
+    /// That of the first lock that cannot be acquired, or is lost while another is waited for. It
+    /// may be one of a semaphore, and the others are in [`SemaphoreError::Lock`]. The locks
+    /// acquired so far are released in the background.
     pub fn acquire(&self) -> Pending<MultiGuard<C>, C, RecipeError<SemaphoreError>> {
         let Self { client, requests } = self.clone();
         Pending::new(&self.client, |end| async move {

@@ -58,7 +58,7 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Path`] when the path is invalid.
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
     pub fn new(client: &C, path: &str) -> Result<Self, RecipeError> {
         Self::of(client, path, Options::new())
     }
@@ -67,8 +67,8 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Path`] when the path is invalid, and [`ModeError::NoReaders`] for a
-    /// [scheme](Options::scheme) without shared nodes.
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid, and
+    /// [`ModeError::NoReaders`] for a [scheme](Options::scheme) without shared nodes.
     pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError<ModeError>> {
         let lock = Self::of(client, path, options)?;
         match lock.0.scheme.has_readers() {
@@ -85,7 +85,7 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// See [`LockError`].
+    /// See [`LockError`](crate::LockError).
     pub fn read(&self) -> Pending<ReadGuard<C>, C> {
         self.enter_read("read", WaitPolicy::Queue)
     }
@@ -94,7 +94,7 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// See [`LockError`].
+    /// See [`LockError`](crate::LockError).
     pub fn write(&self) -> Pending<WriteGuard<C>, C> {
         self.enter_write("write", WaitPolicy::Queue)
     }
@@ -104,7 +104,8 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
+    /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
+    /// which it does not wait for.
     #[cfg(feature = "try-lock")]
     pub fn try_read(&self) -> Pending<ReadGuard<C>, C> {
         self.enter_read("try_read", WaitPolicy::OnlyIfFree)
@@ -115,7 +116,8 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
+    /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
+    /// which it does not wait for.
     #[cfg(feature = "try-lock")]
     pub fn try_write(&self) -> Pending<WriteGuard<C>, C> {
         self.enter_write("try_write", WaitPolicy::OnlyIfFree)
@@ -146,8 +148,8 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Request`]. A lock path that does not exist has no contenders. Without a
-    /// connection it waits for one, as all requests do: give it a
+    /// [`Request`](crate::LockError::Request). A lock path that does not exist has no contenders.
+    /// Without a connection it waits for one, as all requests do: give it a
     /// [time limit](Pending::timeout), or set `with_request_timeout` of the client before the lock
     /// is made.
     pub fn contenders(&self) -> Pending<Vec<QueueEntry>, C> {
@@ -159,8 +161,8 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Request`], with `NO_NODE` when the node does not exist. Without a connection it
-    /// waits for one, as [`contenders`](Self::contenders) does.
+    /// [`Request`](crate::LockError::Request), with `NO_NODE` when the node does not exist. Without
+    /// a connection it waits for one, as [`contenders`](Self::contenders) does.
     pub fn revoke(&self, node: &str) -> Pending<(), C> {
         contenders::revoke(&self.0.client, self.0.below(node))
     }
@@ -182,7 +184,7 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// They stay until the session ends or another client deletes them, and block the contenders
     /// behind them. An attempt of this process that would wait for one fails with
-    /// [`LockError::Abandoned`]. An [observer](Options::observer) receives
+    /// [`LockError::Abandoned`](crate::LockError::Abandoned). An [observer](Options::observer) receives
     /// [`Event::Abandoned`](crate::Event::Abandoned) for each.
     pub fn abandoned_nodes(&self) -> usize {
         self.0.abandoned_nodes()

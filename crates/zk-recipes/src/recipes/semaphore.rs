@@ -279,7 +279,8 @@ impl<C: SessionClient> Semaphore<C> {
         loop {
             match self.queue.client.set_data(&path, &data, None).await {
                 Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
-                answer => return Ok(answer.map(drop).map_err(LockError::from)?),
+                Err(error) => return Err(LockError::from(error).into()),
+                Ok(_) => return Ok(()),
             }
             match self.queue.create_persistent(&path, &data, acl).await {
                 Err(LockError::Request(Error::Server(ErrorCode::NODE_EXISTS))) => {}
