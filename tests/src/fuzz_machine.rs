@@ -246,7 +246,9 @@ impl World {
             Event::Acquired { .. } => {
                 assert!(!core::mem::replace(&mut self.is_holding, true), "acquired twice");
             }
-            Event::Lost(_) | Event::Released | Event::Failed(_) => self.is_holding = false,
+            Event::Lost(_) | Event::Released | Event::Failed(_) | Event::Refused(_) => {
+                self.is_holding = false;
+            }
             _ => {}
         }
     }

@@ -13,7 +13,8 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::machine::LockMode;
 use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, Holding, LeaderElection, Leadership, LockError, LockRequest,
-    Loss, MultiLock, Mutex, Options, Owner, RecipeError, ReentrantMutex, RwLock, Semaphore,
+    Loss, ModeError, MultiLock, Mutex, Options, Owner, Reason, RecipeError, ReentrantMutex, RwLock,
+    Semaphore,
 };
 use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, Perms, SessionId, Zxid};
 use zk_session::session::SessionTicket;
@@ -215,7 +216,7 @@ pub async fn two_readers_that_upgrade_do_not_deadlock(fixture: &impl Fixture) {
     let (up, down) = (up.expect_err("not alone"), down.expect_err("not alone"));
     assert_eq!(
         (&up.error.reason, &down.error.reason),
-        (&LockError::NotAlone, &LockError::NotAlone)
+        (&ModeError::NotAlone, &ModeError::NotAlone)
     );
     assert!(up.to_string().ends_with(&up.error.to_string()), "{up}");
     let (first, second) = (up.into_guard(), down.into_guard());
@@ -324,7 +325,7 @@ pub async fn permits_are_acquired_together_with_locks(fixture: &impl Fixture) {
         "each was released once"
     );
     let busy = semaphore(&other).try_acquire_many(2).await.expect_err("one remains");
-    assert_eq!(busy.reason, LockError::Busy);
+    assert_eq!(busy.reason, LockError::Busy.into());
     // The transaction checks both permit nodes and the lock node.
     let write = || guard.transaction().set_data("/data", b"1", None).commit();
     assert_eq!(write().await.expect("applied").len(), 4);
@@ -556,9 +557,10 @@ pub async fn attempts_that_wait_queue_again_on_the_next_session(fixture: &impl F
     type Attempt = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 
     fn done<T: Send + 'static>(
-        acquiring: impl Future<Output = Result<T, RecipeError>> + Send + 'static,
+        acquiring: impl Future<Output = Result<T, RecipeError<impl Reason>>> + Send + 'static,
     ) -> Attempt {
-        Box::pin(async { acquiring.await.map(drop).map_err(LockError::from) })
+        let of_lock = |error: RecipeError<_>| error.lock_error().expect("of every lock").clone();
+        Box::pin(async move { acquiring.await.map(drop).map_err(of_lock) })
     }
 
     async fn waiting(fixture: &impl Fixture, service: &Client) -> Vec<Attempt> {

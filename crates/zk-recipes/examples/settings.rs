@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use zk_recipes::session::{Client, proto::NodeKind};
-use zk_recipes::{Cache, CacheChange, CacheChanges, RecipeError};
+use zk_recipes::{Cache, CacheChange, CacheChanges};
 use zk_testkit::serve::Embedded;
 
 const SETTINGS: &str = "/example/settings";
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Waits for the next change of a setting.
-async fn next(settings: &Cache, changes: &CacheChanges) -> Result<String, RecipeError> {
+async fn next(settings: &Cache, changes: &CacheChanges) -> Result<String, Box<dyn Error>> {
     loop {
         match changes.next().await? {
             CacheChange::Added { path, node } | CacheChange::Changed { path, node } => {

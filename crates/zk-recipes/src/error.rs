@@ -5,12 +5,15 @@ use alloc::string::String;
 use core::fmt;
 
 use zk_session::proto::path::PathError;
-use zk_session::{End, Error, RequestError};
+use zk_session::{End, Error, Outcome, RequestError};
 
 use crate::machine::Scheme;
 
 zk_session::proto::named! {
     /// Why a lock was not acquired or could not be released: the reason of a [`RecipeError`].
+    ///
+    /// All of it can happen to a [`Mutex`](crate::machine::Contender). Recipes that can fail for
+    /// other reasons, too, have a [`Reason`] of their own.
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum LockError {
@@ -66,11 +69,9 @@ zk_session::proto::named! {
         Busy,
         /// The time limit has passed while the client was connected.
         ///
-        /// Other contenders hold the lock, or no server has answered yet.
+        /// Other contenders hold the lock, or no server has answered yet. To leave a double barrier:
+        /// others are still inside, and this participant leaves without waiting for them.
         TimedOut,
-        /// The time limit to leave a double barrier has passed before all others have left it. This
-        /// participant has left, or does so in the background.
-        OthersInside,
         /// There is no connection to a quorum of the ensemble. Nothing was acquired.
         ///
         /// A method with a time limit returns it when that has passed. A `try_` method does not
@@ -81,11 +82,6 @@ zk_session::proto::named! {
         /// counted by `pending_cleanups` until then, or with the session. The cause is the network
         /// or the servers: try again once the client is connected.
         NoConnection,
-        /// Other contenders hold the lock or wait for it, so a read lock cannot become a write
-        /// lock.
-        NotAlone,
-        /// The [scheme](crate::machine::Scheme) of this lock has no shared nodes.
-        NoReaders,
         /// A node below the lock path is a contender of another kind of lock, as its name shows.
         ///
         /// The two locks would ignore each other, and both could be held at once. Use another path.
@@ -108,24 +104,6 @@ zk_session::proto::named! {
             /// The name of that node.
             node: String,
         },
-        /// The semaphore exists with another number of permits.
-        OtherMaximum {
-            /// The number of permits that it has.
-            maximum: u32,
-        },
-        /// More permits were requested than the semaphore has, or than [one attempt can
-        /// acquire](crate::machine::PermitRequest::MOST_AT_ONCE).
-        TooManyPermits {
-            /// The number of permits that can be requested at once.
-            maximum: u32,
-        },
-        /// Zero permits were requested.
-        NoPermits,
-        /// The semaphore does not exist, or its node `max` does not hold a number of permits.
-        NoMaximum,
-        /// A cache has more nodes or bytes than [its limits](crate::machine::CacheConfig) allow. It
-        /// has dropped all of them.
-        CacheFull,
         /// The [chroot](zk_session::Chroot) of the client does not exist, so the lock does not either.
         ///
         /// Recipes create missing parents, but no chroot: a client with a wrong one would acquire
@@ -188,6 +166,151 @@ zk_session::proto::named! {
     }
 }
 
+zk_session::proto::named! {
+    /// Why permits of a semaphore were not acquired, alone or with other locks, or their number
+    /// neither read nor changed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum SemaphoreError {
+        /// It can happen to every lock.
+        Lock(LockError),
+        /// The semaphore exists with another number of permits.
+        OtherMaximum {
+            /// The number of permits that it has.
+            maximum: u32,
+        },
+        /// More permits were requested than the semaphore has, or than [one attempt can
+        /// acquire](crate::machine::PermitRequest::MOST_AT_ONCE).
+        TooManyPermits {
+            /// The number of permits that can be requested at once.
+            maximum: u32,
+        },
+        /// Zero permits were requested.
+        NoPermits,
+        /// The semaphore does not exist, or its node `max` does not hold a number of permits.
+        NoMaximum,
+    }
+}
+
+zk_session::proto::named! {
+    /// Why the mode of a lock was not changed, or it has no shared mode.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum ModeError {
+        /// It can happen to every lock.
+        Lock(LockError),
+        /// Other contenders hold the lock or wait for it, so a read lock cannot become a write
+        /// lock.
+        NotAlone,
+        /// The [scheme](crate::machine::Scheme) of this lock has no shared nodes.
+        NoReaders,
+    }
+}
+
+zk_session::proto::named! {
+    /// Why a cache has ended, or was not ready in time.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum CacheError {
+        /// It can happen to every recipe.
+        Lock(LockError),
+        /// The cache has more nodes or bytes than [its limits](crate::machine::CacheConfig) allow.
+        /// It has dropped all of them.
+        Full,
+    }
+}
+
+/// Whose fault an error is, and so what to do.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The call, its options, permissions, or the nodes at its path. The same call fails again until
+    /// one of them is changed.
+    Caller,
+    /// Other contenders were in the way. Call again later, or wait longer.
+    Others,
+    /// The network or the servers. Call again once the client is connected. A release continues in
+    /// the background: do not repeat it.
+    Ensemble,
+    /// The session has ended, or our node in it was deleted. Acquire again, with another client if
+    /// the session has ended and this client does not [renew](zk_session::ClientBuilder::renew) it.
+    Session,
+}
+
+/// The reason of a [`RecipeError`]: a [`LockError`], or one that also lists what can happen to one
+/// recipe only.
+pub trait Reason: core::error::Error + From<LockError> + Send + 'static {
+    /// Returns the error, if it can happen to every lock.
+    ///
+    /// # Errors
+    ///
+    /// The name of another error, and whose fault it is.
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)>;
+
+    /// Returns whose fault it is.
+    fn fault(&self) -> Fault {
+        match self.lock_error() {
+            Err((_, fault)) => fault,
+            Ok(LockError::Busy | LockError::TimedOut) => Fault::Others,
+            Ok(LockError::NoConnection | LockError::NotConfirmed(_)) => Fault::Ensemble,
+            Ok(LockError::Ended(_) | LockError::NodeVanished | LockError::Lost(_)) => {
+                Fault::Session
+            }
+            Ok(LockError::Request(Error::NoConnection | Error::DeadlinePassed { .. })) => {
+                Fault::Ensemble
+            }
+            Ok(LockError::Request(error)) if error.outcome() == Outcome::Unknown => Fault::Ensemble,
+            Ok(_) => Fault::Caller,
+        }
+    }
+
+    /// Returns whether the servers may count the lock as held by this client, although it has no
+    /// guard. Others cannot acquire it until its node is deleted, in the background or with the
+    /// session. If there is a guard, that reports the state.
+    fn may_be_held(&self) -> bool {
+        matches!(self.lock_error(), Ok(LockError::NoConnection | LockError::NotConfirmed(_)))
+    }
+
+    /// Returns how the session ended, if it has.
+    fn end(&self) -> Option<End> {
+        match self.lock_error().ok()? {
+            LockError::Ended(end)
+            | LockError::Lost(Loss::Ended(end))
+            | LockError::NotConfirmed(Unconfirmed::Ended(end)) => Some(*end),
+            _ => None,
+        }
+    }
+}
+
+impl Reason for LockError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        Ok(self)
+    }
+}
+
+impl Reason for SemaphoreError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Caller)) }
+    }
+}
+
+impl Reason for ModeError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        match self {
+            Self::Lock(error) => Ok(error),
+            Self::NotAlone => Err((self.name(), Fault::Others)),
+            Self::NoReaders => Err((self.name(), Fault::Caller)),
+        }
+    }
+}
+
+impl Reason for CacheError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Caller)) }
+    }
+}
+
 impl LockError {
     /// Returns whether the attempt has lost its place in the queue: its session has expired, or its
     /// node was deleted.
@@ -229,14 +352,7 @@ impl fmt::Display for LockError {
             Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
             Self::Busy => f.write_str("the lock is taken"),
             Self::TimedOut => f.write_str("the time limit has passed"),
-            Self::OthersInside => f.write_str(
-                "others have not left in time; this participant leaves without waiting for them",
-            ),
             Self::NoConnection => f.write_str("there is no connection to a quorum of the ensemble"),
-            Self::NotAlone => f.write_str("other contenders hold the lock or wait for it"),
-            Self::NoReaders => {
-                f.write_str("this lock has no shared mode: its scheme names no shared nodes")
-            }
             Self::OtherLock { node, scheme } => write!(
                 f,
                 "'{node}' belongs to {scheme} at the same path, which would not exclude this lock: \
@@ -245,6 +361,20 @@ impl fmt::Display for LockError {
             Self::UnknownNode { node } => {
                 write!(f, "'{node}' is below the lock path and belongs to no contender")
             }
+            Self::NoChroot { chroot } => write!(
+                f,
+                "the chroot '{}' does not exist: correct the connection string, or create this node",
+                chroot.escape_debug()
+            ),
+            Self::Path(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl fmt::Display for SemaphoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => write!(f, "{error}"),
             Self::OtherMaximum { maximum } => {
                 write!(f, "the semaphore has another number of permits: {maximum}")
             }
@@ -252,16 +382,30 @@ impl fmt::Display for LockError {
                 write!(f, "no more than {maximum} permits of the semaphore can be acquired at once")
             }
             Self::NoPermits => f.write_str("zero permits were requested"),
-            Self::CacheFull => f.write_str("the nodes exceed the limits of the cache"),
             Self::NoMaximum => {
                 f.write_str("the semaphore does not exist, or its number of permits cannot be read")
             }
-            Self::NoChroot { chroot } => write!(
-                f,
-                "the chroot '{}' does not exist: correct the connection string, or create this node",
-                chroot.escape_debug()
-            ),
-            Self::Path(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl fmt::Display for ModeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => write!(f, "{error}"),
+            Self::NotAlone => f.write_str("other contenders hold the lock or wait for it"),
+            Self::NoReaders => {
+                f.write_str("this lock has no shared mode: its scheme names no shared nodes")
+            }
+        }
+    }
+}
+
+impl fmt::Display for CacheError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => write!(f, "{error}"),
+            Self::Full => f.write_str("the nodes exceed the limits of the cache"),
         }
     }
 }
@@ -303,6 +447,24 @@ impl core::error::Error for LockError {
     }
 }
 
+impl core::error::Error for SemaphoreError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.lock_error().ok()?.source()
+    }
+}
+
+impl core::error::Error for ModeError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.lock_error().ok()?.source()
+    }
+}
+
+impl core::error::Error for CacheError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.lock_error().ok()?.source()
+    }
+}
+
 impl core::error::Error for Loss {}
 
 /// The failure of an operation of a recipe: which operation, on which lock, and why.
@@ -311,7 +473,7 @@ impl core::error::Error for Loss {}
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RecipeError {
+pub struct RecipeError<R = LockError> {
     /// The method that was called, `"new"` for all constructors.
     /// For a candidate it is `"stand"` or `"resign"`.
     pub operation: &'static str,
@@ -319,22 +481,43 @@ pub struct RecipeError {
     /// the node, for a multi-lock that of the lock that failed.
     pub path: Box<str>,
     /// The reason of the failure.
-    pub reason: LockError,
+    pub reason: R,
 }
 
-impl RecipeError {
-    /// Returns the name of the [reason](LockError::name).
-    pub const fn name(&self) -> &'static str {
-        self.reason.name()
+impl<R: Reason> RecipeError<R> {
+    /// Returns the name of the [reason](LockError::name), also if that is in `Lock(..)`.
+    pub fn name(&self) -> &'static str {
+        self.reason.lock_error().map_or_else(|(name, _)| name, LockError::name)
+    }
+
+    /// Returns the reason, if it can happen to every lock.
+    pub fn lock_error(&self) -> Option<&LockError> {
+        self.reason.lock_error().ok()
+    }
+
+    /// Returns whose fault it is, and so what to do.
+    pub fn fault(&self) -> Fault {
+        self.reason.fault()
+    }
+
+    /// Returns whether the servers may count the lock as held by this client, although it has no
+    /// guard; see [`Reason::may_be_held`].
+    pub fn may_be_held(&self) -> bool {
+        self.reason.may_be_held()
+    }
+
+    /// Returns how the session ended, if it has.
+    pub fn end(&self) -> Option<End> {
+        self.reason.end()
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn new(operation: &'static str, path: &str, reason: impl Into<LockError>) -> Self {
+    pub(crate) fn new(operation: &'static str, path: &str, reason: impl Into<R>) -> Self {
         Self { operation, path: path.into(), reason: reason.into() }
     }
 }
 
-impl fmt::Display for RecipeError {
+impl<R: Reason> fmt::Display for RecipeError<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { operation, path, reason } = self;
         // A path that is invalid may hold anything.
@@ -342,10 +525,43 @@ impl fmt::Display for RecipeError {
     }
 }
 
-impl core::error::Error for RecipeError {
+impl<R: Reason> core::error::Error for RecipeError<R> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         // The reason is printed with the error itself.
         self.reason.source()
+    }
+}
+
+impl<R: wider::Wider> From<RecipeError> for RecipeError<R> {
+    fn from(RecipeError { operation, path, reason }: RecipeError) -> Self {
+        Self { operation, path, reason: reason.into() }
+    }
+}
+
+mod wider {
+    /// A reason that is more than a [`LockError`](super::LockError).
+    pub trait Wider: super::Reason {}
+}
+
+impl wider::Wider for SemaphoreError {}
+impl wider::Wider for ModeError {}
+impl wider::Wider for CacheError {}
+
+impl From<LockError> for SemaphoreError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<LockError> for ModeError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<LockError> for CacheError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
     }
 }
 
@@ -411,6 +627,102 @@ mod tests {
             assert!(printed.contains("Apache Curator"), "{printed}");
             assert!(printed.ends_with("use another path, or `Options::scheme`"), "{printed}");
         }
+    }
+
+    /// Returns how a mutex comes to the error, and whose fault that is. A variant that no mutex can
+    /// have belongs to another type.
+    fn of_mutex(error: &LockError) -> (&'static str, Fault) {
+        match error {
+            LockError::Request(_) => ("`acquire` of a path below an ephemeral node", Fault::Caller),
+            LockError::Ended(_) => ("`acquire` after the end of the session", Fault::Session),
+            LockError::NodeVanished => ("`acquire` while its node is deleted", Fault::Session),
+            LockError::Unreadable { .. } => ("`acquire` behind a private node", Fault::Caller),
+            LockError::Abandoned { .. } => ("`acquire` behind a node that stays", Fault::Caller),
+            LockError::HeldByOwnSession { .. } => ("`acquire` after a resumption", Fault::Caller),
+            LockError::SequenceExhausted => ("`acquire` after 2^31 creations", Fault::Caller),
+            LockError::Lost(_) => ("`validate` or `release` after the loss", Fault::Session),
+            LockError::NotConfirmed(_) => ("`release` without a server", Fault::Ensemble),
+            LockError::Busy => ("`try_acquire` of a held lock", Fault::Others),
+            LockError::TimedOut => ("`acquire` of a held lock, with a limit", Fault::Others),
+            LockError::NoConnection => ("`try_acquire` without a server", Fault::Ensemble),
+            LockError::OtherLock { .. } => ("`acquire` beside a read/write lock", Fault::Caller),
+            LockError::UnknownNode { .. } => ("`acquire` by `Refuse`", Fault::Caller),
+            LockError::NoChroot { .. } => ("`acquire` below a wrong chroot", Fault::Caller),
+            LockError::Path(_) => ("`new` with an invalid path", Fault::Caller),
+        }
+    }
+
+    /// The own errors of the other recipes. Their types list nothing of each other.
+    fn of_others(semaphore: &SemaphoreError, mode: &ModeError, cache: &CacheError) -> [Fault; 3] {
+        let semaphore = match semaphore {
+            SemaphoreError::Lock(error) => of_mutex(error).1,
+            SemaphoreError::OtherMaximum { .. } // `acquire` of one with another number.
+            | SemaphoreError::TooManyPermits { .. } // `acquire_many`, `set_permits`.
+            | SemaphoreError::NoPermits // `acquire_many(0)`.
+            | SemaphoreError::NoMaximum // `open` of a missing one.
+            => Fault::Caller,
+        };
+        let mode = match mode {
+            ModeError::Lock(error) => of_mutex(error).1,
+            ModeError::NotAlone => Fault::Others, // `try_upgrade` beside other readers.
+            ModeError::NoReaders => Fault::Caller, // `RwLock::with` a scheme of mutexes.
+        };
+        let cache = match cache {
+            CacheError::Lock(error) => of_mutex(error).1,
+            CacheError::Full => Fault::Caller, // `ready` of a large tree.
+        };
+        [semaphore, mode, cache]
+    }
+
+    #[test]
+    fn every_error_answers_the_same_questions_whatever_its_type() {
+        let lost_session = Loss::Ended(End::Expired);
+        let unconfirmed = Unconfirmed::Ended(End::Closed);
+        let invalid = path::validate("relative").expect_err("it is relative");
+        for (error, name, may_be_held, end) in [
+            (LockError::Request(Error::QueueFull { limit: 1 }), "Request", false, None),
+            (LockError::Ended(End::Closed), "Ended", false, Some(End::Closed)),
+            (LockError::NodeVanished, "NodeVanished", false, None),
+            (LockError::Unreadable { node: "n".into() }, "Unreadable", false, None),
+            (LockError::Abandoned { node: "n".into() }, "Abandoned", false, None),
+            (LockError::HeldByOwnSession { node: "n".into() }, "HeldByOwnSession", false, None),
+            (LockError::SequenceExhausted, "SequenceExhausted", false, None),
+            (LockError::Lost(lost_session), "Lost", false, Some(End::Expired)),
+            (LockError::Lost(Loss::NodeDeleted), "Lost", false, None),
+            (LockError::NotConfirmed(unconfirmed), "NotConfirmed", true, Some(End::Closed)),
+            (LockError::NotConfirmed(Unconfirmed::TimedOut), "NotConfirmed", true, None),
+            (LockError::Busy, "Busy", false, None),
+            (LockError::TimedOut, "TimedOut", false, None),
+            (LockError::NoConnection, "NoConnection", true, None),
+            (LockError::UnknownNode { node: "n".into() }, "UnknownNode", false, None),
+            (LockError::NoChroot { chroot: "/app".into() }, "NoChroot", false, None),
+            (LockError::Path(invalid), "Path", false, None),
+        ] {
+            let of_lock =
+                RecipeError { operation: "acquire", path: "/l".into(), reason: error.clone() };
+            let fault = of_mutex(&error).1;
+            let answers = (name, fault, may_be_held, end, of_lock.to_string());
+            assert_eq!(answers_of(&of_lock), answers);
+            assert_eq!(answers_of(&RecipeError::<SemaphoreError>::from(of_lock.clone())), answers);
+            assert_eq!(answers_of(&RecipeError::<ModeError>::from(of_lock.clone())), answers);
+            assert_eq!(answers_of(&RecipeError::<CacheError>::from(of_lock)), answers);
+            let each = (error.clone().into(), error.clone().into(), error.clone().into());
+            assert_eq!(of_others(&each.0, &each.1, &each.2), [fault; 3]);
+        }
+        for reason in [Error::ConnectionLost, Error::NoConnection] {
+            assert_eq!(LockError::Request(reason).fault(), Fault::Ensemble);
+        }
+        let own = (SemaphoreError::NoPermits, ModeError::NotAlone, CacheError::Full);
+        let faults = [own.0.fault(), own.1.fault(), own.2.fault()];
+        assert_eq!(of_others(&own.0, &own.1, &own.2), faults);
+        assert_eq!(own.1.name(), "NotAlone");
+        assert!(own.1.source().is_none() && !own.1.may_be_held() && own.1.end().is_none());
+    }
+
+    fn answers_of<R: Reason>(
+        error: &RecipeError<R>,
+    ) -> (&'static str, Fault, bool, Option<End>, String) {
+        (error.name(), error.fault(), error.may_be_held(), error.end(), error.to_string())
     }
 
     #[test]

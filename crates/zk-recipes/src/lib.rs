@@ -28,7 +28,9 @@ pub use bytes;
 pub use uuid;
 pub use zk_session as session;
 
-pub use self::error::{LockError, Loss, RecipeError, Unconfirmed};
+pub use self::error::{
+    CacheError, Fault, LockError, Loss, ModeError, Reason, RecipeError, SemaphoreError, Unconfirmed,
+};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::machine::multi_lock::MultiLockError;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -183,9 +183,13 @@ const _: () = {
     formats::<zk_session::session::Statistics>();
     formats::<zk_session::session::WatchedEvent>();
     formats::<zk_session::time::Instant>();
+    formats::<zk_recipes::CacheError>();
+    formats::<zk_recipes::Fault>();
     formats::<zk_recipes::LockError>();
     formats::<zk_recipes::Loss>();
+    formats::<zk_recipes::ModeError>();
     formats::<zk_recipes::RecipeError>();
+    formats::<zk_recipes::SemaphoreError>();
     formats::<zk_recipes::Unconfirmed>();
     formats::<zk_recipes::machine::AccessList>();
     formats::<zk_recipes::machine::AttemptConfig>();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::timeout;
 use zk_recipes::session::proto::{ErrorCode, NodeKind, Zxid, path};
-use zk_recipes::{Cache, CacheChange, CacheOptions, CacheState, CachedNode, LockError};
+use zk_recipes::{Cache, CacheChange, CacheError, CacheOptions, CacheState, CachedNode, LockError};
 use zk_session::{Client, RequestError};
 
 use super::{expire, expire_blocking};
@@ -99,7 +99,7 @@ async fn follow(fixture: &impl Fixture, options: CacheOptions) {
         }
     };
     let end = timeout(HANG_TIMEOUT, end).await.expect("in time");
-    assert!(matches!(end.reason, LockError::Ended(_)), "{end}");
+    assert!(matches!(end.reason, CacheError::Lock(LockError::Ended(_))), "{end}");
 }
 
 /// Asserts that the cache, and what it reports, become equal to the tree.
@@ -167,9 +167,9 @@ pub async fn a_cache_below_a_chroot_ends_at_its_limits(fixture: &impl Fixture) {
         }
     };
     let end = timeout(HANG_TIMEOUT, end).await.expect("in time");
-    assert_eq!(end.reason, LockError::CacheFull);
-    assert_eq!(cache.state(), CacheState::Ended(LockError::CacheFull));
-    assert_eq!(cache.ready().await.map_err(|error| error.reason), Err(LockError::CacheFull));
+    assert_eq!(end.reason, CacheError::Full);
+    assert_eq!(cache.state(), CacheState::Ended(CacheError::Full));
+    assert_eq!(cache.ready().await.map_err(|error| error.reason), Err(CacheError::Full));
     assert!(cache.is_empty());
     assert_eq!(root.state(), CacheState::Ready);
     drop(root);
@@ -193,7 +193,7 @@ pub fn a_blocking_cache_follows_a_tree_across_sessions(fixture: &impl Fixture) {
     assert_eq!(changes.next().wait(), Ok(CacheChange::Reset));
     assert_eq!(changes.next().wait(), Ok(CacheChange::Ready));
     let error = changes.next().timeout(super::MOMENT).wait().expect_err("nothing changes");
-    assert_eq!(error.reason, LockError::TimedOut);
+    assert_eq!(error.reason, LockError::TimedOut.into());
     // A thread that waits, while another one changes the tree by the same client.
     let reader = std::thread::spawn(move || {
         let change = changes.next().timeout(HANG_TIMEOUT).wait().expect("in time");
@@ -217,7 +217,7 @@ pub fn a_blocking_cache_follows_a_tree_across_sessions(fixture: &impl Fixture) {
     assert_eq!(clone.state(), CacheState::Ready);
     drop(clone);
     let end = std::iter::repeat_with(|| changes.next().wait()).find_map(Result::err);
-    assert!(matches!(end.map(|error| error.reason), Some(LockError::Ended(_))));
+    assert!(matches!(end.map(|error| error.reason), Some(CacheError::Lock(LockError::Ended(_)))));
     client.close();
     other.close();
 }

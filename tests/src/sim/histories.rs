@@ -178,7 +178,9 @@ impl Histories {
                 }
             }
             LockEvent::Released => self.gave_up(who, Some(now)),
-            LockEvent::Lost(_) | LockEvent::Failed(_) => self.gave_up(who, None),
+            LockEvent::Lost(_) | LockEvent::Failed(_) | LockEvent::Refused(_) => {
+                self.gave_up(who, None);
+            }
             _ => {}
         }
     }

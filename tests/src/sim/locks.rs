@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use zk_proto::{ErrorCode, Perms, SessionId, Stat, Zxid};
 use zk_recipes::machine::{Event, LockMode, Scheme};
-use zk_recipes::{LockError, Loss, Unconfirmed};
+use zk_recipes::{LockError, Loss, ModeError, Unconfirmed};
 use zk_session::{Error, State};
 
 use super::barriers::READY;
@@ -222,7 +222,11 @@ impl LockChecker {
         };
         match event {
             Event::Acquired { .. } => attempt.is_relied_on = true,
-            Event::Releasing | Event::Lost(_) | Event::Released | Event::Failed(_) => {
+            Event::Releasing
+            | Event::Lost(_)
+            | Event::Released
+            | Event::Failed(_)
+            | Event::Refused(_) => {
                 attempt.is_relied_on = false;
             }
             _ => {}
@@ -291,7 +295,7 @@ impl LockChecker {
                     self.discarded.extend(writers.map(path));
                 }
             }
-            Event::Lost(_) | Event::Released | Event::Failed(_) => {
+            Event::Lost(_) | Event::Released | Event::Failed(_) | Event::Refused(_) => {
                 self.release(who);
             }
             _ => {}
@@ -328,23 +332,25 @@ impl LockChecker {
             Event::Converted { .. } | Event::NotConverted(_) if attempt.conversion.is_none() => {
                 false
             }
-            Event::NotConverted(LockError::NotAlone) => upgrade.is_some_and(|it| it.had_others),
-            Event::NotConverted(LockError::Request(Error::ConnectionLost)) => {
+            Event::NotConverted(ModeError::NotAlone) => upgrade.is_some_and(|it| it.had_others),
+            Event::NotConverted(ModeError::Lock(LockError::Request(Error::ConnectionLost))) => {
                 upgrade.is_some_and(|it| it.was_cut)
             }
             // A third party has deleted the writer's node.
-            Event::NotConverted(LockError::NodeVanished) => {
+            Event::NotConverted(ModeError::Lock(LockError::NodeVanished)) => {
                 upgrade.is_some_and(|it| new_writer(attempt, it, ensemble).is_none())
             }
             // A third party has deleted its node, and then the lock path.
-            Event::NotConverted(LockError::Request(Error::Server(ErrorCode::NO_NODE))) => {
-                !is_there(attempt, ensemble)
-            }
+            Event::NotConverted(ModeError::Lock(LockError::Request(Error::Server(
+                ErrorCode::NO_NODE,
+            )))) => !is_there(attempt, ensemble),
             // The client limits its pending requests.
-            Event::NotConverted(LockError::Request(error)) if error.is_full() => true,
+            Event::NotConverted(ModeError::Lock(LockError::Request(error))) if error.is_full() => {
+                true
+            }
             // A third party forbids the nodes, or the replies are limited.
             Event::Failed(LockError::Request(error))
-            | Event::NotConverted(LockError::Request(error)) => {
+            | Event::NotConverted(ModeError::Lock(LockError::Request(error))) => {
                 matches!(error, Error::Server(ErrorCode::NO_AUTH) | Error::ReplyTooLarge { .. })
             }
             Event::Failed(LockError::Unreadable { node }) => {
@@ -352,7 +358,7 @@ impl LockChecker {
                 // It may be readable again, or gone, by the time the refusal arrives.
                 node.is_none_or(|node| node.stat().aversion > 0)
             }
-            Event::Lost(_) | Event::Failed(_) | Event::NotConverted(_) => false,
+            Event::Lost(_) | Event::Failed(_) | Event::Refused(_) | Event::NotConverted(_) => false,
             _ => true,
         }
     }

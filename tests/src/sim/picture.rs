@@ -269,7 +269,9 @@ impl Chart {
             LockEvent::Enqueued { .. } | LockEvent::Waiting { .. } => self.turn(at, key, Some("w")),
             LockEvent::Acquired { .. } | LockEvent::Resumed => self.turn(at, key, Some("h")),
             LockEvent::Suspended => self.turn(at, key, Some("s")),
-            LockEvent::Lost(_) | LockEvent::Failed(_) => self.turn(at, key, Some("e")),
+            LockEvent::Lost(_) | LockEvent::Failed(_) | LockEvent::Refused(_) => {
+                self.turn(at, key, Some("e"));
+            }
             LockEvent::Released => self.turn(at, key, None),
             _ => {}
         }

@@ -7,7 +7,7 @@ use alloc::collections::BTreeSet;
 
 use zk_proto::{ErrorCode, Request};
 use zk_recipes::machine::{Event as LockEvent, Input, LockMode, OpId, Operation, Output};
-use zk_recipes::{LockError, Loss};
+use zk_recipes::{LockError, Loss, ModeError};
 use zk_session::session::{Cause, Event};
 use zk_session::{End, Error, State};
 
@@ -157,7 +157,7 @@ pub(super) fn of_recipe(kind: LockKind, event: &LockEvent) -> Option<&'static st
     Some(match (kind, event) {
         (_, LockEvent::Converted { mode: LockMode::Shared, .. }) => "conversion: downgraded",
         (_, LockEvent::Converted { .. }) => "conversion: upgraded",
-        (_, LockEvent::NotConverted(LockError::NotAlone)) => "conversion: refused",
+        (_, LockEvent::NotConverted(ModeError::NotAlone)) => "conversion: refused",
         (_, LockEvent::NotConverted(_)) => "conversion: failed",
         (LockKind::DoubleBarrier { .. }, LockEvent::Failed(LockError::Lost(_))) => {
             "double barrier: lost before all were there"

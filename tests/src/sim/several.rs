@@ -85,6 +85,9 @@ impl Several {
                 }
             }
             ClientEvent::Lock(_, Event::Failed(error)) => {
+                self.machine.handle(Input::Failed(error.clone().into()));
+            }
+            ClientEvent::Lock(_, Event::Refused(error)) => {
                 self.machine.handle(Input::Failed(error.clone()));
             }
             ClientEvent::Lock(_, Event::Lost(loss)) => {

@@ -11,7 +11,7 @@ use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, MultiLock, Mutex,
     ReentrantMutex, RwLock, Semaphore,
 };
-use zk_recipes::{Holding, Leadership, LockError, Loss, Options, Owner, Unconfirmed};
+use zk_recipes::{Holding, Leadership, LockError, Loss, ModeError, Options, Owner, Unconfirmed};
 
 use zk_testkit::scenarios;
 
@@ -318,7 +318,7 @@ fn readers_share_a_lock_and_can_convert_it() {
     let (one, two) = (mine.read().wait().expect("free"), theirs.read().wait().expect("shared"));
     assert_eq!(mine.try_write().wait().expect_err("read").reason, LockError::Busy);
     let refused = one.try_upgrade().wait().expect_err("not alone");
-    assert_eq!(refused.error.reason, LockError::NotAlone);
+    assert_eq!(refused.error.reason, ModeError::NotAlone);
     two.release().wait().expect("released");
     let writer = refused.into_guard().try_upgrade().wait().expect("alone");
     assert_eq!(
@@ -342,7 +342,7 @@ fn no_more_permits_are_acquired_than_exist() {
     let one = semaphore.try_acquire().wait().expect("free");
     assert_eq!(
         semaphore.try_acquire().wait().expect_err("no permit is left").reason,
-        LockError::Busy
+        LockError::Busy.into()
     );
     assert_eq!(semaphore.leases().wait().expect("listed").len(), 3);
     thread::scope(|scope| {
@@ -527,7 +527,7 @@ fn several_locks_are_acquired_together() {
     // While the attempt waits for one lock, it must notice the loss of another.
     let again = MultiLock::new(parts(&others)).expect("compatible locks");
     let error = again.acquire().timeout(SHORT).wait().expect_err("held");
-    assert_eq!((&*error.path, error.reason), ("/a", LockError::TimedOut));
+    assert_eq!((&*error.path, error.reason), ("/a", LockError::TimedOut.into()));
     assert_eq!(held.lost().timeout(SHORT).wait(), None);
     let (sender, losses) = mpsc::channel();
     let lost = sender.clone();
@@ -569,7 +569,7 @@ fn a_lost_lock_ends_the_wait_for_the_others() {
         others.delete(&nodes(&ensemble, "/a")[0], None).wait().expect("deleted");
         waiting.join().expect("no panic").expect_err("lost")
     });
-    assert_eq!((&*error.path, error.reason), ("/a", LockError::Lost(Loss::NodeDeleted)));
+    assert_eq!((&*error.path, error.reason), ("/a", LockError::Lost(Loss::NodeDeleted).into()));
     held.release().wait().expect("released");
     eventually("gone", || nodes(&ensemble, "/").is_empty());
 }

@@ -45,7 +45,16 @@ const NOT_CORES: [&str; 34] = [
 
 /// Returns whether a type belongs to a client. Most of those in the root of zk-recipes do.
 fn is_clients(path: &str) -> bool {
-    const CORES: [&str; 4] = ["LockError", "Loss", "RecipeError", "Unconfirmed"];
+    const CORES: [&str; 8] = [
+        "CacheError",
+        "Fault",
+        "LockError",
+        "Loss",
+        "ModeError",
+        "RecipeError",
+        "SemaphoreError",
+        "Unconfirmed",
+    ];
     let in_root = path.strip_prefix("zk_recipes::").filter(|name| !name.contains("::"));
     in_root.is_some_and(|name| !CORES.contains(&name))
         || NOT_CORES.iter().any(|other| match other.ends_with("::") {

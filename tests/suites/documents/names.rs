@@ -7,7 +7,9 @@ use std::fs;
 use zk_proto::frame::FrameError;
 use zk_proto::path::PathError;
 use zk_proto::{CodecError, DecodeErrorKind, EncodeError};
-use zk_recipes::{LockError, Loss, MultiLockError, Unconfirmed};
+use zk_recipes::{
+    CacheError, LockError, Loss, ModeError, MultiLockError, SemaphoreError, Unconfirmed,
+};
 use zk_session::sasl::SaslError;
 use zk_session::session::Cause;
 use zk_session::{ConnectError, ConnectStringError, End, Error, Invalid, TlsError};
@@ -15,15 +17,18 @@ use zk_session::{ConnectError, ConnectStringError, End, Error, Invalid, TlsError
 use super::root;
 
 /// The errors with names of their own, and these names.
-const NAMES: [(&str, &[&str]); 17] = [
+const NAMES: [(&str, &[&str]); 20] = [
     ("zk_proto::CodecError", CodecError::NAMES),
     ("zk_proto::DecodeErrorKind", DecodeErrorKind::NAMES),
     ("zk_proto::EncodeError", EncodeError::NAMES),
     ("zk_proto::PathError", PathError::NAMES),
     ("zk_proto::frame::FrameError", FrameError::NAMES),
+    ("zk_recipes::CacheError", CacheError::NAMES),
     ("zk_recipes::LockError", LockError::NAMES),
     ("zk_recipes::Loss", Loss::NAMES),
+    ("zk_recipes::ModeError", ModeError::NAMES),
     ("zk_recipes::MultiLockError", MultiLockError::NAMES),
+    ("zk_recipes::SemaphoreError", SemaphoreError::NAMES),
     ("zk_recipes::Unconfirmed", Unconfirmed::NAMES),
     ("zk_session::ConnectError", ConnectError::NAMES),
     ("zk_session::ConnectStringError", ConnectStringError::NAMES),

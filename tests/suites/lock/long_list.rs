@@ -1,6 +1,6 @@
 //! Queues whose list is longer than a reply that the client accepts.
 
-use zk_recipes::{LockError, Mutex, RecipeError, RwLock, Semaphore};
+use zk_recipes::{LockError, ModeError, Mutex, Reason, RecipeError, RwLock, Semaphore};
 use zk_session::{Client, Error, Outcome};
 use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
@@ -17,9 +17,9 @@ async fn narrow_client(embedded: &Embedded) -> Client {
 }
 
 #[track_caller]
-fn is_too_long<T>(result: Result<T, RecipeError>) {
-    match result.map_err(LockError::from).err() {
-        Some(LockError::Request(Error::ReplyTooLarge { length, limit, outcome })) => {
+fn is_too_long<T>(result: Result<T, RecipeError<impl Reason>>) {
+    match result.as_ref().err().and_then(RecipeError::lock_error) {
+        Some(&LockError::Request(Error::ReplyTooLarge { length, limit, outcome })) => {
             assert!(length > limit, "{length}");
             assert_eq!((limit, outcome), (MAX_REPLY, Outcome::NotApplied));
         }
@@ -71,7 +71,7 @@ async fn a_reader_among_many_reads_the_list_for_an_upgrade_and_stays_a_reader() 
         Ok(_) => panic!("not alone"),
         Err(refused) => (refused.guard, refused.error),
     };
-    assert_eq!(error.reason, LockError::NotAlone);
+    assert_eq!(error.reason, ModeError::NotAlone);
     let clean = |embedded: &Embedded| lock_nodes(embedded).len() == CONTENDERS + 1;
     eventually(&embedded, "no writer's node", clean).await;
     reader.release().await.expect("held");

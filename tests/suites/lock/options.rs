@@ -9,7 +9,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use zk_proto::{Acl, ErrorCode, Id, NodeKind, OpCode, Perms};
 use zk_recipes::machine::{DisconnectPolicy, Event, LockMode, Scheme, UnknownNodePolicy};
-use zk_recipes::{Attempt, Holding, LeaderElection, LockError, Loss, Mutex, Options, RwLock};
+use zk_recipes::{
+    Attempt, Holding, LeaderElection, LockError, Loss, ModeError, Mutex, Options, RwLock,
+};
 use zk_session::{Client, Error, State};
 use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
@@ -47,7 +49,7 @@ async fn every_naming_scheme_makes_a_lock() {
         let read_write = RwLock::with(&one, LOCK, Options::new().scheme(scheme));
         match read_write {
             Err(error) => {
-                assert_eq!((error.reason, scheme.has_readers()), (LockError::NoReaders, false));
+                assert_eq!((error.reason, scheme.has_readers()), (ModeError::NoReaders, false));
             }
             Ok(lock) => {
                 let reader = lock.read().await.expect("free");

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 use zk_proto::OpCode;
-use zk_recipes::{Cache, Ephemeral, LockError, Mutex, Options, Semaphore, SimpleLock};
+use zk_recipes::{
+    Cache, Ephemeral, LockError, Mutex, Options, Reason, RecipeError, Semaphore, SemaphoreError,
+    SimpleLock,
+};
 use zk_session::{Client, Error};
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::{Config, Ensemble};
@@ -27,8 +30,8 @@ fn accepted(embedded: &Embedded) -> u64 {
     embedded.with(Ensemble::accepted)
 }
 
-fn is_refusal(error: &LockError, of: OpCode) -> bool {
-    matches!(error, LockError::Request(Error::Undeliverable { opcode, .. }) if *opcode == of)
+fn is_refusal(error: &impl Reason, of: OpCode) -> bool {
+    matches!(error.lock_error(), Ok(LockError::Request(Error::Undeliverable { opcode, .. })) if *opcode == of)
 }
 
 #[tokio::test]
@@ -42,13 +45,14 @@ async fn an_attempt_fails_whose_create_is_too_long_for_the_servers() {
         let options = Options::new().data(vec![0; 100_000]);
         let attempt = async {
             match recipe {
-                "mutex" => Mutex::with(&client, LOCK, options)?.acquire().await.map(drop),
-                "simple" => SimpleLock::with(&client, LOCK, options)?.acquire().await.map(drop),
+                "mutex" => drop(Mutex::with(&client, LOCK, options)?.acquire().await?),
+                "simple" => drop(SimpleLock::with(&client, LOCK, options)?.acquire().await?),
                 "semaphore" => {
-                    Semaphore::with(&client, LOCK, Some(2), options)?.acquire().await.map(drop)
+                    drop(Semaphore::with(&client, LOCK, Some(2), options)?.acquire().await?);
                 }
-                _ => Ephemeral::with(&client, LOCK, options)?.created().await.map(drop),
+                _ => drop(Ephemeral::with(&client, LOCK, options)?.created().await?),
             }
+            Ok::<_, RecipeError<SemaphoreError>>(())
         };
         let error = timeout(HANG_TIMEOUT, attempt).await.expect(recipe).expect_err(recipe);
         assert!(is_refusal(&error.reason, OpCode::CREATE2), "{recipe}: {error}");

@@ -262,9 +262,10 @@ async fn validate_waits_for_a_server_no_longer_than_the_lease() {
     let asked = async { tokio::join!(guard.validate(), multi.validate(), reader.try_upgrade()) };
     let (one, all, upgraded) =
         timeout(Duration::from_secs(60), asked).await.expect("the checks end");
-    let lost = Err(LockError::Lost(Loss::LeaseEnded));
-    assert_eq!([one, all].map(|end| end.map_err(LockError::from)), [lost.clone(), lost.clone()]);
-    assert_eq!(upgraded.map(drop).map_err(|failed| failed.error.reason), lost);
+    let lost = LockError::Lost(Loss::LeaseEnded);
+    let ends = [one, all].map(|end| end.map_err(LockError::from));
+    assert_eq!(ends, [Err(lost.clone()), Err(lost.clone())]);
+    assert_eq!(upgraded.map(drop).map_err(|failed| failed.error.reason), Err(lost.into()));
 }
 
 /// The events of the hand-over are read first when the process continues.

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_recipes::{LockError, Loss, RwLock};
+use zk_recipes::{LockError, Loss, ModeError, RwLock};
 use zk_session::{Client, End};
 use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
@@ -98,7 +98,7 @@ async fn a_deleted_writer_loses_the_lock_when_it_downgrades() {
     let writer = here.write().await.expect("free");
     vandal.delete(&writer.node_path(), None).await.expect("the node exists");
     let lost = writer.downgrade().await.expect_err("gone");
-    assert_eq!(lost.error.reason, LockError::Lost(Loss::NodeDeleted));
+    assert_eq!(lost.error.reason, LockError::Lost(Loss::NodeDeleted).into());
     assert_eq!(
         lost.into_guard().release().await.map_err(LockError::from),
         Err(LockError::Lost(Loss::NodeDeleted))
@@ -117,7 +117,7 @@ async fn a_conversion_fails_with_the_session_and_the_next_one_acquires_anew() {
     assert!(embedded.expire_session(service.session_id()));
     let failed = converting.await.expect("no panic").expect_err("its session has expired");
     let loss = [Loss::Ended(End::Expired), Loss::NodeDeleted].map(LockError::Lost);
-    assert!(loss.contains(&failed.error.reason), "{failed:?}");
+    assert!(loss.map(ModeError::Lock).contains(&failed.error.reason), "{failed:?}");
     drop(failed);
     here.write().await.expect("free").release().await.expect("released");
     nothing_is_left(&embedded, &[&here]).await;

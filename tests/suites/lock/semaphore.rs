@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use zk_recipes::{Holding, LockError, Loss, Options, Semaphore};
+use zk_recipes::{Holding, LockError, Loss, Options, Semaphore, SemaphoreError};
 use zk_session::proto::{ErrorCode, NodeKind};
 use zk_session::{Client, Error};
 use zk_testkit::scenarios;
@@ -82,7 +82,7 @@ async fn a_dropped_request_returns_everything() {
     let semaphore = semaphore(&client, 2);
     let held = semaphore.acquire().await.expect("free");
     let answer = semaphore.acquire_many(2).timeout(A_WHILE).await;
-    assert_eq!(answer.expect_err("one permit is held").reason, LockError::TimedOut);
+    assert_eq!(answer.expect_err("one permit is held").reason, LockError::TimedOut.into());
     eventually(&embedded, "one permit node", |embedded| leases(embedded) == 1).await;
     let next = semaphore.acquire().timeout(Duration::MAX).await.expect("free");
     next.release().await.expect("held");
@@ -102,13 +102,13 @@ async fn a_try_creates_nothing_when_too_few_permits_are_left() {
     let before = embedded.with(|ensemble| ensemble.zxid());
     assert_eq!(
         semaphore.try_acquire_many(2).await.expect_err("one permit is held").reason,
-        LockError::Busy
+        LockError::Busy.into()
     );
     assert_eq!(embedded.with(|ensemble| ensemble.zxid()), before, "no writes");
     let second = semaphore.try_acquire_many(1).await.expect("one permit is left");
     assert_eq!(
         semaphore.try_acquire_many(1).await.expect_err("no permit is left").reason,
-        LockError::Busy
+        LockError::Busy.into()
     );
     second.release().await.expect("held");
     first.release().await.expect("held");
@@ -121,7 +121,7 @@ async fn without_a_maximum_no_nodes_are_created() {
     let quick = Config { container_check: Duration::from_millis(10), ..Config::servers(1) };
     let embedded = Embedded::with_config(quick).await.expect("loopback");
     let any = Semaphore::open(&client(&embedded).await, PATH).expect("a valid path");
-    assert_eq!(any.acquire().await.expect_err("no maximum yet").reason, LockError::NoMaximum);
+    assert_eq!(any.acquire().await.expect_err("no maximum yet").reason, SemaphoreError::NoMaximum);
     let is_gone = |embedded: &Embedded| embedded.with(|all| all.node("/locks").is_none());
     eventually(&embedded, "no node below the path", is_gone).await;
 }
@@ -132,16 +132,16 @@ async fn all_clients_agree_on_the_number_of_permits_and_can_change_it() {
     let client = client(&embedded).await;
     let (two, three) = (semaphore(&client, 2), semaphore(&client, 3));
     let any = Semaphore::open(&client, PATH).expect("a valid path");
-    assert_eq!(any.acquire().await.expect_err("no maximum yet").reason, LockError::NoMaximum);
+    assert_eq!(any.acquire().await.expect_err("no maximum yet").reason, SemaphoreError::NoMaximum);
     let first = two.acquire_many(2).await.expect("free");
     assert_eq!(
         three.acquire().await.expect_err("another number").reason,
-        LockError::OtherMaximum { maximum: 2 }
+        SemaphoreError::OtherMaximum { maximum: 2 }
     );
     for too_many in [3, 100_000, 4_000_000_000] {
         assert_eq!(
             any.acquire_many(too_many).await.expect_err("too many").reason,
-            LockError::TooManyPermits { maximum: 2 }
+            SemaphoreError::TooManyPermits { maximum: 2 }
         );
     }
     let mut waiting = Box::pin(any.acquire());

@@ -3,7 +3,9 @@
 use core::pin::Pin;
 
 use tokio::time::timeout;
-use zk_recipes::{LockError, Mutex, Owner, RecipeError, ReentrantMutex, RwLock, Semaphore};
+use zk_recipes::{
+    LockError, Mutex, Owner, RecipeError, ReentrantMutex, RwLock, Semaphore, SemaphoreError,
+};
 use zk_session::{Client, End, State};
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
@@ -14,7 +16,7 @@ use super::{HANG_TIMEOUT, SESSION_TIMEOUT, client, eventually, start};
 /// The number of methods that try; each has its own lock here.
 const TRIES: usize = 7;
 
-type Trying = Pin<Box<dyn Future<Output = Result<(), RecipeError>> + Send>>;
+type Trying = Pin<Box<dyn Future<Output = Result<(), RecipeError<SemaphoreError>>> + Send>>;
 
 struct Locks {
     mutex: Mutex,
@@ -48,9 +50,11 @@ impl Locks {
     /// Starts all tries. A lock that is acquired is released at once.
     fn try_all(&self) -> [(&'static str, Trying); TRIES] {
         fn done<G: Send>(
-            trying: impl Future<Output = Result<G, RecipeError>> + Send + 'static,
+            trying: impl Future<Output = Result<G, impl Into<RecipeError<SemaphoreError>>>>
+            + Send
+            + 'static,
         ) -> Trying {
-            Box::pin(async { trying.await.map(drop) })
+            Box::pin(async { trying.await.map(drop).map_err(Into::into) })
         }
         [
             ("try_acquire", done(self.mutex.try_acquire())),
@@ -79,7 +83,7 @@ async fn fail_without_a_connection(tries: [(&'static str, Trying); TRIES]) {
     for (operation, trying) in tries {
         let tried = timeout(HANG_TIMEOUT, trying).await;
         let error = tried.expect("the try does not wait").expect_err("no server answered");
-        assert_eq!((error.operation, error.reason), (operation, LockError::NoConnection));
+        assert_eq!((error.operation, error.reason), (operation, LockError::NoConnection.into()));
     }
 }
 
@@ -124,7 +128,7 @@ async fn without_a_connection_every_try_fails_at_once() {
     client.close().await;
     for (_, trying) in locks.try_all() {
         let error = trying.await.expect_err("the session has ended");
-        assert_eq!(error.reason, LockError::Ended(End::Closed));
+        assert_eq!(error.reason, LockError::Ended(End::Closed).into());
     }
 }
 

@@ -40,5 +40,5 @@ async fn a_slow_reader_takes_a_snapshot() {
     }
     assert!(unread < 1024, "{unread}");
     let error = changes.next().timeout(MOMENT).await.expect_err("nothing changes");
-    assert_eq!(error.reason, LockError::TimedOut);
+    assert_eq!(error.reason, LockError::TimedOut.into());
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::time::timeout;
 use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockError, LockRequest, MultiLock, Mutex,
-    RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
+    Reason, RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
 };
 use zk_session::Client;
 
@@ -19,11 +19,11 @@ fn paths(embedded: &Embedded) -> Vec<String> {
 async fn call_each(client: &Client, path: &str) -> Vec<(&'static str, Option<LockError>)> {
     async fn call<T>(
         name: &'static str,
-        call: impl Future<Output = Result<T, RecipeError>>,
+        call: impl Future<Output = Result<T, RecipeError<impl Reason>>>,
     ) -> (&'static str, Option<LockError>) {
         let called = timeout(HANG_TIMEOUT, call).await;
         let called = called.unwrap_or_else(|_| panic!("{name} hangs"));
-        (name, called.err().map(|error| error.reason))
+        (name, called.err().map(|error| error.lock_error().expect("of every lock").clone()))
     }
     let mutex = || Mutex::new(client, path).expect("a valid path");
     let rw = || RwLock::new(client, path).expect("a valid path");

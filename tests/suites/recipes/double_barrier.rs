@@ -248,7 +248,7 @@ async fn a_participant_that_leaves_in_vain_says_that_others_stay() {
     let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
     let (inside, other) = (inside.expect("entered"), other.expect("entered"));
     let error = inside.leave().timeout(MOMENT).await.expect_err("the other stays");
-    assert_eq!(error.reason, LockError::OthersInside);
+    assert_eq!(error.reason, LockError::TimedOut);
     assert!(error.to_string().contains("others have not left in time"), "{error}");
     // It has left nevertheless.
     other.leave().timeout(HANG_TIMEOUT).await.expect("left");

@@ -4,8 +4,8 @@ use std::future::Future;
 
 use tokio::time::timeout;
 use zk_recipes::{
-    Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, MultiLock, Mutex, RecipeError,
-    ReentrantMutex, RwLock, Semaphore, SimpleLock,
+    Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, ModeError, MultiLock, Mutex,
+    Reason, RecipeError, ReentrantMutex, RwLock, Semaphore, SemaphoreError, SimpleLock,
 };
 use zk_session::{Client, ClientBuilder};
 
@@ -32,7 +32,7 @@ async fn limited(embedded: &Embedded, (_, limit): Limit) -> Client {
 
 /// Runs each recipe by itself, below a path of its own.
 async fn run_each(client: &Client, other: &Client, of: &str) {
-    async fn run(name: &str, recipe: impl Future<Output = Result<(), RecipeError>>) {
+    async fn run<R: Reason>(name: &str, recipe: impl Future<Output = Result<(), RecipeError<R>>>) {
         let done = timeout(HANG_TIMEOUT, recipe).await;
         done.unwrap_or_else(|_| panic!("{name} hangs")).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
@@ -47,30 +47,30 @@ async fn run_each(client: &Client, other: &Client, of: &str) {
         lock.try_acquire().await?.release().await
     })
     .await;
-    run("read/write lock", async {
+    run::<ModeError>("read/write lock", async {
         let lock = RwLock::new(client, &path("rw"))?;
         let reader = lock.read().await?;
         reader.try_upgrade().await.map_err(|not| not.error)?.release().await?;
         let writer = lock.write().await?;
-        writer.downgrade().await.map_err(|not| not.error)?.release().await
+        Ok(writer.downgrade().await.map_err(|not| not.error)?.release().await?)
     })
     .await;
     run("reentrant mutex", async {
         ReentrantMutex::new(client, &path("reentrant"))?.acquire().await?.release().await
     })
     .await;
-    run("semaphore", async {
+    run::<SemaphoreError>("semaphore", async {
         let semaphore = Semaphore::new(client, &path("semaphore"), 3)?;
         semaphore.acquire_many(3).await?.release().await?;
         semaphore.acquire().await?.release().await?;
-        semaphore.try_acquire().await?.release().await
+        Ok(semaphore.try_acquire().await?.release().await?)
     })
     .await;
-    run("multi-lock", async {
+    run::<SemaphoreError>("multi-lock", async {
         let (one, two) =
             (Mutex::new(client, &path("multi1"))?, RwLock::new(client, &path("multi2"))?);
         let both = MultiLock::new([LockRequest::from(&one), LockRequest::write(&two)]);
-        both.expect("compatible locks").acquire().await?.release().await
+        Ok(both.expect("compatible locks").acquire().await?.release().await?)
     })
     .await;
     run("simple lock", async {

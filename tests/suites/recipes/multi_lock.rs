@@ -3,7 +3,7 @@
 use tokio::time::timeout;
 use zk_recipes::{
     Holding, LockError, LockRequest, Loss, MultiLock, MultiLockError, Mutex, Options, RecipeError,
-    RwLock, Semaphore, machine::Scheme,
+    RwLock, Semaphore, SemaphoreError, machine::Scheme,
 };
 use zk_session::proto::{ErrorCode, NodeKind};
 use zk_session::{Client, Error};
@@ -24,7 +24,7 @@ fn multi(client: &Client, paths: &[&str]) -> MultiLock {
 }
 
 /// Returns the operation, the path and the reason of an error.
-fn blamed(error: RecipeError) -> (&'static str, String, LockError) {
+fn blamed<R>(error: RecipeError<R>) -> (&'static str, String, R) {
     (error.operation, error.path.into(), error.reason)
 }
 
@@ -120,7 +120,7 @@ async fn if_one_lock_cannot_be_acquired_none_is_kept() {
         other.create(bad, b"", NodeKind::Ephemeral).await.expect("created");
         let error = multi(&ours, &PATHS).acquire().await.expect_err("one lock cannot be acquired");
         let refused = Error::Server(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
-        assert_eq!(blamed(error), ("acquire", bad.into(), LockError::Request(refused)));
+        assert_eq!(blamed(error), ("acquire", bad.into(), LockError::Request(refused).into()));
         other.delete(bad, None).await.expect("deleted");
         nothing_is_left(&embedded).await;
     }
@@ -139,7 +139,10 @@ async fn incompatible_permits_and_locks_are_refused() {
     let permits = |permits| LockRequest::permits(&semaphore, permits);
     let too_many = MultiLock::new([LockRequest::from(&mutex(&ours, "/a")), permits(2), permits(2)]);
     let error = too_many.expect("compatible locks").acquire().await.expect_err("three permits");
-    assert_eq!(blamed(error), ("acquire", "/s".into(), LockError::TooManyPermits { maximum: 3 }));
+    assert_eq!(
+        blamed(error),
+        ("acquire", "/s".into(), SemaphoreError::TooManyPermits { maximum: 3 })
+    );
     let mixed = MultiLock::new([permits(1), LockRequest::from(&mutex(&ours, "/s"))]);
     assert_eq!(
         mixed.expect_err("two kinds of lock"),
@@ -159,7 +162,7 @@ async fn one_deadline_applies_to_all_locks() {
     eventually(&embedded, "the attempt waits for the second lock", waits).await;
     tokio::time::advance(2 * MOMENT).await;
     let error = waiting.await.expect("no panic").expect_err("timed out");
-    assert_eq!(blamed(error), ("acquire", "/b".into(), LockError::TimedOut));
+    assert_eq!(blamed(error), ("acquire", "/b".into(), LockError::TimedOut.into()));
     let left = |embedded: &zk_testkit::serve::Embedded| ephemerals(embedded).len() == 1;
     eventually(&embedded, "only the other's node", left).await;
     in_the_way.release().await.expect("released");
@@ -216,7 +219,7 @@ async fn the_loss_of_one_lock_ends_the_wait_for_another() {
     let (nodes, _) = other.get_children("/a").await.expect("listed");
     delete_node(&embedded, &format!("/a/{}", nodes[0])).await;
     let error = attempt.await.expect("no panic").expect_err("lost");
-    assert_eq!(blamed(error), ("acquire", "/a".into(), LockError::Lost(Loss::NodeDeleted)));
+    assert_eq!(blamed(error), ("acquire", "/a".into(), LockError::Lost(Loss::NodeDeleted).into()));
     in_the_way.release().await.expect("released");
     nothing_is_left(&embedded).await;
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use zk_recipes::{DoubleBarrier, LeaderElection, LockError, Mutex, RwLock, Semaphore};
+use zk_recipes::{
+    DoubleBarrier, LeaderElection, LockError, Mutex, RecipeError, RwLock, Semaphore, SemaphoreError,
+};
 use zk_session::Client;
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::begun;
@@ -59,14 +61,14 @@ async fn a_lock_that_the_resumed_session_still_holds_is_named() {
     let rw = RwLock::new(&second, "/shared").expect("valid");
     let permits = Semaphore::new(&second, "/permits", 1).expect("valid");
     let refused = [
-        mutex.acquire().await.map(drop),
-        rw.write().await.map(drop),
+        mutex.acquire().await.map(drop).map_err(RecipeError::<SemaphoreError>::from),
+        rw.write().await.map(drop).map_err(RecipeError::from),
         permits.acquire().await.map(drop),
     ];
     for (refused, node) in refused.into_iter().zip(&nodes) {
         let node = node.clone();
         let reason = refused.expect_err("it is held").reason;
-        assert_eq!(reason, LockError::HeldByOwnSession { node });
+        assert_eq!(reason, LockError::HeldByOwnSession { node }.into());
     }
     // Others that read do not wait for a reader.
     rw.read().await.expect("free").release().await.expect("released");

@@ -5,7 +5,7 @@ use core::time::Duration;
 use tokio::time::Instant;
 use zk_recipes::{
     Barrier, DoubleBarrier, LeaderElection, LockError, LockRequest, MultiLock, Mutex, Owner,
-    RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
+    Reason, RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
 };
 use zk_session::{End, State};
 
@@ -97,12 +97,14 @@ async fn an_attempt_past_its_deadline_leaves_nothing() {
     nothing_is_left(&embedded).await;
 }
 
-async fn timed_out<T>(waiting: impl Future<Output = Result<T, RecipeError>>) {
-    assert_eq!(waiting.await.map(drop).map_err(LockError::from), Err(LockError::TimedOut));
+async fn timed_out<T>(waiting: impl Future<Output = Result<T, RecipeError<impl Reason>>>) {
+    let error = waiting.await.map(drop).expect_err("the time limit has passed");
+    assert_eq!(error.lock_error(), Some(&LockError::TimedOut));
 }
 
-async fn not_connected<T>(waiting: impl Future<Output = Result<T, RecipeError>>) {
-    assert_eq!(waiting.await.map(drop).map_err(LockError::from), Err(LockError::NoConnection));
+async fn not_connected<T>(waiting: impl Future<Output = Result<T, RecipeError<impl Reason>>>) {
+    let error = waiting.await.map(drop).expect_err("there is no connection");
+    assert_eq!(error.lock_error(), Some(&LockError::NoConnection));
 }
 
 #[tokio::test]
@@ -196,7 +198,7 @@ async fn a_timeout_of_zero_does_not_wait_for_a_connection() {
     not_connected(semaphore.acquire().timeout(ZERO)).await;
     not_connected(semaphore.acquire_many(2).timeout(ZERO)).await;
     let error = multi.acquire().timeout(ZERO).await.expect_err("no connection");
-    assert_eq!((&*error.path, error.reason), ("/mutex", LockError::NoConnection));
+    assert_eq!((&*error.path, error.reason), ("/mutex", LockError::NoConnection.into()));
     not_connected(reentrant.acquire().timeout(ZERO)).await;
     not_connected(simple.acquire().timeout(ZERO)).await;
     not_connected(barrier.wait().timeout(ZERO)).await;
@@ -229,7 +231,7 @@ async fn a_timeout_without_a_connection_reports_no_connection() {
 
     not_connected(mutex.acquire().timeout(MOMENT)).await;
     let error = multi.acquire().timeout(MOMENT).await.expect_err("no connection");
-    assert_eq!((&*error.path, error.reason), ("/mutex", LockError::NoConnection));
+    assert_eq!((&*error.path, error.reason), ("/mutex", LockError::NoConnection.into()));
     not_connected(barrier.wait().timeout(MOMENT)).await;
     not_connected(second.elected().timeout(MOMENT)).await;
     drop((candidate, second));

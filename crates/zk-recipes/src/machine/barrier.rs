@@ -74,7 +74,7 @@ impl Machine for BarrierWait {
             }
             Input::Timer if self.step == Step::Pausing => self.read(),
             #[cfg(feature = "conversions")]
-            Input::Convert(_) => self.report(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.report(Event::NO_READERS),
             Input::Leave | Input::Release => {
                 self.outputs.push_back(Output::Unwatch(self.last_op));
                 self.conclude(Event::Released);
@@ -295,6 +295,6 @@ mod tests {
         let mut wait = begin(WaitPolicy::Queue, CONNECTED);
         reads(&mut wait);
         wait.handle(Input::Convert(crate::machine::LockMode::Shared));
-        assert_eq!(reports(&mut wait), Event::NotConverted(LockError::NoReaders));
+        assert_eq!(reports(&mut wait), Event::NO_READERS);
     }
 }

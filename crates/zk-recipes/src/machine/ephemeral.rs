@@ -89,7 +89,7 @@ impl Machine for EphemeralMachine {
             Input::Timer if matches!(self.step, Step::Pausing) => self.resume(),
             Input::LeaseEnded if self.is_releasing => self.outputs.conclude(Event::NOT_CONFIRMED),
             #[cfg(feature = "conversions")]
-            Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.outputs.report(Event::NO_READERS),
             Input::Leave | Input::Release => self.release(),
             Input::Timer | Input::LeaseEnded | Input::Settled | Input::BehindAbandoned => {}
         }

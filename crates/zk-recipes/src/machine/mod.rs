@@ -147,7 +147,7 @@ pub use self::requeuing::{Requeuing, Restart};
 pub use self::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]
 pub use self::simple::SimpleContender;
-use crate::error::{LockError, Loss, Unconfirmed};
+use crate::error::{LockError, Loss, ModeError, SemaphoreError, Unconfirmed};
 
 /// A state machine for one attempt: it acquires something, holds it, and releases it.
 pub trait Machine: core::fmt::Debug {
@@ -445,7 +445,7 @@ impl Output {
 /// A report of a machine to its owner.
 ///
 /// Exactly one of `Released`, `Lost` and `Failed` follows [`Acquired`](Self::Acquired). It is the
-/// last event of the attempt, with two exceptions. `Abandoned` can follow. An [`ElectionMachine`]
+/// last event of the attempt, as `Refused` is, with two exceptions. `Abandoned` can follow. An [`ElectionMachine`]
 /// that lost its leadership queues again, unless the session has ended.
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -494,7 +494,7 @@ pub enum Event {
         token: Zxid,
     },
     /// The mode of the lock could not be changed. It is held as before.
-    NotConverted(LockError),
+    NotConverted(ModeError),
     /// Another client asks us to release the lock. The owner may ignore that.
     Revoked,
     /// The name of a child of the lock path that is no contender. It is ignored, or
@@ -521,6 +521,8 @@ pub enum Event {
     ///
     /// The machine still deletes its node, if there is one.
     Failed(LockError),
+    /// The semaphore cannot grant the requested permits, for a reason that no other lock has.
+    Refused(SemaphoreError),
 }
 
 impl Event {
@@ -532,6 +534,10 @@ impl Event {
             end => Self::Failed(LockError::NotConfirmed(Unconfirmed::Ended(end))),
         }
     }
+
+    /// The answer to a conversion of what has no shared mode.
+    #[cfg(feature = "conversions")]
+    const NO_READERS: Self = Self::NotConverted(ModeError::NoReaders);
 
     /// The result of an attempt whose lease ended before a server confirmed the deletion.
     const NOT_CONFIRMED: Self = Self::Failed(LockError::NotConfirmed(Unconfirmed::LeaseEnded));

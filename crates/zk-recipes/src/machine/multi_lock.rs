@@ -12,7 +12,7 @@ use core::fmt;
 use zk_session::proto::SessionId;
 
 use super::{LockMode, Scheme};
-use crate::error::{LockError, Loss};
+use crate::error::{LockError, Loss, SemaphoreError};
 
 /// One of the locks that are to be acquired together.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ pub enum Input {
     /// The lock that is waited for was acquired.
     Acquired,
     /// The lock that is waited for cannot be acquired.
-    Failed(LockError),
+    Failed(SemaphoreError),
     /// The lock with this index was held, and is lost.
     Lost(usize, Loss),
     /// The time limit for all locks has passed.
@@ -183,7 +183,7 @@ pub enum Output {
     /// Report that all locks are held.
     Acquired,
     /// Report that the attempt failed, with the index of the lock that caused it and the error.
-    Failed(usize, LockError),
+    Failed(usize, SemaphoreError),
 }
 
 impl MultiAcquire {
@@ -205,10 +205,12 @@ impl MultiAcquire {
         match (self.state, input) {
             (State::Acquiring(held), Input::Acquired) => self.enter(held + 1),
             (State::Acquiring(held), Input::Failed(error)) => self.fail(held, error),
-            (State::Acquiring(held), Input::TimedOut) => self.fail(held, LockError::TimedOut),
+            (State::Acquiring(held), Input::TimedOut) => {
+                self.fail(held, LockError::TimedOut.into())
+            }
             // The locks would not be held together, even if the others are acquired soon.
             (State::Acquiring(_), Input::Lost(index, loss)) => {
-                self.fail(index, LockError::Lost(loss));
+                self.fail(index, LockError::Lost(loss).into());
             }
             (State::Acquiring(_) | State::Held, Input::Release) => self.release(),
             // Once all are held, the caller decides what the loss of one means.
@@ -226,7 +228,7 @@ impl MultiAcquire {
         }
     }
 
-    fn fail(&mut self, index: usize, error: LockError) {
+    fn fail(&mut self, index: usize, error: SemaphoreError) {
         self.release();
         self.outputs.push_back(Output::Failed(index, error));
     }

@@ -99,7 +99,7 @@ impl<M: Restart> Machine for Requeuing<M> {
             Input::LeaseEnded => self.lease_ended(),
             #[cfg(feature = "conversions")]
             Input::Convert(_) if self.until == Until::Released => {
-                self.report(Event::NotConverted(LockError::NoReaders));
+                self.report(Event::NO_READERS);
             }
             Input::Leave | Input::Release if self.step != Step::Contending => self.resign(),
             input => self.machine.handle(input),

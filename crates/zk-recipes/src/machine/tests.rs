@@ -186,10 +186,13 @@ fn event_line(event: &Event) -> String {
         Event::Converted { node, token, .. } => {
             format!("Converted to {} token {}", label(node), token.0)
         }
-        Event::NotConverted(LockError::Request(Error::Server(code))) => {
+        Event::NotConverted(ModeError::Lock(LockError::Request(Error::Server(code)))) => {
             format!("NotConverted: {code:?}")
         }
-        Event::NotConverted(LockError::Request(error)) => format!("NotConverted: {error:?}"),
+        Event::NotConverted(ModeError::Lock(LockError::Request(error))) => {
+            format!("NotConverted: {error:?}")
+        }
+        Event::NotConverted(ModeError::Lock(error)) => format!("NotConverted: {error:?}"),
         Event::NotConverted(error) => format!("NotConverted: {error:?}"),
         event => format!("{event:?}"),
     }

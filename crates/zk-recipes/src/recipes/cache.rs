@@ -21,7 +21,7 @@ use super::call::Call;
 use super::pending::Pending;
 use super::status::{Handle, Report, SharedStatus};
 use crate::Client;
-use crate::error::{LockError, RecipeError};
+use crate::error::{CacheError, LockError, RecipeError};
 use crate::machine::{CacheConfig, CacheEvent, CacheMachine, CacheState, CachedNode};
 
 /// The greatest number of unread changes of a receiver.
@@ -62,7 +62,7 @@ const MAX_UNREAD: usize = 1024;
 ///   next connection, also of a session that was [renewed](zk_session::ClientBuilder::renew), it
 ///   reads the tree again and reports the differences.
 /// * It never holds more nodes and bytes than its limits. Beyond them it ends, with
-///   [`LockError::CacheFull`]. Unread changes come on top.
+///   [`CacheError::Full`]. Unread changes come on top.
 ///
 /// Nodes that the client must not read are left out, and maybe what is below them. If the root is
 /// one of them, the cache ends. A node whose access control list forbids reading it later may stay
@@ -422,9 +422,9 @@ impl<C: SessionClient> Cache<C> {
     ///
     /// # Errors
     ///
-    /// The error that the cache has ended with: [`LockError::CacheFull`], [`LockError::Request`] if
+    /// The error that the cache has ended with: [`CacheError::Full`], [`LockError::Request`] if
     /// a node cannot be read, or [`LockError::Ended`] with the session.
-    pub fn ready(&self) -> Pending<(), C> {
+    pub fn ready(&self) -> Pending<(), C, RecipeError<CacheError>> {
         let shared = self.shared.clone();
         wait(&self.call, &self.handle.status, move || match shared.lock().machine.state() {
             CacheState::Loading | CacheState::Stale => None,
@@ -460,7 +460,7 @@ impl<C: SessionClient> CacheChanges<C> {
     /// # Errors
     ///
     /// The error that the cache has ended with; [`LockError::Ended`] when the cache was dropped.
-    pub fn next(&self) -> Pending<CacheChange, C> {
+    pub fn next(&self) -> Pending<CacheChange, C, RecipeError<CacheError>> {
         let (shared, receiver) = (self.shared.clone(), self.receiver);
         wait(&self.call, &self.status, move || {
             let content = &mut *shared.lock();
@@ -479,10 +479,10 @@ impl<C: SessionClient> CacheChanges<C> {
 fn wait<C: SessionClient, T: Send + 'static>(
     call: &Call<C>,
     status: &Arc<SharedStatus>,
-    mut find: impl FnMut() -> Option<Result<T, LockError>> + Send + Unpin + 'static,
-) -> Pending<T, C> {
+    mut find: impl FnMut() -> Option<Result<T, CacheError>> + Send + Unpin + 'static,
+) -> Pending<T, C, RecipeError<CacheError>> {
     let found = status.wait(move |_| find());
     Pending::within(call.clone(), async {
-        found.await.unwrap_or(Err(LockError::Ended(End::Closed)))
+        found.await.unwrap_or_else(|| Err(LockError::Ended(End::Closed).into()))
     })
 }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use zk_session::State;
 
-use crate::error::{LockError, RecipeError};
+use crate::error::{LockError, Reason, RecipeError};
 use crate::recipes::SessionClient;
 
 /// An operation on the lock at a path.
@@ -17,11 +17,11 @@ pub(crate) struct Call<C> {
 
 impl<C: SessionClient> Call<C> {
     /// Makes its error. Where time has run out without a connection, it says so.
-    pub(crate) fn failed(&self, reason: impl Into<LockError>) -> RecipeError {
-        let reason = match (reason.into(), self.client.state()) {
-            (reason, State::Connected { .. }) => reason,
-            (LockError::TimedOut, _) => LockError::NoConnection,
-            (reason, _) => reason,
+    pub(crate) fn failed<R: Reason>(&self, reason: R) -> RecipeError<R> {
+        let reason = match (reason.lock_error(), self.client.state()) {
+            (_, State::Connected { .. }) => reason,
+            (Ok(LockError::TimedOut), _) => LockError::NoConnection.into(),
+            _ => reason,
         };
         RecipeError::new(self.operation, &self.path, reason)
     }

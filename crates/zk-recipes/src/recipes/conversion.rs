@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::error::RecipeError;
+use crate::error::{ModeError, RecipeError};
 
 /// A failed conversion, with the guard. Dropping it releases the lock in the background.
 #[derive(Debug)]
@@ -12,12 +12,12 @@ pub struct NotConverted<G> {
     pub guard: G,
     /// The reason of the failure. After [`LockError::Lost`](crate::LockError::Lost), the lock is no
     /// longer held.
-    pub error: RecipeError,
+    pub error: RecipeError<ModeError>,
 }
 
 impl<G> NotConverted<G> {
     /// Returns the name of the [reason](crate::LockError::name).
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.error.name()
     }
 

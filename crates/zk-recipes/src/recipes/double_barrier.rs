@@ -109,7 +109,7 @@ impl<C: SessionClient> DoubleBarrier<C> {
                 queue.start("enter", Participant::new(config, members), queue.path.clone());
             entering.refusing_leftovers(Participant::SCHEME)
         };
-        self.queue.acquire_by(enter, |held| held.map(BarrierGuard))
+        self.queue.acquire_by(enter, BarrierGuard)
     }
 
     /// Returns the path that this was made with.
@@ -160,7 +160,7 @@ impl<C: SessionClient> BarrierGuard<C> {
     /// # Errors
     ///
     /// [`Lost`](crate::LockError::Lost) if our node was lost before.
-    /// [`OthersInside`](crate::LockError::OthersInside) if others have not left in time.
+    /// [`TimedOut`](crate::LockError::TimedOut) if others have not left in time.
     /// [`NotConfirmed`](crate::LockError::NotConfirmed) if no server has confirmed that all have
     /// left. This participant leaves in any case.
     pub fn leave(self) -> Pending<(), C> {

@@ -19,7 +19,7 @@ use super::client::{TimeLimit, before, unless};
 use super::pending::{Pending, Signal};
 use super::status::{Handle, HeldNode, Report, Status, WaitFor};
 use crate::Client;
-use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
+use crate::error::{LockError, Loss, ModeError, RecipeError, Unconfirmed};
 use crate::machine::Command;
 #[cfg(feature = "conversions")]
 use crate::machine::LockMode;
@@ -256,10 +256,11 @@ impl<C: SessionClient> Guard<C> {
             let left = left.map_or(Err(LATE), released);
             let is_connected = matches!(self.client.state(), State::Connected { .. });
             let left = left.map_err(|error| match error {
-                LATE if is_connected => LockError::OthersInside,
+                // Others are still inside.
+                LATE if is_connected => LockError::TimedOut,
                 error => error,
             });
-            left.map_err(|error| self.call("leave").failed(error))
+            left.map_err(|error| RecipeError::new("leave", &self.path, error))
         })
     }
 
@@ -269,10 +270,10 @@ impl<C: SessionClient> Guard<C> {
         &mut self,
         operation: &'static str,
         mode: LockMode,
-    ) -> Result<(), RecipeError> {
+    ) -> Result<(), RecipeError<ModeError>> {
         self.handle.command(Command::Convert(mode));
         let converted = self.handle.status.wait(converted).await;
-        let converted = converted.flatten().unwrap_or_else(|| Err(self.lost_error()));
+        let converted = converted.flatten().unwrap_or_else(|| Err(self.lost_error().into()));
         self.node = converted.map_err(|error| self.call(operation).failed(error))?;
         Ok(())
     }
@@ -336,11 +337,11 @@ impl Releasing {
 const LATE: LockError = LockError::NotConfirmed(Unconfirmed::TimedOut);
 
 /// The result of a conversion. `None` if the lock was lost instead.
-type Converted = Option<Result<HeldNode, LockError>>;
+type Converted = Option<Result<HeldNode, ModeError>>;
 
 /// Returns the result of a conversion, once it is reported.
 fn converted(report: &mut Report) -> Option<Converted> {
-    match report.acquired.take() {
+    match report.take_answer() {
         // Then the conversion cannot succeed.
         None if !report.status.is_open() => Some(None),
         result => result.map(Some),

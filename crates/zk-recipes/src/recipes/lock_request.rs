@@ -9,6 +9,7 @@ use super::rw_lock::RwLock;
 #[cfg(feature = "semaphore")]
 use super::semaphore::Semaphore;
 use crate::Client;
+use crate::error::SemaphoreError;
 use crate::machine::multi_lock::{LockSpec, Mode};
 use crate::machine::{LockMode, WaitPolicy};
 
@@ -62,7 +63,7 @@ impl<C: SessionClient> LockRequest<C> {
     }
 
     /// Enters the queue at once.
-    pub(super) fn enter(&self) -> Attempted<C> {
+    pub(super) fn enter(&self) -> Attempted<C, SemaphoreError> {
         match self.mode {
             Mode::Lock { mode, .. } => self.queue.enter("acquire", mode, WaitPolicy::Queue),
             #[cfg(feature = "semaphore")]

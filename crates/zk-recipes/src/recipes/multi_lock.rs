@@ -19,7 +19,7 @@ use super::pending::{Pending, Signal};
 use super::queue::Attempted;
 use super::{MultiLoss, SessionClient};
 use crate::Client;
-use crate::error::{LockError, Loss, RecipeError};
+use crate::error::{LockError, Loss, RecipeError, SemaphoreError};
 use crate::machine::multi_lock::{Input, MultiAcquire, MultiLockError, Output, acquisition_order};
 
 /// Several locks that are acquired together: all of them or none.
@@ -88,9 +88,10 @@ impl<C: SessionClient> MultiLock<C> {
     ///
     /// # Errors
     ///
-    /// That of the first lock that cannot be acquired, or is lost while another is waited for. The
-    /// locks acquired so far are released in the background.
-    pub fn acquire(&self) -> Pending<MultiGuard<C>, C> {
+    /// That of the first lock that cannot be acquired, or is lost while another is waited for. It
+    /// may be one of a semaphore, and the others are in [`SemaphoreError::Lock`]. The locks
+    /// acquired so far are released in the background.
+    pub fn acquire(&self) -> Pending<MultiGuard<C>, C, RecipeError<SemaphoreError>> {
         let Self { client, requests } = self.clone();
         Pending::new(&self.client, |end| async move {
             let guard = MultiGuard { client, requests, held: Vec::new() };
@@ -103,14 +104,14 @@ impl<C: SessionClient> MultiLock<C> {
 
 /// An attempt to acquire several locks. Dropping it stops waiting, then releases the held locks.
 struct PendingLocks<C: SessionClient> {
-    attempted: Option<Attempted<C>>,
+    attempted: Option<Attempted<C, SemaphoreError>>,
     guard: MultiGuard<C>,
     machine: MultiAcquire,
     limit: TimeLimit,
 }
 
 impl<C: SessionClient> PendingLocks<C> {
-    async fn acquire(mut self) -> Result<MultiGuard<C>, RecipeError> {
+    async fn acquire(mut self) -> Result<MultiGuard<C>, RecipeError<SemaphoreError>> {
         loop {
             match self.perform() {
                 Some(Ok(())) => return Ok(self.guard),
@@ -129,9 +130,11 @@ impl<C: SessionClient> PendingLocks<C> {
 
     /// Returns whether the attempt begins again: it has lost a lock while it waited for another, as
     /// it does when the session expires.
-    fn begins_again(&self, error: &RecipeError) -> bool {
+    fn begins_again(&self, error: &RecipeError<SemaphoreError>) -> bool {
         let has_time = self.limit.end.is_none_or(|end| C::now() < end);
-        has_time && self.guard.client.renews() && matches!(error.reason, LockError::Lost(_))
+        has_time
+            && self.guard.client.renews()
+            && matches!(error.lock_error(), Some(LockError::Lost(_)))
     }
 
     fn poll_next(&mut self, losing: &mut AnyLosing, cx: &mut Context<'_>) -> Poll<Input> {
@@ -149,7 +152,7 @@ impl<C: SessionClient> PendingLocks<C> {
     }
 
     /// Carries out the outputs of the machine. Returns the result of the attempt, once it has one.
-    fn perform(&mut self) -> Option<Result<(), RecipeError>> {
+    fn perform(&mut self) -> Option<Result<(), RecipeError<SemaphoreError>>> {
         let Self { attempted, guard, machine, .. } = self;
         let mut end = None;
         while let Some(output) = machine.poll_output() {

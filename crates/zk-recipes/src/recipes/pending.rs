@@ -16,7 +16,7 @@ use super::client::{TimeLimit, before};
 use super::guard::{Guard, Releasing};
 use super::queue::{Attempted, Entrance};
 use crate::Client;
-use crate::error::{LockError, RecipeError, Unconfirmed};
+use crate::error::{LockError, Reason, RecipeError, Unconfirmed};
 
 /// An operation of a recipe that takes time: await it in a task, or [wait](Self::wait) for it in a
 /// thread.
@@ -75,7 +75,7 @@ impl<T, C, E> fmt::Debug for Pending<T, C, E> {
     }
 }
 
-impl<T, C: SessionClient> Pending<T, C> {
+impl<T, C: SessionClient, R: Reason> Pending<T, C, RecipeError<R>> {
     /// Gives up after `timeout` from now; see [`until`](Self::until).
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { limit: TimeLimit::after::<C>(timeout), ..self }
@@ -102,25 +102,17 @@ impl<T, C: SessionClient> Pending<T, C> {
         Self { limit: TimeLimit::new(Some(end.into())), ..self }
     }
 
-    /// Acquires a lock.
-    pub(super) fn enter(
-        entrance: Entrance<C>,
-        finish: fn(Result<Guard<C>, RecipeError>) -> Result<T, RecipeError>,
-    ) -> Self {
-        let client = entrance.client().clone();
-        Self { client, limit: TimeLimit::default(), work: Work::Enter(entrance, finish) }
-    }
-
     /// Runs `work`, and fails with [`LockError::TimedOut`] at the time limit.
     pub(super) fn within(
         call: Call<C>,
-        work: impl Future<Output = Result<T, LockError>> + Send + 'static,
+        work: impl Future<Output = Result<T, R>> + Send + 'static,
     ) -> Self
     where
         T: Send,
     {
         Self::new(&call.client.clone(), |end| async move {
-            let result = before(&call.client, end, work).await.unwrap_or(Err(LockError::TimedOut));
+            let result = before(&call.client, end, work).await;
+            let result = result.unwrap_or_else(|| Err(LockError::TimedOut.into()));
             result.map_err(|error| call.failed(error))
         })
     }
@@ -151,6 +143,15 @@ impl<C: SessionClient> Pending<(), C> {
 }
 
 impl<T, C: SessionClient, E> Pending<T, C, E> {
+    /// Acquires a lock.
+    pub(super) fn enter(
+        entrance: Entrance<C>,
+        finish: fn(Result<Guard<C>, RecipeError>) -> Result<T, E>,
+    ) -> Self {
+        let client = entrance.queue.client.clone();
+        Self { client, limit: TimeLimit::default(), work: Work::Enter(entrance, finish) }
+    }
+
     /// An operation that `begin` starts with the end of its time limit, which it must respect.
     pub(super) fn new<F: Future<Output = Result<T, E>> + Send + 'static>(
         client: &C,

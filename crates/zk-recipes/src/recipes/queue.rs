@@ -29,7 +29,7 @@ use super::options::{Attempt, Options};
 use super::pending::Pending;
 use super::reporter::{self, Hook, Note};
 use super::status::{Handle, HeldNode, Report, SharedStatus, WaitFor};
-use crate::error::{LockError, RecipeError};
+use crate::error::{LockError, Reason, RecipeError};
 use crate::machine::{
     AccessList, AttemptConfig, HintingContender, LockMode, Machine, Scheme, WaitPolicy,
 };
@@ -97,25 +97,25 @@ impl<C: SessionClient> Queue<C> {
         finish: fn(Result<Guard<C>, RecipeError>) -> Result<G, RecipeError>,
     ) -> Pending<G, C> {
         let queue = self.clone();
-        Pending::enter(Entrance::Lock { queue, operation, mode, wait_policy }, finish)
+        Pending::enter(Entrance { queue, operation, mode, wait_policy }, finish)
     }
 
     /// Acquires something else with nodes in this queue.
-    pub(crate) fn acquire_by<G>(
+    pub(crate) fn acquire_by<G: 'static, R: Reason>(
         &self,
-        enter: impl FnOnce() -> Attempted<C> + Send + 'static,
-        finish: fn(Result<Guard<C>, RecipeError>) -> Result<G, RecipeError>,
-    ) -> Pending<G, C> {
-        Pending::enter(Entrance::Other(self.client.clone(), Box::new(enter)), finish)
+        enter: impl FnOnce() -> Attempted<C, R> + Send + 'static,
+        finish: fn(Guard<C>) -> G,
+    ) -> Pending<G, C, RecipeError<R>> {
+        Pending::new(&self.client, move |end| async move { enter().held(end).await.map(finish) })
     }
 
     /// Enters the queue at once.
-    pub(crate) fn enter(
+    pub(crate) fn enter<R: Reason>(
         &self,
         operation: &'static str,
         mode: LockMode,
         wait_policy: WaitPolicy,
-    ) -> Attempted<C> {
+    ) -> Attempted<C, R> {
         let config = self.config(mode, wait_policy);
         let contender = HintingContender::new(config, self.hint_cache.clone());
         let parent = self.path.clone();
@@ -159,12 +159,12 @@ impl<C: SessionClient> Queue<C> {
     }
 
     /// Attaches `machine`, whose nodes are below `parent`.
-    pub(crate) fn start(
+    pub(crate) fn start<R: Reason>(
         &self,
         operation: &'static str,
         machine: impl Machine + Send + 'static,
         parent: Arc<str>,
-    ) -> Attempted<C> {
+    ) -> Attempted<C, R> {
         let handle = self.attach(machine, self.note(), None);
         Attempted::new(self.call(operation), parent, handle)
     }
@@ -233,55 +233,38 @@ impl<C: SessionClient> Queue<C> {
     }
 }
 
-/// An attempt that has not begun.
-#[allow(clippy::large_enum_variant, reason = "it is moved once, and locks are not allocated for")]
-pub(crate) enum Entrance<C> {
-    /// For a lock whose contenders are nodes of one queue.
-    Lock {
-        queue: Queue<C>,
-        operation: &'static str,
-        mode: LockMode,
-        wait_policy: WaitPolicy,
-    },
-    Other(C, Box<dyn FnOnce() -> Attempted<C> + Send>),
+/// An attempt that has not begun, for a lock whose contenders are nodes of one queue.
+pub(crate) struct Entrance<C> {
+    pub(crate) queue: Queue<C>,
+    operation: &'static str,
+    mode: LockMode,
+    wait_policy: WaitPolicy,
 }
 
 impl<C: SessionClient> Entrance<C> {
-    pub(crate) const fn client(&self) -> &C {
-        match self {
-            Self::Lock { queue: Queue { client, .. }, .. } | Self::Other(client, _) => client,
-        }
-    }
-
     pub(crate) fn enter(self) -> Attempted<C> {
-        match self {
-            Self::Lock { queue, operation, mode, wait_policy } => {
-                queue.enter(operation, mode, wait_policy)
-            }
-            Self::Other(_, enter) => enter(),
-        }
+        self.queue.enter(self.operation, self.mode, self.wait_policy)
     }
 }
 
-/// The result of an attempt.
-type Acquired = Result<HeldNode, LockError>;
+/// Takes the result of an attempt from its report.
+type TakeAnswer<R> = fn(&mut Report) -> Option<Result<HeldNode, R>>;
 
 /// An attempt to acquire a lock. Dropping it gives up.
-pub(crate) struct Attempted<C> {
+pub(crate) struct Attempted<C, R = LockError> {
     call: Call<C>,
     parent: Arc<str>,
     /// `None` once the lock is held.
     handle: Option<Handle>,
-    acquired: WaitFor<fn(&mut Report) -> Option<Acquired>>,
+    acquired: WaitFor<TakeAnswer<R>>,
     /// Finds a node that an earlier client of a resumed session has left behind.
     leftover: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
     patience: Patience,
 }
 
-impl<C: SessionClient> Attempted<C> {
+impl<C: SessionClient, R: Reason> Attempted<C, R> {
     fn new(call: Call<C>, parent: Arc<str>, handle: Handle) -> Self {
-        let acquired =
-            handle.status.wait((|report: &mut Report| report.acquired.take()) as fn(&mut _) -> _);
+        let acquired = handle.status.wait(Report::take_answer as TakeAnswer<R>);
         let handle = Some(handle);
         Self { call, parent, handle, acquired, leftover: None, patience: Patience::default() }
     }
@@ -301,7 +284,7 @@ impl<C: SessionClient> Attempted<C> {
     }
 
     /// Waits until the lock is held, or until `end`.
-    pub(crate) async fn held(mut self, end: Option<Instant>) -> Result<Guard<C>, RecipeError> {
+    pub(crate) async fn held(mut self, end: Option<Instant>) -> Result<Guard<C>, RecipeError<R>> {
         let mut limit = TimeLimit::new(end);
         poll_fn(|cx| self.poll_held(&mut limit, cx)).await
     }
@@ -311,7 +294,7 @@ impl<C: SessionClient> Attempted<C> {
         &mut self,
         limit: &mut TimeLimit,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Guard<C>, RecipeError>> {
+    ) -> Poll<Result<Guard<C>, RecipeError<R>>> {
         let Poll::Ready(acquired) = self.poll_acquired(limit, cx) else { return Poll::Pending };
         let Self { call, parent, handle, .. } = self;
         Poll::Ready(match (acquired, handle.take()) {
@@ -320,7 +303,7 @@ impl<C: SessionClient> Attempted<C> {
                 Ok(Guard::new(client, path, parent.clone(), node, handle))
             }
             // The runtime was shut down.
-            (Ok(_), None) => Err(call.failed(LockError::Ended(End::Closed))),
+            (Ok(_), None) => Err(call.failed(LockError::Ended(End::Closed).into())),
             (Err(error), _) => Err(call.failed(error)),
         })
     }
@@ -329,18 +312,20 @@ impl<C: SessionClient> Attempted<C> {
         &mut self,
         limit: &mut TimeLimit,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<HeldNode, LockError>> {
+    ) -> Poll<Result<HeldNode, R>> {
         if let Poll::Ready(acquired) = Pin::new(&mut self.acquired).poll(cx) {
             // The runtime was shut down.
-            return Poll::Ready(acquired.unwrap_or(Err(LockError::Ended(End::Closed))));
+            let closed = || Err(LockError::Ended(End::Closed).into());
+            return Poll::Ready(acquired.unwrap_or_else(closed));
         }
         if let Some(leftover) = &mut self.leftover
             && let Poll::Ready(node) = leftover.as_mut().poll(cx)
         {
-            return Poll::Ready(Err(LockError::HeldByOwnSession { node }));
+            return Poll::Ready(Err(LockError::HeldByOwnSession { node }.into()));
         }
         let Some(handle) = &self.handle else { return Poll::Pending };
-        self.patience.poll(limit, &self.call.client, &handle.status, cx).map(Err)
+        let given_up = self.patience.poll(limit, &self.call.client, &handle.status, cx);
+        given_up.map(|error| Err(error.into()))
     }
 }
 

@@ -9,7 +9,6 @@ use core::task::Waker;
 
 use zk_session::dispatch::Port;
 
-use crate::error::LockError;
 use crate::machine::{Event, Input, Machine, Observer, OnSession};
 use crate::recipes::SessionClient;
 use crate::recipes::observed::Observed;
@@ -92,9 +91,16 @@ impl Observer for Reporter {
             }
             Event::Acquired { node, token } | Event::Converted { node, token, .. } => {
                 let leases = core::mem::take(&mut self.leases).into_boxed_slice();
-                return self.answer(Ok(HeldNode { name: node, token, leases }), port);
+                let node = HeldNode { name: node, token, leases };
+                return self.answer(|report| report.acquired = Some(Ok(node)), port);
             }
-            Event::NotConverted(error) => return self.answer(Err(error), port),
+            Event::NotConverted(error) => {
+                return self.answer(|report| report.refused = Some(Box::new(error)), port);
+            }
+            Event::Refused(error) => {
+                self.status.note(Report::is_over);
+                return self.answer(|report| report.refused = Some(Box::new(error)), port);
+            }
             Event::Revoked => return self.change(|report| report.revoked = true, port),
             Event::Resumed => Status::Held,
             Event::Suspended => Status::Suspended,
@@ -103,7 +109,7 @@ impl Observer for Reporter {
             Event::Released => Status::Released,
             Event::Failed(error) if !self.is_acquired => {
                 self.status.note(Report::is_over);
-                return self.answer(Err(error), port);
+                return self.answer(|report| report.acquired = Some(Err(error)), port);
             }
             Event::Failed(error) => Status::Failed(error),
         };
@@ -117,9 +123,9 @@ impl Observer for Reporter {
 }
 
 impl Reporter {
-    fn answer(&mut self, result: Result<HeldNode, LockError>, port: &mut Port<'_>) {
+    fn answer(&mut self, answer: impl FnOnce(&mut Report), port: &mut Port<'_>) {
         self.is_acquired = true;
-        self.change(|report| report.acquired = Some(result), port);
+        self.change(answer, port);
     }
 
     fn change(&self, change: impl FnOnce(&mut Report), port: &mut Port<'_>) {

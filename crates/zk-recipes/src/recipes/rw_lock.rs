@@ -12,7 +12,7 @@ use super::pending::Pending;
 use super::queue::Queue;
 use super::{Options, SessionClient};
 use crate::Client;
-use crate::error::{LockError, RecipeError};
+use crate::error::{ModeError, RecipeError};
 use crate::machine::{LockMode, Scheme, WaitPolicy};
 
 /// A lock for many readers, or one writer.
@@ -58,30 +58,34 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Path`] when the path is invalid.
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid.
     pub fn new(client: &C, path: &str) -> Result<Self, RecipeError> {
-        Self::with(client, path, Options::new())
+        Self::of(client, path, Options::new())
     }
 
     /// Returns the lock at `path`, with options. Nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// [`LockError::Path`] when the path is invalid, and [`LockError::NoReaders`] for a
-    /// [scheme](Options::scheme) without shared nodes.
-    pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
-        let queue = Queue::new(client, "rw_lock", path, Scheme::CURATOR_READ_WRITE, options)?;
-        if !queue.scheme.has_readers() {
-            return Err(queue.call("new").failed(LockError::NoReaders));
+    /// [`LockError::Path`](crate::LockError::Path) when the path is invalid, and
+    /// [`ModeError::NoReaders`] for a [scheme](Options::scheme) without shared nodes.
+    pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError<ModeError>> {
+        let lock = Self::of(client, path, options)?;
+        match lock.0.scheme.has_readers() {
+            true => Ok(lock),
+            false => Err(lock.0.call("new").failed(ModeError::NoReaders)),
         }
-        Ok(Self(queue))
+    }
+
+    fn of(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
+        Queue::new(client, "rw_lock", path, Scheme::CURATOR_READ_WRITE, options).map(Self)
     }
 
     /// Waits until no writer is ahead, and holds the lock for reading.
     ///
     /// # Errors
     ///
-    /// See [`LockError`].
+    /// See [`LockError`](crate::LockError).
     pub fn read(&self) -> Pending<ReadGuard<C>, C> {
         self.enter_read("read", WaitPolicy::Queue)
     }
@@ -90,7 +94,7 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// See [`LockError`].
+    /// See [`LockError`](crate::LockError).
     pub fn write(&self) -> Pending<WriteGuard<C>, C> {
         self.enter_write("write", WaitPolicy::Queue)
     }
@@ -100,7 +104,8 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
+    /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
+    /// which it does not wait for.
     #[cfg(feature = "try-lock")]
     pub fn try_read(&self) -> Pending<ReadGuard<C>, C> {
         self.enter_read("try_read", WaitPolicy::OnlyIfFree)
@@ -111,7 +116,8 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
+    /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
+    /// which it does not wait for.
     #[cfg(feature = "try-lock")]
     pub fn try_write(&self) -> Pending<WriteGuard<C>, C> {
         self.enter_write("try_write", WaitPolicy::OnlyIfFree)
@@ -142,8 +148,8 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Request`]. A lock path that does not exist has no contenders. Without a
-    /// connection it waits for one, as all requests do: give it a
+    /// [`Request`](crate::LockError::Request). A lock path that does not exist has no contenders.
+    /// Without a connection it waits for one, as all requests do: give it a
     /// [time limit](Pending::timeout), or set `with_request_timeout` of the client before the lock
     /// is made.
     pub fn contenders(&self) -> Pending<Vec<QueueEntry>, C> {
@@ -155,8 +161,8 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::Request`], with `NO_NODE` when the node does not exist. Without a connection it
-    /// waits for one, as [`contenders`](Self::contenders) does.
+    /// [`Request`](crate::LockError::Request), with `NO_NODE` when the node does not exist. Without
+    /// a connection it waits for one, as [`contenders`](Self::contenders) does.
     pub fn revoke(&self, node: &str) -> Pending<(), C> {
         contenders::revoke(&self.0.client, self.0.below(node))
     }
@@ -178,7 +184,7 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// They stay until the session ends or another client deletes them, and block the contenders
     /// behind them. An attempt of this process that would wait for one fails with
-    /// [`LockError::Abandoned`]. An [observer](Options::observer) receives
+    /// [`LockError::Abandoned`](crate::LockError::Abandoned). An [observer](Options::observer) receives
     /// [`Event::Abandoned`](crate::Event::Abandoned) for each.
     pub fn abandoned_nodes(&self) -> usize {
         self.0.abandoned_nodes()
@@ -227,7 +233,7 @@ impl<C: SessionClient> ReadGuard<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::NotAlone`], or why the attempt failed, with the guard. The lock is still held
+    /// [`ModeError::NotAlone`], or why the attempt failed, with the guard. The lock is still held
     /// for reading, unless the reason is its loss. Without a server the attempt fails at the end of
     /// the session's lease. By the policy
     /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it waits for a server

@@ -11,7 +11,7 @@ use super::pending::Pending;
 use super::queue::{Attempted, Queue};
 use super::{Options, SessionClient};
 use crate::Client;
-use crate::error::{LockError, RecipeError};
+use crate::error::{LockError, RecipeError, SemaphoreError};
 use crate::machine::{LockMode, PermitRequest, Scheme, SemaphoreMachine, WaitPolicy};
 
 /// A number of permits that contenders can hold, one or several at once.
@@ -112,8 +112,8 @@ impl<C: SessionClient> Semaphore<C> {
     ///
     /// # Errors
     ///
-    /// See [`LockError`].
-    pub fn acquire(&self) -> Pending<Guard<C>, C> {
+    /// See [`SemaphoreError`].
+    pub fn acquire(&self) -> Pending<Guard<C>, C, RecipeError<SemaphoreError>> {
         self.enter("acquire", 1, WaitPolicy::Queue)
     }
 
@@ -121,10 +121,10 @@ impl<C: SessionClient> Semaphore<C> {
     ///
     /// # Errors
     ///
-    /// See [`LockError`]; [`TooManyPermits`](LockError::TooManyPermits) for more permits than
-    /// exist, also when their number was lowered, or than 65,536;
-    /// [`NoPermits`](LockError::NoPermits) for none.
-    pub fn acquire_many(&self, permits: u32) -> Pending<Guard<C>, C> {
+    /// See [`SemaphoreError`]; [`TooManyPermits`](SemaphoreError::TooManyPermits) for more permits
+    /// than exist, also when their number was lowered, or than 65,536;
+    /// [`NoPermits`](SemaphoreError::NoPermits) for none.
+    pub fn acquire_many(&self, permits: u32) -> Pending<Guard<C>, C, RecipeError<SemaphoreError>> {
         self.enter("acquire_many", permits, WaitPolicy::Queue)
     }
 
@@ -134,7 +134,7 @@ impl<C: SessionClient> Semaphore<C> {
     /// # Errors
     ///
     /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
-    pub fn try_acquire(&self) -> Pending<Guard<C>, C> {
+    pub fn try_acquire(&self) -> Pending<Guard<C>, C, RecipeError<SemaphoreError>> {
         self.enter("try_acquire", 1, WaitPolicy::OnlyIfFree)
     }
 
@@ -144,7 +144,10 @@ impl<C: SessionClient> Semaphore<C> {
     /// # Errors
     ///
     /// [`LockError::Busy`], and [`LockError::NoConnection`], which it does not wait for.
-    pub fn try_acquire_many(&self, permits: u32) -> Pending<Guard<C>, C> {
+    pub fn try_acquire_many(
+        &self,
+        permits: u32,
+    ) -> Pending<Guard<C>, C, RecipeError<SemaphoreError>> {
         self.enter("try_acquire_many", permits, WaitPolicy::OnlyIfFree)
     }
 
@@ -152,8 +155,8 @@ impl<C: SessionClient> Semaphore<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::NoMaximum`] if the node `max` holds other data, [`LockError::Request`].
-    pub fn permits(&self) -> Pending<Option<u32>, C> {
+    /// [`SemaphoreError::NoMaximum`] if the node `max` holds other data, [`LockError::Request`].
+    pub fn permits(&self) -> Pending<Option<u32>, C, RecipeError<SemaphoreError>> {
         let this = self.clone();
         Pending::within(self.queue.call("permits"), async move { this.read_permits().await })
     }
@@ -163,8 +166,8 @@ impl<C: SessionClient> Semaphore<C> {
     ///
     /// # Errors
     ///
-    /// [`LockError::TooManyPermits`] for more than 2147483647, [`LockError::Request`].
-    pub fn set_permits(&self, permits: u32) -> Pending<(), C> {
+    /// [`SemaphoreError::TooManyPermits`] for more than 2147483647, [`LockError::Request`].
+    pub fn set_permits(&self, permits: u32) -> Pending<(), C, RecipeError<SemaphoreError>> {
         let this = self.clone();
         let call = self.queue.call("set_permits");
         Pending::within(call, async move { this.write_permits(permits).await })
@@ -235,7 +238,7 @@ impl<C: SessionClient> Semaphore<C> {
         operation: &'static str,
         permits: u32,
         wait_policy: WaitPolicy,
-    ) -> Pending<Guard<C>, C> {
+    ) -> Pending<Guard<C>, C, RecipeError<SemaphoreError>> {
         let this = self.clone();
         let enter = move || this.begin(operation, permits, wait_policy);
         self.queue.acquire_by(enter, |held| held)
@@ -247,7 +250,7 @@ impl<C: SessionClient> Semaphore<C> {
         operation: &'static str,
         permits: u32,
         wait_policy: WaitPolicy,
-    ) -> Attempted<C> {
+    ) -> Attempted<C, SemaphoreError> {
         let config = self.queue.config(LockMode::Exclusive, wait_policy);
         let mut request = PermitRequest::new(config, permits, self.maximum);
         request.refuses_other_locks = self.refuses_other_locks;
@@ -257,18 +260,18 @@ impl<C: SessionClient> Semaphore<C> {
         pending.refusing_leftovers(Scheme::CURATOR_LEASE)
     }
 
-    async fn read_permits(&self) -> Result<Option<u32>, LockError> {
+    async fn read_permits(&self) -> Result<Option<u32>, SemaphoreError> {
         match self.queue.client.get_data(&self.queue.below("max")).await {
             Ok((data, _)) => {
-                PermitRequest::read_maximum(&data).map(Some).ok_or(LockError::NoMaximum)
+                PermitRequest::read_maximum(&data).map(Some).ok_or(SemaphoreError::NoMaximum)
             }
             Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(LockError::from(error).into()),
         }
     }
 
-    async fn write_permits(&self, permits: u32) -> Result<(), LockError> {
-        let too_many = LockError::TooManyPermits { maximum: i32::MAX.cast_unsigned() };
+    async fn write_permits(&self, permits: u32) -> Result<(), SemaphoreError> {
+        let too_many = SemaphoreError::TooManyPermits { maximum: i32::MAX.cast_unsigned() };
         let number = i32::try_from(permits).map_err(|_| too_many)?;
         let (path, data) = (self.queue.below("max"), number.to_be_bytes());
         let acl = &self.queue.options.parent_acl;
@@ -276,11 +279,12 @@ impl<C: SessionClient> Semaphore<C> {
         loop {
             match self.queue.client.set_data(&path, &data, None).await {
                 Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
-                answer => return Ok(answer.map(|_| ())?),
+                Err(error) => return Err(LockError::from(error).into()),
+                Ok(_) => return Ok(()),
             }
             match self.queue.create_persistent(&path, &data, acl).await {
                 Err(LockError::Request(Error::Server(ErrorCode::NODE_EXISTS))) => {}
-                answer => return answer,
+                answer => return Ok(answer?),
             }
         }
     }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::fmt;
 use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
@@ -16,7 +17,7 @@ use zk_session::proto::Zxid;
 use zk_session::threads::{Mutex, MutexGuard};
 use zk_session::{Attachment, End};
 
-use crate::error::{LockError, Loss};
+use crate::error::{LockError, Loss, Reason};
 use crate::machine::Command;
 
 /// The node of a held lock.
@@ -62,6 +63,8 @@ pub(crate) struct Report {
     pub(crate) is_waiting: bool,
     /// The result of acquiring the lock, or of changing its mode.
     pub(crate) acquired: Option<Result<HeldNode, LockError>>,
+    /// The error in place of that result, if it belongs to one recipe.
+    pub(crate) refused: Option<Box<dyn Any + Send>>,
     /// Whether the machine has ended, and reports nothing more.
     pub(crate) is_final: bool,
     has_owner: bool,
@@ -77,6 +80,14 @@ impl Report {
         }
         if is_open || status.is_over() && !self.status.is_over() {
             self.status = status;
+        }
+    }
+
+    /// Takes the result of acquiring the lock, or of changing its mode, if it is there.
+    pub(crate) fn take_answer<R: Reason>(&mut self) -> Option<Result<HeldNode, R>> {
+        match self.refused.take().map(|refused| refused.downcast()) {
+            Some(Ok(refused)) => Some(Err(*refused)),
+            _ => Some(self.acquired.take()?.map_err(R::from)),
         }
     }
 
@@ -217,6 +228,7 @@ impl SharedStatus {
             revoked: false,
             is_waiting: false,
             acquired: None,
+            refused: None,
             is_final: false,
             has_owner: true,
             cleanup: Cleanup { pending: false, all: cleanups },

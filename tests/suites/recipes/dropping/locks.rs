@@ -1,6 +1,6 @@
 //! Mutexes, read/write locks, semaphores.
 
-use zk_recipes::Semaphore;
+use zk_recipes::{RecipeError, Semaphore, SemaphoreError};
 use zk_session::Client;
 
 use super::{Others, PATH, attempt, dropped_anywhere, later, mutex, rw_lock, success};
@@ -160,7 +160,7 @@ async fn semaphore_futures() {
             semaphore.set_permits(2).await?;
             semaphore.permits().await?;
             semaphore.leases().await?;
-            semaphore.waiting().await
+            Ok::<_, RecipeError<SemaphoreError>>(semaphore.waiting().await?)
         };
         (success(asking), Others::hold(guard.expect("acquired")))
     })

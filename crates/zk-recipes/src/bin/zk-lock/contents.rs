@@ -4,10 +4,10 @@ use bytes::Bytes;
 use zk_recipes::session::proto::{ErrorCode, SessionId, Stat, Zxid, path};
 use zk_recipes::session::{Client, End, Error, RequestError};
 use zk_recipes::{
-    LockError, LockMode, Mutex, Options, QueueEntry, RecipeError, RwLock, Scheme, Semaphore,
+    LockError, LockMode, Mutex, Options, QueueEntry, RwLock, Scheme, Semaphore, SemaphoreError,
 };
 
-use crate::Failure;
+use crate::{Failure, lock_error};
 
 /// A contender.
 pub(crate) struct Contender {
@@ -179,7 +179,7 @@ pub(crate) async fn despite_outages<T>(
 }
 
 fn is_outage(failure: &Failure) -> bool {
-    let error = match failure.downcast_ref::<RecipeError>().map(|error| &error.reason) {
+    let error = match lock_error(failure) {
         Some(LockError::Request(error)) => Some(error),
         Some(LockError::Ended(end)) => return *end == End::Expired,
         _ => failure.downcast_ref::<RequestError>().map(|error| &error.reason),
@@ -227,7 +227,9 @@ async fn read_semaphore(
     let permits = match semaphore.permits().await {
         Ok(Some(permits)) => permits.to_string(),
         Ok(None) => "an unknown number of".to_owned(),
-        Err(error) if error.reason == LockError::NoMaximum => "an unknown number of".to_owned(),
+        Err(error) if error.reason == SemaphoreError::NoMaximum => {
+            "an unknown number of".to_owned()
+        }
         Err(error) => return Err(error.into()),
     };
     // The first waiter may have created its permit node already, while it waits for other permits.

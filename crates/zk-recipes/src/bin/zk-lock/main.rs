@@ -28,6 +28,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::sync::oneshot;
 use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, ConnectError};
+use zk_recipes::{LockError, RecipeError, SemaphoreError};
 
 use crate::lease::Lease;
 use crate::run::{NotConnected, Supervisor, TimedOut};
@@ -270,6 +271,12 @@ fn main() -> ExitCode {
         Ok(Err(failure)) => ExitCode::from(report(&failure)),
         Err(_) => ExitCode::from(code::FAILED),
     }
+}
+
+/// Returns why a recipe failed, if that can happen to every lock.
+fn lock_error(failure: &Failure) -> Option<&LockError> {
+    let of_lock = failure.downcast_ref::<RecipeError>().and_then(RecipeError::lock_error);
+    of_lock.or_else(|| failure.downcast_ref::<RecipeError<SemaphoreError>>()?.lock_error())
 }
 
 /// Prints an error, and returns the exit code.

@@ -22,7 +22,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
     Event, Guard, Holding, LockError, Loss, Mutex, Options, ReadGuard, RecipeError, RwLock, Scheme,
-    Semaphore, WriteGuard,
+    Semaphore, SemaphoreError, WriteGuard,
 };
 
 use crate::lease::{Lease, RESERVE_DIVISOR};
@@ -33,7 +33,8 @@ use crate::show::Owner;
 use crate::signals::{MaskChanges, Received, Signals};
 use crate::witness::{Shared, Witness, pass_on};
 use crate::{
-    Failure, Printing, acl, code, contents, exec, print_error, print_error_meanwhile, show,
+    Failure, Printing, acl, code, contents, exec, lock_error, print_error, print_error_meanwhile,
+    show,
 };
 
 /// How long to wait in any case for the end of a session, which takes a round trip.
@@ -197,10 +198,9 @@ pub(crate) async fn run(
 
 /// Returns whether another contender was in the way.
 fn is_not_acquired(failure: &Failure) -> bool {
-    let reason = failure.downcast_ref::<RecipeError>().map(|error| &error.reason);
     let timed_out = failure.downcast_ref::<TimedOut>();
     timed_out.is_some_and(|timed_out| timed_out.is_connected)
-        || matches!(reason, Some(LockError::Busy | LockError::TimedOut))
+        || matches!(lock_error(failure), Some(LockError::Busy | LockError::TimedOut))
 }
 
 /// Another contender was in the way.
@@ -284,9 +284,8 @@ impl fmt::Display for NotConnected {
 impl Error for NotConnected {}
 
 fn is_connection_loss(failure: &Failure) -> bool {
-    let of_recipe = failure.downcast_ref::<RecipeError>().map(|error| &error.reason);
     let of_request = failure.downcast_ref::<RequestError>().map(|error| &error.reason);
-    of_recipe == Some(&LockError::NoConnection)
+    lock_error(failure) == Some(&LockError::NoConnection)
         || of_request == Some(&session::Error::ConnectionLost)
 }
 
@@ -653,11 +652,10 @@ async fn acquire(
     };
     let (guard, may_be_semaphore) = match acquire_with(client, arguments, waiting).await {
         Ok(acquired) => acquired,
-        Err(RecipeError { reason: LockError::OtherLock { node, .. }, .. }) => return refuse(&node),
-        Err(error) if error.reason == LockError::NoMaximum => {
-            return Err(format!("'{path}': {}: set it with --of", error.reason).into());
-        }
-        Err(error) => return Err(error.into()),
+        Err(failure) => match lock_error(&failure) {
+            Some(LockError::OtherLock { node, .. }) => return refuse(node),
+            _ => return Err(failure),
+        },
     };
     let other = match guard {
         Held::Permits(_) => None,
@@ -673,7 +671,7 @@ async fn acquire_with(
     client: &Client,
     arguments: &Arguments,
     waiting: watch::Sender<bool>,
-) -> Result<(Held, bool), RecipeError> {
+) -> Result<(Held, bool), Failure> {
     let has_unknown_nodes = Arc::new(AtomicBool::new(false));
     let seen = has_unknown_nodes.clone();
     let mut options = Options::new().data(description(&arguments.command()[0]));
@@ -690,10 +688,15 @@ async fn acquire_with(
     let guard = if let Some(permits) = arguments.permits {
         let semaphore = Semaphore::with(client, path, arguments.of, options)?.refuse_other_locks();
         let guard = match at_once {
-            true => semaphore.try_acquire_many(permits).await?,
-            false => semaphore.acquire_many(permits).await?,
+            true => semaphore.try_acquire_many(permits).await,
+            false => semaphore.acquire_many(permits).await,
         };
-        Held::Permits(guard)
+        Held::Permits(guard.map_err(|error| match error.reason {
+            reason @ SemaphoreError::NoMaximum => {
+                format!("'{path}': {reason}: set it with --of").into()
+            }
+            _ => Failure::from(error),
+        })?)
     } else if !arguments.shared && !arguments.exclusive {
         let mutex = Mutex::with(client, path, options)?;
         Held::Mutex(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })

@@ -32,7 +32,7 @@ use self::jobs::{Job, Jobs, Part};
 use self::tree::Entry;
 pub use self::tree::{CacheTree, CachedNode};
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
-use crate::error::LockError;
+use crate::error::{CacheError, LockError};
 
 /// The configuration of a [`CacheMachine`].
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ pub enum CacheState {
     /// until then the nodes are the last ones known.
     Stale,
     /// The cache has ended, and its nodes are dropped.
-    Ended(LockError),
+    Ended(CacheError),
 }
 
 /// What a cache reports. Paths are those of the server.
@@ -98,7 +98,7 @@ pub enum CacheEvent {
     /// The tree is read completely.
     Ready,
     /// The cache has ended. This is the last event.
-    Ended(LockError),
+    Ended(CacheError),
 }
 
 /// A request of a cache.
@@ -251,7 +251,7 @@ impl CacheMachine {
             outputs: VecDeque::new(),
         };
         if let Err(error) = valid {
-            machine.end(error.into());
+            machine.end(LockError::Path(error));
         }
         machine
     }
@@ -345,7 +345,8 @@ impl CacheMachine {
         }
     }
 
-    fn end(&mut self, error: LockError) {
+    fn end(&mut self, error: impl Into<CacheError>) {
+        let error = error.into();
         self.state = CacheState::Ended(error.clone());
         self.disconnected();
         self.tree = CacheTree::default();
@@ -382,7 +383,7 @@ impl CacheMachine {
         // Nodes that were deleted count until the reply to their request.
         let most = max_nodes.saturating_add(max_requests);
         if self.jobs.len() > most || self.jobs.bytes() > max_bytes {
-            self.end(LockError::CacheFull);
+            self.end(CacheError::Full);
         }
     }
 
@@ -558,7 +559,7 @@ impl CacheMachine {
             self.remove_unread();
         }
         if is_full(&self.tree) {
-            return self.end(LockError::CacheFull);
+            return self.end(CacheError::Full);
         }
         // The persistent watch reports children that are created later.
         if is_new && is_recursive && (!is_persistent || stat.num_children > 0) {

@@ -442,7 +442,7 @@ fn a_node_whose_data_is_too_long_ends_the_cache() {
     world.happens(CHANGED, "/c/a");
     let too_large = Error::ReplyTooLarge { length: 9, limit: 8, outcome: Outcome::NotApplied };
     world.answer("data /c/a", Err(too_large.clone()));
-    assert_eq!(*world.machine.state(), CacheState::Ended(LockError::Request(too_large)));
+    assert_eq!(*world.machine.state(), CacheState::Ended(LockError::Request(too_large).into()));
 }
 
 #[test]
@@ -491,10 +491,10 @@ fn what_is_below_the_root_is_left_out_on_request() {
 fn the_end_of_the_session_ends_the_cache() {
     let mut world = World::ready();
     world.feed(Input::State(State::Ended(End::Expired)));
-    assert_eq!(*world.machine.state(), CacheState::Ended(LockError::Ended(End::Expired)));
+    assert_eq!(*world.machine.state(), CacheState::Ended(LockError::Ended(End::Expired).into()));
     let mut world = World::ready();
     world.machine.close();
-    assert_eq!(*world.machine.state(), CacheState::Ended(LockError::Ended(End::Closed)));
+    assert_eq!(*world.machine.state(), CacheState::Ended(LockError::Ended(End::Closed).into()));
 }
 
 // ---- One-shot watches ---------------------------------------------------------------------------
@@ -690,7 +690,7 @@ fn the_end_of_the_client_is_no_failed_request() {
     world.happens(CHANGED, "/c");
     let error = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
     world.answer("data /c", Err(error));
-    assert_eq!(*world.machine.state(), CacheState::Ended(LockError::Ended(End::Closed)));
+    assert_eq!(*world.machine.state(), CacheState::Ended(LockError::Ended(End::Closed).into()));
 }
 
 #[test]

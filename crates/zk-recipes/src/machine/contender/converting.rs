@@ -26,7 +26,7 @@ use super::super::synced_read::{Synced, SyncedRead};
 use super::super::transaction::refusal;
 use super::super::{Event, LockMode, OpId, Operation};
 use super::Contender;
-use crate::error::{LockError, Loss};
+use crate::error::{LockError, Loss, ModeError};
 
 /// The highest sequence number of a writer that may downgrade.
 ///
@@ -42,7 +42,7 @@ impl Contender {
                     let node = node.clone();
                     self.report_converted(&node);
                 } else if !self.config.scheme.has_readers() {
-                    self.outputs.report(Event::NotConverted(LockError::NoReaders));
+                    self.outputs.report(Event::NO_READERS);
                 } else {
                     // Our other node may take the next sequence number, so the hint would be wrong.
                     self.leaves_hint = false;
@@ -72,7 +72,7 @@ impl Contender {
                 match created_node(result) {
                     Ok(node) => *created = Some(node),
                     Err(error) if error.outcome() == Outcome::NotApplied => {
-                        self.not_converted(error.into());
+                        self.not_converted(LockError::from(error));
                     }
                     Err(error) => self.find_writer(error),
                 }
@@ -140,7 +140,7 @@ impl Contender {
                 if self.is_gone() || matches!(error, Error::Server(ErrorCode::NO_NODE)) {
                     self.lose_node();
                 } else {
-                    self.not_converted(error.into());
+                    self.not_converted(LockError::from(error));
                 }
             }
             Err(error) if RetryPolicy::of(&error) == RetryPolicy::Now => self.find_reader(),
@@ -236,18 +236,18 @@ impl Contender {
                 self.delete(writer.path);
                 return self.lose_node();
             }
-            Ok((Some(error), ..)) => error,
+            Ok((Some(error), ..)) => error.into(),
             Ok((None, _, QueuePosition::First)) if self.is_held() => {
                 self.unwatch_self();
                 let reader = self.node.take();
                 return self.converted(writer, LockMode::Exclusive, reader);
             }
             Ok((None, _, QueuePosition::First | QueuePosition::Behind { .. })) => {
-                LockError::NotAlone
+                ModeError::NotAlone
             }
-            Ok((None, _, QueuePosition::Absent)) => LockError::NodeVanished,
-            Ok((None, _, QueuePosition::Exhausted)) => LockError::SequenceExhausted,
-            Err(error) => error.into(),
+            Ok((None, _, QueuePosition::Absent)) => LockError::NodeVanished.into(),
+            Ok((None, _, QueuePosition::Exhausted)) => LockError::SequenceExhausted.into(),
+            Err(error) => LockError::from(error).into(),
         };
         self.delete(writer.path);
         self.not_converted(error);
@@ -273,7 +273,7 @@ impl Contender {
         match progress {
             Progress::Pending => {}
             Progress::Failed(error) => self.not_converted(error),
-            _ => self.not_converted(error.into()),
+            _ => self.not_converted(LockError::from(error)),
         }
     }
 
@@ -297,9 +297,9 @@ impl Contender {
         self.lose(Loss::NodeDeleted);
     }
 
-    fn not_converted(&mut self, error: LockError) {
+    fn not_converted(&mut self, error: impl Into<ModeError>) {
         if self.is_held() {
-            self.outputs.report(Event::NotConverted(error));
+            self.outputs.report(Event::NotConverted(error.into()));
         }
         self.end_conversion();
     }

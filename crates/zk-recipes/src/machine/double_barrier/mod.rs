@@ -152,7 +152,7 @@ impl Machine for Participant {
                 }
             }
             #[cfg(feature = "conversions")]
-            Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.outputs.report(Event::NO_READERS),
             Input::Leave if matches!(self.step, Step::Inside) => self.leave(),
             Input::Leave if matches!(self.step, Step::Leaving(_)) => {}
             Input::Leave | Input::Release => self.quit(),

@@ -86,7 +86,7 @@ fn each_lock_is_entered_when_the_one_before_it_is_held() {
 fn a_failure_releases_all_locks_in_reverse_order() {
     let busy = LockError::Busy;
     for (input, index, error) in [
-        (Input::Failed(busy.clone()), 2, busy),
+        (Input::Failed(busy.clone().into()), 2, busy),
         (Input::TimedOut, 2, LockError::TimedOut),
         (Input::Lost(0, Loss::NodeDeleted), 0, LockError::Lost(Loss::NodeDeleted)),
     ] {
@@ -94,7 +94,10 @@ fn a_failure_releases_all_locks_in_reverse_order() {
         outputs(&mut machine);
         machine.handle(input);
         let all = [2, 1, 0].map(Output::Release);
-        assert_eq!(outputs(&mut machine), [&all[..], &[Output::Failed(index, error)]].concat());
+        assert_eq!(
+            outputs(&mut machine),
+            [&all[..], &[Output::Failed(index, error.into())]].concat()
+        );
     }
 }
 

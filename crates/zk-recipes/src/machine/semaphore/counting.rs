@@ -12,7 +12,7 @@ use super::super::retry_policy::RetryPolicy;
 use super::super::{Event, Operation};
 use super::requests::Step;
 use super::{PermitRequest, SemaphoreMachine};
-use crate::error::LockError;
+use crate::error::SemaphoreError;
 
 impl SemaphoreMachine {
     pub(super) fn list_permit_nodes(&mut self) {
@@ -87,9 +87,9 @@ impl SemaphoreMachine {
             Err(error) => return self.not_looked(error),
         };
         match (maximum, self.request.maximum) {
-            (None, _) => self.fail(LockError::NoMaximum),
+            (None, _) => self.refuse(SemaphoreError::NoMaximum),
             (Some(maximum), Some(expected)) if !self.own.agreed && maximum != expected => {
-                self.fail(LockError::OtherMaximum { maximum });
+                self.refuse(SemaphoreError::OtherMaximum { maximum });
             }
             (Some(maximum), _) => match self.request.check_count(maximum) {
                 Ok(()) => {
@@ -100,7 +100,7 @@ impl SemaphoreMachine {
                         _ => self.go_on_if_there_is_room(),
                     }
                 }
-                Err(error) => self.fail(error),
+                Err(error) => self.refuse(error),
             },
         }
     }
@@ -118,7 +118,9 @@ impl SemaphoreMachine {
     }
 
     fn create_maximum(&mut self) {
-        let Some(maximum) = self.request.maximum else { return self.fail(LockError::NoMaximum) };
+        let Some(maximum) = self.request.maximum else {
+            return self.refuse(SemaphoreError::NoMaximum);
+        };
         let acl = self.request.config.parent_acl.clone();
         let create = Operation::create_maximum(self.maximum_path(), maximum, acl);
         self.own.create_maximum = Some(self.outputs.submit(create));

@@ -40,7 +40,7 @@ use super::{
     AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, Output, Restart,
     Scheme, WaitPolicy,
 };
-use crate::error::{LockError, Loss};
+use crate::error::{LockError, Loss, SemaphoreError};
 
 /// The sub-machine number of the machine's own requests.
 const OWN: u32 = 0;
@@ -84,13 +84,13 @@ impl PermitRequest {
         u32::try_from(i32::from_be_bytes(data.try_into().ok()?)).ok()
     }
 
-    fn check(&self) -> Result<(), LockError> {
+    fn check(&self) -> Result<(), SemaphoreError> {
         const MOST: u32 = i32::MAX.cast_unsigned();
-        path::validate(&self.config.lock_path)?;
+        path::validate(&self.config.lock_path).map_err(LockError::from)?;
         match (self.permits, self.maximum) {
-            (0, _) => Err(LockError::NoPermits),
+            (0, _) => Err(SemaphoreError::NoPermits),
             (_, Some(maximum)) if maximum > MOST => {
-                Err(LockError::TooManyPermits { maximum: MOST })
+                Err(SemaphoreError::TooManyPermits { maximum: MOST })
             }
             (_, Some(maximum)) => self.check_count(maximum),
             (_, None) => Ok(()),
@@ -98,9 +98,13 @@ impl PermitRequest {
     }
 
     /// Checks that a semaphore with `maximum` permits can grant the request.
-    fn check_count(&self, maximum: u32) -> Result<(), LockError> {
+    fn check_count(&self, maximum: u32) -> Result<(), SemaphoreError> {
         let maximum = maximum.min(Self::MOST_AT_ONCE);
-        if self.permits > maximum { Err(LockError::TooManyPermits { maximum }) } else { Ok(()) }
+        if self.permits > maximum {
+            Err(SemaphoreError::TooManyPermits { maximum })
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns whether to read the maximum before creating the permit nodes.
@@ -179,7 +183,7 @@ impl Machine for SemaphoreMachine {
                 self.ask_for_what_is_missing();
             }
             #[cfg(feature = "conversions")]
-            Input::Convert(_) => self.outputs.report(Event::NotConverted(LockError::NoReaders)),
+            Input::Convert(_) => self.outputs.report(Event::NO_READERS),
             Input::Leave | Input::Release => self.leave(),
         }
         self.settle();
@@ -231,7 +235,7 @@ impl SemaphoreMachine {
             outputs: Outputs::default(),
         };
         match machine.request.check() {
-            Err(error) => machine.fail(error),
+            Err(error) => machine.refuse(error),
             Ok(()) if machine.request.config.begins_at_once() => machine.begin(),
             Ok(()) => {}
         }
@@ -342,8 +346,15 @@ impl SemaphoreMachine {
     // ---- The end -------------------------------------------------------------------------------
 
     fn fail(&mut self, error: LockError) {
+        self.refuse(error.into());
+    }
+
+    fn refuse(&mut self, error: SemaphoreError) {
         if !self.is_releasing {
-            self.outputs.conclude(Event::Failed(error));
+            self.outputs.conclude(match error {
+                SemaphoreError::Lock(error) => Event::Failed(error),
+                error => Event::Refused(error),
+            });
         }
         self.leave();
     }

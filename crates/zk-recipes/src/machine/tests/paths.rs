@@ -6,6 +6,7 @@ use alloc::vec;
 use zk_session::proto::path::{self, PathError};
 
 use super::*;
+use crate::error::CacheError;
 
 const INVALID: [&str; 5] = ["", "locks", "/locks/", "/a//b", "/a/../b"];
 
@@ -51,7 +52,10 @@ fn a_cache_of_an_invalid_path_has_ended() {
         let mut cache = CacheMachine::new(CacheConfig::new(path.into()));
         let mut outputs = core::iter::from_fn(|| cache.poll_output());
         let has_ended = outputs.any(|output| {
-            matches!(output, CacheOutput::Event(CacheEvent::Ended(LockError::Path(_))))
+            matches!(
+                output,
+                CacheOutput::Event(CacheEvent::Ended(CacheError::Lock(LockError::Path(_))))
+            )
         });
         assert!(has_ended && outputs.next().is_none(), "{path:?}");
         cache.handle(zk_session::dispatch::Input::State(CONNECTED));

@@ -51,7 +51,7 @@ impl Log {
                 let since = held.as_ref().map_or(now, |held| held.since);
                 self.held = Some(Held { since, node: node.clone(), token: *token });
             }
-            Event::Lost(_) | Event::Released | Event::Failed(_) => {
+            Event::Lost(_) | Event::Released | Event::Failed(_) | Event::Refused(_) => {
                 self.held = None;
                 // A candidate that has lost waits again.
                 self.waiting_since = Some(now);
@@ -98,6 +98,7 @@ fn emit(span: &Span, event: &Event, held: Option<&Held>, elapsed: Duration) {
         (Event::Failed(error), None) => {
             emit!(warn, waited = ?elapsed, %error, "failed");
         }
+        (Event::Refused(error), _) => emit!(warn, waited = ?elapsed, %error, "failed"),
         (Event::Released, None) => emit!(debug, waited = ?elapsed, "gave up"),
         (Event::Abandoned { node, error }, _) => {
             emit!(warn, %node, %error, "the ensemble refuses to delete the node");

@@ -97,7 +97,7 @@ impl Meter {
                 }
                 self.enter(Phase::Held, now);
             }
-            Event::Lost(_) | Event::Released | Event::Failed(_) => {
+            Event::Lost(_) | Event::Released | Event::Failed(_) | Event::Refused(_) => {
                 if self.phase == Phase::Held {
                     self.measured.push(Measured::Took(names::HOLD, now - self.since));
                     if let Event::Lost(_) = event {

@@ -259,7 +259,7 @@ fn a_try_creates_the_semaphore_unless_it_must_exist() {
     h.expect(&["unwatch max", "unwatch leases", "list locks"]);
     let mut h = trying(None);
     h.answer("watch max", missing());
-    h.expect_last(&["unwatch max", "Failed: NoMaximum", "unwatch leases"]);
+    h.expect_last(&["unwatch max", "Refused: NoMaximum", "unwatch leases"]);
     // There is no permit node yet.
     let mut h = trying(Some(3));
     h.answer("watch leases", missing());

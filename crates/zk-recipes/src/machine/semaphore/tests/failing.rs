@@ -42,12 +42,12 @@ fn an_impossible_request_is_refused_before_anything_is_sent() {
         h.expect_last(&[]);
         lines
     };
-    assert_eq!(failed(0, Some(3)), ["Failed: NoPermits"]);
+    assert_eq!(failed(0, Some(3)), ["Refused: NoPermits"]);
     let most = Harness::of(|request| (request.permits, request.maximum) = (1, Some((1 << 31) - 1)));
     most.queueing();
-    assert_eq!(failed(4, Some(3)), ["Failed: TooManyPermits { maximum: 3 }"]);
-    assert_eq!(failed(1, Some(1 << 31)), ["Failed: TooManyPermits { maximum: 2147483647 }"]);
-    let too_many = ["Failed: TooManyPermits { maximum: 65536 }"];
+    assert_eq!(failed(4, Some(3)), ["Refused: TooManyPermits { maximum: 3 }"]);
+    assert_eq!(failed(1, Some(1 << 31)), ["Refused: TooManyPermits { maximum: 2147483647 }"]);
+    let too_many = ["Refused: TooManyPermits { maximum: 65536 }"];
     assert_eq!(failed(65_537, Some(100_000)), too_many);
     assert_eq!(failed(u32::MAX, Some(1 << 30)), too_many);
 }
@@ -66,7 +66,7 @@ fn a_large_request_reads_the_maximum_first() {
         let mut h = first_in_the_queue(permits);
         h.expect(&["watch max", "timer"]);
         h.answer("watch max", maximum(of));
-        let failed = format!("Failed: TooManyPermits {{ maximum: {most} }}");
+        let failed = format!("Refused: TooManyPermits {{ maximum: {most} }}");
         h.expect(&[&failed, "unwatch max", "delete locks/own-7"]);
         h.answer("delete locks/own-7", ok());
         h.expect_last(&[]);
@@ -230,9 +230,9 @@ fn a_missing_or_different_maximum_fails() {
     h.answer("create max Some([0, 0, 0, 3])", refused(ErrorCode::NODE_EXISTS));
     h.expect(&["watch max"]);
     for (answer, failed) in [
-        (data(b"three"), "Failed: NoMaximum"),
-        (maximum(u32::MAX), "Failed: NoMaximum"),
-        (maximum(1), "Failed: TooManyPermits { maximum: 1 }"),
+        (data(b"three"), "Refused: NoMaximum"),
+        (maximum(u32::MAX), "Refused: NoMaximum"),
+        (maximum(1), "Refused: TooManyPermits { maximum: 1 }"),
         (ok(), "Failed: malformed"),
     ] {
         let mut h = waiting();
@@ -245,7 +245,7 @@ fn a_missing_or_different_maximum_fails() {
     }
     let mut h = Harness::of(|request| request.maximum = None).creating();
     h.answer("watch max", refused(ErrorCode::NO_NODE));
-    assert_eq!(h.wanted()[1], "Failed: NoMaximum");
+    assert_eq!(h.wanted()[1], "Refused: NoMaximum");
 }
 
 #[test]

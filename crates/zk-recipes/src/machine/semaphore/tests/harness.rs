@@ -87,6 +87,7 @@ fn event_line(event: &Event) -> String {
         Event::Failed(LockError::Request(Error::Server(code))) => format!("Failed: {code:?}"),
         Event::Failed(LockError::Request(Error::Reply(_))) => "Failed: malformed".to_string(),
         Event::Failed(error) => format!("Failed: {error:?}"),
+        Event::Refused(error) => format!("Refused: {error:?}"),
         event => format!("{event:?}"),
     }
 }

@@ -88,7 +88,7 @@ fn a_request_for_an_existing_semaphore_that_finds_none_says_so_if_there_is_no_ot
     h.answer("watch max", refused(ErrorCode::NO_NODE));
     h.expect(&["unwatch max", "list sem"]);
     h.answer("list sem", children(&[]));
-    h.expect(&["Failed: NoMaximum", "delete locks/own-7"]);
+    h.expect(&["Refused: NoMaximum", "delete locks/own-7"]);
 }
 
 #[test]

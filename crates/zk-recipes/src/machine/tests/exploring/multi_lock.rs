@@ -157,7 +157,10 @@ impl Client {
                 }
             }
             multi_lock::Output::Acquired => self.is_held = true,
-            multi_lock::Output::Failed(_, error) => self.conclude(Event::Failed(error)),
+            multi_lock::Output::Failed(_, SemaphoreError::Lock(error)) => {
+                self.conclude(Event::Failed(error));
+            }
+            multi_lock::Output::Failed(_, error) => self.conclude(Event::Refused(error)),
         }
     }
 
@@ -173,7 +176,7 @@ impl Client {
                     }
                 }
             }
-            Event::Failed(error) => self.multi.handle(multi_lock::Input::Failed(error)),
+            Event::Failed(error) => self.multi.handle(multi_lock::Input::Failed(error.into())),
             // The caller gives up all locks.
             Event::Lost(_) if self.is_held => {
                 self.conclude(event);

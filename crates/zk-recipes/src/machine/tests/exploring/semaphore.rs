@@ -221,10 +221,13 @@ impl<M: Machine + Clone + Send + Sync + From<SemaphoreMachine>> Workload for Per
                 LockError::Busy => "is busy",
                 LockError::NoConnection => "has no connection",
                 LockError::Request(_) => "is refused",
-                LockError::TooManyPermits { .. } => "wants too many",
-                LockError::OtherMaximum { .. } => "finds another maximum",
                 LockError::Ended(_) => "ends with its session",
                 LockError::NotConfirmed(_) => "is not confirmed",
+                error => return Err(format!("{machine} fails: {error}")),
+            }),
+            Event::Refused(error) => context.reach(match error {
+                SemaphoreError::TooManyPermits { .. } => "wants too many",
+                SemaphoreError::OtherMaximum { .. } => "finds another maximum",
                 error => return Err(format!("{machine} fails: {error}")),
             }),
             _ => {}

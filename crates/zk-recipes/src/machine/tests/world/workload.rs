@@ -147,7 +147,10 @@ impl Owner {
                 Held | Suspended,
                 Event::Converted { .. } | Event::NotConverted(_) | Event::Revoked,
             ) if !release => Ok(progress),
-            (Held | Suspended, Event::Lost(_)) | (Nothing, Event::Failed(_)) if !release => {
+            (Held | Suspended, Event::Lost(_))
+            | (Nothing, Event::Failed(_) | Event::Refused(_))
+                if !release =>
+            {
                 Ok(Over)
             }
             (
