@@ -5,6 +5,7 @@ mod ends;
 #[cfg(target_os = "linux")]
 mod flock;
 mod help;
+mod hold;
 mod outages;
 #[cfg(target_os = "linux")]
 mod processes;

@@ -1,10 +1,12 @@
 //! `zk-lock`: locks of a ZooKeeper ensemble, from the command line.
 
 mod acl;
+mod acquire;
 mod contents;
 mod doctor;
 mod exec;
 mod generate;
+mod hold;
 mod lease;
 mod processes;
 mod release;
@@ -29,8 +31,9 @@ use tokio::sync::oneshot;
 use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, ConnectError};
 
+use crate::acquire::{LockArguments, NotConnected, TimedOut};
 use crate::lease::Lease;
-use crate::run::{NotConnected, Supervisor, TimedOut};
+use crate::run::Supervisor;
 use crate::settings::Settings;
 use crate::signals::MaskChanges;
 
@@ -97,19 +100,23 @@ impl fmt::Display for OutputClosed {
 
 impl Error for OutputClosed {}
 
+/// The commands that acquire a lock, and have options with environment variables.
+pub(crate) const LOCKING: [&str; 2] = ["run", "hold"];
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0      success; of `ls --quiet`: the lock is free
-  1      `run`: the lock was not acquired (-E sets another code)
+  1      `run`, `hold`: the lock was not acquired (-E sets another code)
          `ls --quiet`: the lock is held; `break`: you answered no;
          `doctor`: there is a problem
   64     the arguments, the environment or the configuration file are wrong
   69     no server answers
   70     any other error
-  73     `run`: the lock was lost (--lost-exit-code sets another code)
+  73     `run`, `hold`: the lock was lost (--lost-exit-code sets another code)
   126    `run`: the command cannot be run
   127    `run`: the command is not found
   128+n  `run`: signal n ended the command or zk-lock
+         `hold`: signal n ended zk-lock before it had the lock
   Otherwise, `run` exits with the code of the command.
 
 Options with an environment variable can also be set in the configuration file, one
@@ -179,6 +186,20 @@ enum Command {
     /// the name of the program. Its arguments are not published.
     #[command(after_help = EXAMPLES)]
     Run(run::Arguments),
+    /// Hold a lock until the standard input ends, for a program in any language
+    ///
+    /// Prints the fencing token on one line when the lock is held. Holds it until the standard input
+    /// ends, also because the program that has the other end of the pipe has died, or until a signal.
+    /// Then it releases the lock, and exits with 0.
+    ///
+    /// The end of the standard output is the end of the lock. If it comes before you close the
+    /// input, the lock is lost (exit code 73), or a signal has ended zk-lock: end your work. A
+    /// process that is stopped cannot notice that, so pass the token to what you change.
+    ///
+    /// Ctrl-C is left to the program, unless the standard input is a terminal. Ctrl-Z does not stop
+    /// zk-lock. Everyone who can connect to the ensemble can read the name of this host, and the
+    /// process id and the name of the program.
+    Hold(LockArguments),
     /// Within the command of `run`: release the lock, while the command continues
     ///
     /// Returns when the lock is released; a later loss no longer ends the command. The descriptors
@@ -216,7 +237,8 @@ enum Command {
 impl Command {
     fn path(&self) -> Option<&str> {
         match self {
-            Self::Run(arguments) => Some(arguments.path()),
+            Self::Run(arguments) => Some(arguments.lock.path()),
+            Self::Hold(arguments) => Some(arguments.path()),
             Self::Ls(arguments) => Some(&arguments.path),
             Self::Watch(arguments) => Some(&arguments.path),
             Self::Break(arguments) => Some(&arguments.path),
@@ -260,7 +282,7 @@ impl Arguments {
 /// Returns the declaration of all arguments. Its help shows no values of variables.
 fn full_command() -> clap::Command {
     let hide = |command: clap::Command| command.mut_args(|arg| arg.hide_env_values(true));
-    hide(Arguments::command()).mut_subcommand("run", hide)
+    LOCKING.into_iter().fold(hide(Arguments::command()), |all, name| all.mut_subcommand(name, hide))
 }
 
 fn main() -> ExitCode {
@@ -316,6 +338,7 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
                 run::run(&settings, &run, supervisor, verbose).await
             }
         },
+        Command::Hold(arguments) => hold::run(&settings, &arguments, verbose).await,
         Command::Release => release::run().await,
         Command::Ls(arguments) => show::ls(&settings.connect().await?, &arguments, verbose).await,
         Command::Watch(arguments) => show::watch(&settings.connect().await?, &arguments).await,

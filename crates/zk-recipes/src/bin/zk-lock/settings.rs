@@ -10,7 +10,7 @@ use clap::{Arg, Args, Command};
 use zk_recipes::session::sasl::DigestMd5;
 use zk_recipes::session::{Client, TlsConfig};
 
-use crate::{Failure, Usage, print_error};
+use crate::{Failure, LOCKING, Usage, print_error};
 
 /// The file read without `--config`, below the home directory.
 const OWN_FILE: &str = ".config/zk-lock.conf";
@@ -174,11 +174,14 @@ fn set_default(command: &mut Command, name: &str, value: &str) -> Option<()> {
     let value = value.to_owned();
     let (changed, found) = if let Some(id) = has(&owned) {
         (owned.mut_arg(id, |arg| arg.default_value(value)), Some(()))
-    } else if let Some(id) = owned.find_subcommand("run").and_then(has) {
-        let set = |run: Command| run.mut_arg(id, |arg| arg.default_value(value));
-        (owned.mut_subcommand("run", set), Some(()))
     } else {
-        (owned, None)
+        let ids = LOCKING.map(|name| Some((name, owned.find_subcommand(name).and_then(has)?)));
+        let found = ids.iter().flatten().next().map(|_| ());
+        let set = |command: Command, (name, id)| {
+            let set = |command: Command| command.mut_arg(id, |arg| arg.default_value(&value));
+            command.mut_subcommand(name, set)
+        };
+        (ids.into_iter().flatten().fold(owned, set), found)
     };
     *command = changed;
     found
