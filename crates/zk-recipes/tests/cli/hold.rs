@@ -2,10 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _, pipe};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 use zk_recipes::{Mutex, Semaphore};
+use zk_testkit::skipped::skip;
 
 use crate::{LONG, PATH, World, ended, error_message, out, send, unignoring};
 
@@ -171,4 +173,107 @@ fn a_lock_that_is_not_acquired_prints_no_token() {
 fn ended_with_input(mut child: Child) -> Output {
     let _input = child.stdin.take();
     ended(child)
+}
+
+/// A program of the documentation, with the function `work` that it calls. This prints the token,
+/// and returns after a line of input.
+struct Sample {
+    language: &'static str,
+    check: &'static str,
+    command: &'static str,
+    file: &'static str,
+    /// Before the sample, or in a file of its own.
+    work: (Option<&'static str>, &'static str),
+}
+
+const SAMPLES: [Sample; 3] = [
+    Sample {
+        language: "python",
+        check: "python3 --version",
+        command: "python3 report.py",
+        file: "report.py",
+        work: (None, "def work(token): print(token, flush=True); input()"),
+    },
+    Sample {
+        language: "js",
+        check: "node --version",
+        command: "node report.js",
+        file: "report.js",
+        work: (
+            None,
+            "const work = (token) => new Promise((done) => { \
+             console.log(token); process.stdin.once('data', done) });",
+        ),
+    },
+    Sample {
+        language: "go",
+        check: "go version",
+        command: "GO111MODULE=off GOCACHE=$PWD/cache go build -o report . && exec ./report",
+        file: "report.go",
+        work: (
+            Some("work.go"),
+            "package main; import \"fmt\"; \
+             func work(token int64) { fmt.Println(token); fmt.Scanln() }",
+        ),
+    },
+];
+
+/// Returns the block of code in this language.
+fn sample(language: &str) -> &'static str {
+    let page = include_str!("../../../../docs/zk-lock.md");
+    let (_, rest) = page.split_once(&format!("```{language}\n")).expect(language);
+    rest.split_once("```\n").expect("an end").0
+}
+
+#[test]
+fn programs_in_other_languages_hold_a_lock_and_end_with_it() {
+    const REPORT: &str = "/locks/report";
+    for Sample { language, check, command, file, work: (work_file, work) } in SAMPLES {
+        let is_there = unignoring("sh").args(["-c", check]).output().expect("sh starts");
+        if !is_there.status.success() {
+            skip(format!("no {language}: `{check}` fails"));
+            continue;
+        }
+        let folder = TempDir::new().expect("a temporary folder");
+        let write = |file, text: String| {
+            std::fs::write(folder.path().join(file), text).expect("a file");
+        };
+        match work_file {
+            Some(work_file) => {
+                write(work_file, work.to_owned());
+                write(file, sample(language).to_owned());
+            }
+            None => write(file, format!("{work}\n{}", sample(language))),
+        }
+        let world = World::new();
+        let (_runtime, client) = (world.runtime.enter(), world.client());
+        let mutex = Mutex::new(&client, REPORT).expect("valid");
+        let contenders = || world.runtime.block_on(mutex.contenders()).expect("the contenders");
+        let bin = Path::new(env!("CARGO_BIN_EXE_zk-lock")).parent().expect("a folder");
+        let path = std::env::var("PATH").unwrap_or_default();
+        for is_lost in [false, true] {
+            let mut program = unignoring("sh");
+            program.args(["-c", command]).current_dir(folder.path());
+            program.env("PATH", format!("{}:{path}", bin.display()));
+            program.env("ZK_LOCK_CONNECT", world.embedded.connect_string());
+            program.env("ZK_LOCK_SESSION_TIMEOUT", "40");
+            program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut program = program.spawn().expect("sh starts");
+            let token = first_line(&mut program);
+            let holder = contenders().remove(0);
+            assert_eq!(token, format!("{}\n", holder.token.0), "{language}");
+            if is_lost {
+                let node = format!("{REPORT}/{}", holder.node);
+                world.runtime.block_on(client.delete(&node, None)).expect("deleted");
+            } else {
+                program.stdin.as_mut().expect("piped").write_all(b"\n").expect("it reads");
+            }
+            let output = ended_with_input(program);
+            let code = if is_lost { 73 } else { 0 };
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{language}: {errors}");
+            assert_eq!(errors.contains("is lost"), is_lost, "{language}: {errors}");
+            assert!(contenders().is_empty(), "{language}: not released");
+        }
+    }
 }
