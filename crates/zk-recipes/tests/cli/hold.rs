@@ -154,7 +154,8 @@ fn a_lock_that_is_not_acquired_prints_no_token() {
     // The program closes the pipe, or gets a signal, while it waits.
     let waiting = || {
         let child = hold(&world, &how);
-        world.eventually("a waiter", |world| world.contenders().len() == 3);
+        // With a node in the queue, and one for the permit that it waits for.
+        world.eventually("a waiter", |world| world.contenders().len() == 4);
         child
     };
     let mut child = waiting();

@@ -7,6 +7,7 @@ mod flock;
 mod help;
 mod hold;
 mod outages;
+mod periods;
 #[cfg(target_os = "linux")]
 mod processes;
 mod run;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+use zk_recipes::session::proto::Acl;
 use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
     Event, Guard, Holding, LockError, Mutex, Options, ReadGuard, RecipeError, RwLock, Scheme,
@@ -94,6 +95,12 @@ impl LockArguments {
 
     fn tries_only(&self) -> bool {
         self.nonblock || self.wait.is_some_and(|wait| wait.is_zero())
+    }
+
+    /// Returns the access control list of the nodes that are created.
+    pub(crate) fn acl(&self) -> Vec<Acl<'_>> {
+        let parsed = self.acl.as_deref().and_then(|text| acl::parse(text).ok());
+        parsed.unwrap_or_else(|| vec![Acl::OPEN])
     }
 
     /// Prints that the lock is lost, and why. That must not delay the end of the command.
@@ -428,11 +435,9 @@ async fn acquire_with(
 ) -> Result<(Held, bool), RecipeError> {
     let has_unknown_nodes = Arc::new(AtomicBool::new(false));
     let seen = has_unknown_nodes.clone();
-    let mut options = Options::new().data(description(program));
-    if let Some(acl) = arguments.acl.as_deref().and_then(|text| acl::parse(text).ok()) {
-        options = options.acl(&acl).parent_acl(&acl);
-    }
-    let options = options.observer(move |_, event| match event {
+    let acl = arguments.acl();
+    let options = Options::new().data(description(program));
+    let options = options.acl(&acl).parent_acl(&acl).observer(move |_, event| match event {
         Event::UnknownNode(_) => seen.store(true, Ordering::Relaxed),
         Event::Waiting { .. } => drop(waiting.send_replace(true)),
         _ => {}

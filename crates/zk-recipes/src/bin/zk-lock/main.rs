@@ -8,6 +8,7 @@ mod exec;
 mod generate;
 mod hold;
 mod lease;
+mod once;
 mod processes;
 mod release;
 mod run;
@@ -105,7 +106,8 @@ pub(crate) const LOCKING: [&str; 2] = ["run", "hold"];
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0      success; of `ls --quiet`: the lock is free
+  0      success; of `ls --quiet`: the lock is free;
+         of `run --once-per`: the command was skipped
   1      `run`, `hold`: the lock was not acquired (-E sets another code)
          `ls --quiet`: the lock is held; `break`: you answered no;
          `doctor`: there is a problem
@@ -129,6 +131,7 @@ Examples:
   zk-lock run -n /locks/backup ./backup.sh     not at all if another one is running
   zk-lock run -w 2.5 /locks/log -c 'date >> /mnt/log'
   zk-lock run -s /locks/index ./search         beside other readers; -x is for writers
+  zk-lock run --once-per 20h /locks/nightly ./nightly.sh
   zk-lock run --permits 1 --of 4 /downloads curl -O https://example.com/
   zk-lock ls --json /locks/backup | jq .owner";
 

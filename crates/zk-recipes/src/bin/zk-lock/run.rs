@@ -19,10 +19,13 @@ use crate::acquire::{Attempt, Held, LockArguments, acquire, close, is_lost};
 use crate::lease::{Lease, RESERVE_DIVISOR};
 use crate::processes::{Processes, is_stopped, shows_descendants, sleep_until};
 use crate::release::{self, Requests};
-use crate::settings::{SECRETS, Settings, seconds};
+use crate::settings::{SECRETS, Settings, positive_seconds, seconds};
 use crate::signals::{MaskChanges, Received, Signals};
 use crate::witness::{Shared, Witness, pass_on};
-use crate::{Failure, Printing, exec, print_error_meanwhile};
+use crate::{Failure, Printing, exec, once, print_error, print_error_meanwhile};
+
+/// The signals by which users and services end programs.
+const ENDS: [Signal; 4] = [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -35,6 +38,23 @@ pub(crate) struct Arguments {
     /// long as the servers keep the session
     #[arg(long, env = "ZK_LOCK_KILL_AFTER", value_name = "SECONDS", value_parser = seconds)]
     kill_after: Option<Duration>,
+    /// Hold the lock at least this long, such as 10m, even if the command ends sooner
+    ///
+    /// So hosts whose clocks differ less do not run a job one after another. The time begins when
+    /// the lock is acquired. A signal to end zk-lock or the command, and `zk-lock release`, release
+    /// the lock at once. If zk-lock is killed, the servers release it after the session timeout.
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    at_least: Option<Duration>,
+    /// Do nothing, and exit with 0, if a command has succeeded under this lock within this time,
+    /// such as 1h
+    ///
+    /// The node PATH-last-success remembers when a command under this option has exited with 0, and
+    /// stays. Delete it to run the command again. The clock of the ensemble's leader counts: if that
+    /// of the next leader differs, so does the time. A success is not remembered if zk-lock is
+    /// killed, or the lock is lost or released before. The node has the list of --acl, which must
+    /// permit w as well.
+    #[arg(long, value_name = "TIME", value_parser = positive_seconds, conflicts_with_all = ["shared", "permits"])]
+    once_per: Option<Duration>,
     /// Run this command line by the shell, $SHELL or /bin/sh
     #[arg(short = 'c', long = "command", value_name = "COMMAND", conflicts_with = "command")]
     command_line: Option<OsString>,
@@ -85,8 +105,13 @@ async fn acquire_and_run(
         Attempt::Acquired(client, held) => (client, held),
         Attempt::Ended(result) => return result,
     };
+    let begun = Instant::now();
     let mut held = Some(held);
-    let result = run_with(&mut held, arguments, &client, supervisor).await;
+    let result = match skipped(&held, arguments, &client, supervisor, is_verbose).await {
+        Ok(None) => run_with(&mut held, arguments, &client, supervisor, begun).await,
+        Ok(Some(code)) => Ok(code),
+        Err(failure) => Err(failure),
+    };
     // The end of the session releases the lock, without a request more.
     close(client, supervisor.end_signal()).await;
     drop(held);
@@ -122,6 +147,7 @@ async fn run_with(
     arguments: &Arguments,
     client: &Client,
     supervisor: &mut Supervisor,
+    begun: Instant,
 ) -> Result<ExitCode, Failure> {
     let Some(held) = guard.as_ref().map(Held::guard) else { return Ok(arguments.lock.lost()) };
     let mut lost = pin!(held.lost());
@@ -168,6 +194,7 @@ async fn run_with(
     let reserve = client.session_timeout() / RESERVE_DIVISOR;
     let mut ticks = interval(reserve.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_signalled = false;
     let must_end = loop {
         tokio::select! {
             _ = ticks.tick(), if guard.is_some() => if !has_lost(guard) {
@@ -204,6 +231,7 @@ async fn run_with(
                     supervisor.printed = Some(print_error_meanwhile(text));
                     break true;
                 }
+                is_signalled |= ENDS.contains(&received.signal);
                 if received.is_from_keyboard {
                     // The command has received it as well, if it has not ended.
                     if processes.status().is_some() {
@@ -232,10 +260,67 @@ async fn run_with(
         processes.end(grace, &mut supervisor.signals).await?;
     }
     supervisor.lease.finish()?;
-    match processes.status() {
-        Some(status) if !has_lost(guard) => Ok(exit_code(status)),
-        _ => Ok(arguments.lock.lost()),
+    let Some(status) = processes.status().filter(|_| !has_lost(guard)) else {
+        return Ok(arguments.lock.lost());
+    };
+    if guard.is_none() && arguments.once_per.is_some() {
+        print_error(&"the command has released the lock, so its success is not remembered");
+    } else if guard.is_some() && !must_end {
+        supervisor.enter_group();
+        let at_least = arguments.at_least.filter(|_| !is_signalled).unwrap_or_default();
+        tokio::select! {
+            completed = complete(arguments, client, status, begun.checked_add(at_least)) => completed?,
+            loss = &mut lost => {
+                supervisor.printed = Some(arguments.lock.print_loss(&loss));
+                return Ok(arguments.lock.lost());
+            }
+            signal = supervisor.last_signal() => return Ok(exit_code_of_signal(signal?)),
+        }
     }
+    Ok(exit_code(status))
+}
+
+/// Remembers that the command has succeeded, and waits.
+async fn complete(
+    arguments: &Arguments,
+    client: &Client,
+    status: ExitStatus,
+    until: Option<Instant>,
+) -> Result<(), Failure> {
+    if arguments.once_per.is_some() && status.success() {
+        once::remember(client, &arguments.lock).await?;
+    }
+    sleep_until(until).await;
+    Ok(())
+}
+
+/// Returns an exit code if the command is not to run: it has succeeded lately, the lock is lost, or
+/// a signal ends this process.
+async fn skipped(
+    held: &Option<Held>,
+    arguments: &Arguments,
+    client: &Client,
+    supervisor: &mut Supervisor,
+    is_verbose: bool,
+) -> Result<Option<ExitCode>, Failure> {
+    let (Some(held), Some(period)) = (held, arguments.once_per) else { return Ok(None) };
+    let path = arguments.lock.path();
+    let elapsed = tokio::select! {
+        elapsed = once::since_success(client, path) => elapsed?,
+        loss = held.guard().lost() => {
+            supervisor.printed = Some(arguments.lock.print_loss(&loss));
+            return Ok(Some(arguments.lock.lost()));
+        }
+        signal = supervisor.end_signal() => return Ok(Some(exit_code_of_signal(signal?))),
+    };
+    let Some(elapsed) = elapsed.filter(|elapsed| *elapsed < period) else { return Ok(None) };
+    if is_verbose {
+        let seconds = elapsed.as_secs_f64();
+        print_error(&format_args!(
+            "skipped: a command under '{path}' has succeeded {seconds} s ago"
+        ));
+    }
+    Ok(Some(ExitCode::SUCCESS))
 }
 
 /// The process that has started this one; see [`crate::supervise`].
@@ -278,6 +363,16 @@ impl Supervisor {
     async fn end_signal(&mut self) -> io::Result<Signal> {
         loop {
             if let Some(signal) = self.end_or_continue().await? {
+                return Ok(signal);
+            }
+        }
+    }
+
+    /// Waits for a signal that ends the program after its command.
+    async fn last_signal(&mut self) -> io::Result<Signal> {
+        loop {
+            let Received { signal, .. } = self.signals.next().await?;
+            if ENDS.contains(&signal) {
                 return Ok(signal);
             }
         }

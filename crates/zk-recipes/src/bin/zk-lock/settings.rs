@@ -223,10 +223,13 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| Usage::new(format!("{}: {error}", file.display())).into())
 }
 
-/// Parses a time in seconds.
+/// Parses a time: a number of seconds, or of a unit, as 10m.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    const UNITS: [(char, f64); 4] = [('s', 1.0), ('m', 60.0), ('h', 3600.0), ('d', 86_400.0)];
+    let in_unit = |(unit, seconds)| Some((text.strip_suffix(unit)?, seconds));
+    let (number, unit) = UNITS.into_iter().find_map(in_unit).unwrap_or((text, 1.0));
+    let number: f64 = number.parse().map_err(|_| "not a time, such as 2.5 or 10m".to_string())?;
+    Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
 }
 
 pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
