@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use zk_recipes::session::proto::Acl;
@@ -24,7 +25,11 @@ use zk_recipes::{
 use crate::processes::sleep_until;
 use crate::settings::{Settings, positive_seconds, seconds};
 use crate::show::Owner;
-use crate::{Failure, Printing, acl, code, contents, print_error, print_error_meanwhile, show};
+use crate::text::json;
+use crate::{
+    Failure, OutputClosed, Printing, acl, code, contents, error_line, exit_code_of, explain,
+    print_line, print_meanwhile, show,
+};
 
 /// How long to wait in any case for the end of a session, which takes a round trip.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -59,6 +64,9 @@ pub(crate) struct LockArguments {
     /// Do not report who holds the lock while waiting for it, or that it was not acquired
     #[arg(short, long)]
     quiet: bool,
+    /// Report every event on the standard error as a JSON object, each on one line
+    #[arg(long)]
+    json: bool,
     /// While waiting for the lock, report who holds it after a second, and then at this interval
     #[arg(long, env = "ZK_LOCK_REPORT_INTERVAL", default_value = "60", value_name = "SECONDS", value_parser = positive_seconds)]
     report_interval: Duration,
@@ -105,25 +113,66 @@ impl LockArguments {
 
     /// Prints that the lock is lost, and why. That must not delay the end of the command.
     pub(crate) fn print_loss(&self, why: &dyn fmt::Display) -> Printing {
-        print_error_meanwhile(format!("the lock '{}' is lost: {why}", self.path))
+        let text = format!("the lock '{}' is lost: {why}", self.path);
+        print_meanwhile(self.event("lost", &text, None))
+    }
+
+    /// Returns the line that reports an event, in words or as JSON.
+    pub(crate) fn event(&self, event: &str, text: &str, guard: Option<&Guard>) -> String {
+        let token = guard.map(|guard| guard.fencing_token().0);
+        let node_path = guard.map(Guard::node_path);
+        match self.json {
+            // Text can be written as JSON.
+            true => json(&Record { event, path: &self.path, text, token, node_path })
+                .unwrap_or_default(),
+            false => error_line(&text),
+        }
+    }
+
+    /// Prints an event that is reported with `--verbose` or `--json`.
+    pub(crate) fn print_detail(
+        &self,
+        is_verbose: bool,
+        event: &str,
+        text: &str,
+        guard: Option<&Guard>,
+    ) {
+        if is_verbose || self.json {
+            print_line(&self.event(event, text, guard));
+        }
     }
 
     pub(crate) fn lost(&self) -> ExitCode {
         ExitCode::from(self.lost_exit_code)
     }
 
-    /// Prints that another contender was in the way, and returns the exit code for it.
+    /// Prints that another contender was in the way, and with `--json` any other error. Returns the
+    /// exit code for it.
     pub(crate) fn finish(&self, result: Result<ExitCode, Failure>) -> Result<ExitCode, Failure> {
         match result {
             Err(failure) if failure.is::<Conflict>() => {
                 if !self.quiet {
-                    print_error(&failure);
+                    print_line(&self.event("not_acquired", &failure.to_string(), None));
                 }
                 Ok(ExitCode::from(self.conflict_exit_code))
+            }
+            Err(failure) if self.json && !failure.is::<OutputClosed>() => {
+                print_line(&self.event("failed", &explain(&failure), None));
+                Ok(ExitCode::from(exit_code_of(&failure)))
             }
             result => result,
         }
     }
+}
+
+/// An event, as JSON. The documentation lists the fields.
+#[derive(Serialize)]
+struct Record<'a> {
+    event: &'a str,
+    path: &'a str,
+    text: &'a str,
+    token: Option<i64>,
+    node_path: Option<String>,
 }
 
 /// A held lock of any kind.
@@ -209,11 +258,10 @@ pub(crate) async fn acquire(
     };
     match acquired {
         Ok(held) => {
-            if is_verbose {
-                let (guard, seconds) = (held.guard(), begun.elapsed().as_secs_f64());
-                let (token, node) = (guard.fencing_token().0, guard.node_path());
-                print_error(&format_args!("acquired after {seconds:.6} s: token {token}, {node}"));
-            }
+            let (guard, seconds) = (held.guard(), begun.elapsed().as_secs_f64());
+            let (token, node) = (guard.fencing_token().0, guard.node_path());
+            let text = format!("acquired after {seconds:.6} s: token {token}, {node}");
+            arguments.print_detail(is_verbose, "acquired", &text, Some(guard));
             Attempt::Acquired(client, held)
         }
         Err(result) => {
@@ -296,7 +344,7 @@ async fn report_holder(
         let holder = holder.unwrap_or_else(|| "the holder is not known".to_owned());
         let (path, seconds) = (&arguments.path, begun.elapsed().as_secs());
         let text = format!("waiting for the lock '{path}' for {seconds} s; {holder}");
-        print_error_meanwhile(text).finished().await;
+        print_meanwhile(arguments.event("waiting", &text, None)).finished().await;
         tokio::time::sleep(arguments.report_interval).await;
     }
 }

@@ -311,6 +311,11 @@ fn report(failure: &Failure) -> u8 {
         return 0;
     }
     print_error(&explain(failure));
+    exit_code_of(failure)
+}
+
+/// Returns the exit code of `zk-lock` itself for an error.
+fn exit_code_of(failure: &Failure) -> u8 {
     let timed_out = failure.downcast_ref::<TimedOut>();
     match failure.downcast_ref::<ConnectError>() {
         Some(ConnectError::Address(_)) => code::USAGE,
@@ -334,7 +339,7 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments { settings, verbose, supervisor, lease, mask_changes, command } = arguments;
     match command {
         Command::Run(run) => match supervisor {
-            None => supervise::run(&run, &settings).await,
+            None => run.lock.finish(supervise::run(&run, &settings).await),
             Some(pid) => {
                 let lease = Lease::inherit(lease.ok_or("no shared memory")?)?;
                 let supervisor = Supervisor::new(pid, lease, &mask_changes)?;
@@ -427,11 +432,11 @@ fn explain(failure: &Failure) -> String {
     text
 }
 
-/// Prints an error in a thread of its own, since this blocks while nobody reads the standard error.
-fn print_error_meanwhile(what: String) -> Printing {
+/// Prints a line in a thread of its own, since this blocks while nobody reads the standard error.
+fn print_meanwhile(line: String) -> Printing {
     let (printed, is_printed) = oneshot::channel();
     let print = move || {
-        print_error(&what);
+        print_line(&line);
         printed.send(())
     };
     // Nothing is printed without a thread: what else is to be done must not wait.
@@ -458,7 +463,17 @@ impl Printing {
     }
 }
 
-/// Prints an error, if the standard error is open.
+/// Prints an error.
 fn print_error(what: &dyn fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "zk-lock: {}", text::line(&what.to_string()));
+    print_line(&error_line(what));
+}
+
+/// Returns an error as it is printed.
+fn error_line(what: &dyn fmt::Display) -> String {
+    format!("zk-lock: {}\n", text::line(&what.to_string()))
+}
+
+/// Prints a line, if the standard error is open.
+fn print_line(line: &str) {
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -22,7 +22,7 @@ use crate::release::{self, Requests};
 use crate::settings::{SECRETS, Settings, positive_seconds, seconds};
 use crate::signals::{MaskChanges, Received, Signals};
 use crate::witness::{Shared, Witness, pass_on};
-use crate::{Failure, Printing, exec, once, print_error, print_error_meanwhile};
+use crate::{Failure, Printing, exec, once, print_line, print_meanwhile};
 
 /// The signals by which users and services end programs.
 const ENDS: [Signal; 4] = [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT];
@@ -228,7 +228,8 @@ async fn run_with(
                 if !supervisor.is_alive() {
                     let path = arguments.lock.path();
                     let text = format!("zk-lock was killed, so the command under '{path}' is ended");
-                    supervisor.printed = Some(print_error_meanwhile(text));
+                    let line = arguments.lock.event("killed", &text, None);
+                    supervisor.printed = Some(print_meanwhile(line));
                     break true;
                 }
                 is_signalled |= ENDS.contains(&received.signal);
@@ -264,7 +265,8 @@ async fn run_with(
         return Ok(arguments.lock.lost());
     };
     if guard.is_none() && arguments.once_per.is_some() {
-        print_error(&"the command has released the lock, so its success is not remembered");
+        let text = "the command has released the lock, so its success is not remembered";
+        print_line(&arguments.lock.event("not_remembered", text, None));
     } else if guard.is_some() && !must_end {
         supervisor.enter_group();
         let at_least = arguments.at_least.filter(|_| !is_signalled).unwrap_or_default();
@@ -314,12 +316,9 @@ async fn skipped(
         signal = supervisor.end_signal() => return Ok(Some(exit_code_of_signal(signal?))),
     };
     let Some(elapsed) = elapsed.filter(|elapsed| *elapsed < period) else { return Ok(None) };
-    if is_verbose {
-        let seconds = elapsed.as_secs_f64();
-        print_error(&format_args!(
-            "skipped: a command under '{path}' has succeeded {seconds} s ago"
-        ));
-    }
+    let seconds = elapsed.as_secs_f64();
+    let text = format!("skipped: a command under '{path}' has succeeded {seconds} s ago");
+    arguments.lock.print_detail(is_verbose, "skipped", &text, None);
     Ok(Some(ExitCode::SUCCESS))
 }
 
