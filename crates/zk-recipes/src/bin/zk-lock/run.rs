@@ -13,7 +13,7 @@ use nix::unistd::{getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use zk_recipes::session::Client;
-use zk_recipes::{Holding, Loss};
+use zk_recipes::{Guard, Holding, Loss};
 
 use crate::acquire::{Attempt, Held, LockArguments, acquire, close, is_lost};
 use crate::lease::{Lease, RESERVE_DIVISOR};
@@ -106,8 +106,9 @@ async fn acquire_and_run(
         Attempt::Ended(result) => return result,
     };
     let begun = Instant::now();
+    let skipped = skipped(held.guard(), arguments, &client, supervisor, is_verbose).await;
     let mut held = Some(held);
-    let result = match skipped(&held, arguments, &client, supervisor, is_verbose).await {
+    let result = match skipped {
         Ok(None) => run_with(&mut held, arguments, &client, supervisor, begun).await,
         Ok(Some(code)) => Ok(code),
         Err(failure) => Err(failure),
@@ -269,9 +270,12 @@ async fn run_with(
         print_line(&arguments.lock.event("not_remembered", text, None));
     } else if guard.is_some() && !must_end {
         supervisor.enter_group();
-        let at_least = arguments.at_least.filter(|_| !is_signalled).unwrap_or_default();
+        let at_least = arguments.at_least.filter(|_| !is_signalled);
+        let completed = complete(arguments, client, status, begun, at_least);
         tokio::select! {
-            completed = complete(arguments, client, status, begun.checked_add(at_least)) => completed?,
+            // If there is nothing to wait for, the exit code is that of the command.
+            biased;
+            completed = completed => completed?,
             loss = &mut lost => {
                 supervisor.printed = Some(arguments.lock.print_loss(&loss));
                 return Ok(arguments.lock.lost());
@@ -287,29 +291,32 @@ async fn complete(
     arguments: &Arguments,
     client: &Client,
     status: ExitStatus,
-    until: Option<Instant>,
+    begun: Instant,
+    at_least: Option<Duration>,
 ) -> Result<(), Failure> {
     if arguments.once_per.is_some() && status.success() {
         once::remember(client, &arguments.lock).await?;
     }
-    sleep_until(until).await;
+    if let Some(time) = at_least {
+        sleep_until(begun.checked_add(time)).await;
+    }
     Ok(())
 }
 
 /// Returns an exit code if the command is not to run: it has succeeded lately, the lock is lost, or
 /// a signal ends this process.
 async fn skipped(
-    held: &Option<Held>,
+    guard: &Guard,
     arguments: &Arguments,
     client: &Client,
     supervisor: &mut Supervisor,
     is_verbose: bool,
 ) -> Result<Option<ExitCode>, Failure> {
-    let (Some(held), Some(period)) = (held, arguments.once_per) else { return Ok(None) };
+    let Some(period) = arguments.once_per else { return Ok(None) };
     let path = arguments.lock.path();
     let elapsed = tokio::select! {
         elapsed = once::since_success(client, path) => elapsed?,
-        loss = held.guard().lost() => {
+        loss = guard.lost() => {
             supervisor.printed = Some(arguments.lock.print_loss(&loss));
             return Ok(Some(arguments.lock.lost()));
         }
