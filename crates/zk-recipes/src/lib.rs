@@ -5,6 +5,10 @@
 #![cfg_attr(not(feature = "full"), allow(dead_code))]
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
 
+// Here, since the library is built first: this is then the only error.
+#[cfg(all(feature = "cli", not(unix)))]
+compile_error!("`zk-lock` runs on Unix only: leave the feature `cli` out");
+
 extern crate alloc;
 #[cfg(any(test, feature = "tokio", feature = "blocking"))]
 extern crate std;

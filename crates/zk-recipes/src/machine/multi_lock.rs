@@ -206,7 +206,7 @@ impl MultiAcquire {
             (State::Acquiring(held), Input::Acquired) => self.enter(held + 1),
             (State::Acquiring(held), Input::Failed(error)) => self.fail(held, error),
             (State::Acquiring(held), Input::TimedOut) => {
-                self.fail(held, LockError::TimedOut.into())
+                self.fail(held, LockError::TimedOut.into());
             }
             // The locks would not be held together, even if the others are acquired soon.
             (State::Acquiring(_), Input::Lost(index, loss)) => {

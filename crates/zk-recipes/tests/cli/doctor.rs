@@ -10,7 +10,9 @@ use zk_recipes::{Mutex, Options, RwLock, Semaphore, UnknownNodePolicy};
 use zk_testkit::real;
 use zk_testkit::suite::begun;
 
-use crate::{LONG, PATH, World, ended, error_message, out, output, ready, report, unignoring};
+use crate::{
+    LONG, PATH, World, ended, error_message, objects, out, output, ready, report, unignoring,
+};
 
 /// Runs `doctor`, and returns its exit code and its report.
 fn examine(world: &World) -> (Option<i32>, String) {
@@ -51,6 +53,24 @@ fn a_free_lock_and_a_busy_lock_are_well() {
     }
     drop((waiting, child.stdin.take()));
     ended(child);
+}
+
+#[test]
+fn findings_and_advice_are_printed_as_json() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let node = format!("{PATH}/_c_f5fd6747-e1b7-4202-a4bc-9474a7659da6-lock-0000000007");
+    let created = client.create_all(&node, b"", NodeKind::Persistent);
+    world.runtime.block_on(created).expect("new");
+    let output = world.run(&["doctor", "--json", PATH]);
+    assert_eq!((output.status.code(), error_message(&output)), (Some(1), String::new()));
+    let objects = objects(&out(&output));
+    let levels: Vec<_> = objects.iter().map(|object| &object["level"]).collect();
+    assert_eq!(levels, ["problem", "ok", "ok", "advice"]);
+    assert!(objects.iter().all(|object| object["path"] == PATH));
+    let texts = |at: usize| objects[at]["text"].as_str().expect("text");
+    assert_eq!(texts(0), "no session owns lock-7, so no server deletes it");
+    assert!(texts(3).ends_with("`zk-lock break /locks/cli --node lock-7`."), "{}", texts(3));
 }
 
 #[test]

@@ -234,6 +234,15 @@ fn signals_are_passed_on() {
     }
 }
 
+#[test]
+fn a_signal_at_the_end_of_a_command_does_not_change_its_exit_code() {
+    let world = World::new();
+    for _ in 0..20 {
+        let run = world.run(&["run", PATH, "--", "sh", "-c", "kill -TERM $PPID; exit 3"]);
+        assert_eq!((run.status.code(), error_message(&run)), (Some(3), String::new()));
+    }
+}
+
 /// Commands receive the terminal's signals themselves. This command has left the foreground, so it
 /// receives none.
 #[test]

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::{out, output, unignoring};
 
-const COMMANDS: [&str; 7] = ["run", "release", "ls", "watch", "break", "doctor", "top"];
+const COMMANDS: [&str; 8] = ["run", "hold", "release", "ls", "watch", "break", "doctor", "top"];
 
 fn help(arguments: &[&str], columns: &str) -> String {
     let mut command = unignoring(env!("CARGO_BIN_EXE_zk-lock"));

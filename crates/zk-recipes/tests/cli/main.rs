@@ -5,7 +5,9 @@ mod ends;
 #[cfg(target_os = "linux")]
 mod flock;
 mod help;
+mod hold;
 mod outages;
+mod periods;
 #[cfg(target_os = "linux")]
 mod processes;
 mod run;
@@ -154,6 +156,20 @@ fn output(mut command: Command) -> Output {
 
 fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Returns the JSON objects of an output, whose fields the documentation lists.
+#[track_caller]
+fn objects(output: &str) -> Vec<serde_json::Value> {
+    let page = include_str!("../../../../docs/zk-lock.md");
+    let object = |line| -> serde_json::Value {
+        let object: serde_json::Value = serde_json::from_str(line).expect("an object");
+        for field in object.as_object().expect("an object").keys() {
+            assert!(page.contains(&format!("`{field}`")), "{field}");
+        }
+        object
+    };
+    output.lines().map(object).collect()
 }
 
 /// Returns the report of `doctor` with its long lines in one piece. None is longer than a terminal is

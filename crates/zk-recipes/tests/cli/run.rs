@@ -12,7 +12,7 @@ use zk_testkit::scripted;
 use zk_testkit::server::{Config, Ensemble};
 use zk_testkit::suite::begun;
 
-use crate::{LIMIT, LONG, PATH, World, ended, error_message, out, ready};
+use crate::{LIMIT, LONG, PATH, World, ended, error_message, objects, out, ready};
 
 #[test]
 fn a_command_runs_under_the_lock_and_its_exit_code_is_passed_on() {
@@ -122,6 +122,49 @@ fn a_conflict_names_the_holder_and_quiet_is_silent() {
     let wrong = world.run(&["run", "-q", "-n", PATH, "true"]);
     assert_eq!(wrong.status.code(), Some(70));
     assert!(error_message(&wrong).contains("another kind of lock"));
+}
+
+#[test]
+fn events_are_printed_as_json() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let events = |arguments: &[&str]| {
+        let output = world.run(&[&LONG[..], &["run", "--json"], arguments].concat());
+        let objects = objects(&String::from_utf8_lossy(&output.stderr));
+        assert!(objects.iter().all(|object| object["path"] == PATH), "{objects:?}");
+        let names = objects.iter().map(|object| object["event"].as_str().expect("text").to_owned());
+        (output.status.code(), names.collect::<Vec<_>>(), objects)
+    };
+    let echo = ["--once-per", "1h", PATH, "--", "true"];
+    let (code, names, acquired) = events(&echo);
+    assert_eq!((code, &*names), (Some(0), &["acquired".to_owned()][..]));
+    let node = acquired[0]["node_path"].as_str().expect("text");
+    assert!(node.starts_with(PATH) && acquired[0]["token"].is_i64(), "{acquired:?}");
+    let (code, names, skipped) = events(&echo);
+    assert_eq!((code, &*names), (Some(0), &["acquired", "skipped"].map(str::to_owned)[..]));
+    assert!(skipped[1]["token"].is_null(), "{skipped:?}");
+
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let (code, names, _) = events(&["-n", PATH, "--", "true"]);
+    assert_eq!((code, &*names), (Some(1), &["not_acquired".to_owned()][..]));
+    let (code, names, _) = events(&["-s", PATH, "--", "true"]);
+    assert_eq!((code, &*names), (Some(70), &["failed".to_owned()][..]));
+    world.runtime.block_on(guard.release()).expect("held");
+
+    let arguments = [&LONG[..], &["run", "--json", PATH, "sh", "-c", "echo ready; exec sleep 99"]];
+    let mut child = world.command(&arguments.concat()).spawn().expect("zk-lock starts");
+    ready(&mut child);
+    world.break_lock();
+    let output = ended(child);
+    let names: Vec<_> = objects(&String::from_utf8_lossy(&output.stderr))
+        .iter()
+        .map(|object| object["event"].as_str().expect("text").to_owned())
+        .collect();
+    assert_eq!(
+        (output.status.code(), &*names),
+        (Some(73), &["acquired", "lost"].map(str::to_owned)[..])
+    );
 }
 
 #[test]

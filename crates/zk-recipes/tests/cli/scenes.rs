@@ -176,6 +176,16 @@ fn many_runs(ensemble: &Ensemble) {
     ensemble.becomes_free();
 }
 
+/// The servers' clock says how long ago a command has succeeded.
+fn once_per_period(ensemble: &Ensemble) {
+    for (period, said) in [("1h", "ran\n"), ("1h", ""), ("0.001", "ran\n"), ("1d", "")] {
+        let run = ensemble.shell(&format!("run --once-per {period} {PATH} echo ran"));
+        let done = output(run);
+        assert_eq!((done.status.code(), &*out(&done)), (Some(0), said), "{period}");
+    }
+    ensemble.becomes_free();
+}
+
 /// As a unit of systemd: no terminal, no environment, no home, an empty or closed standard input.
 fn without_an_environment(ensemble: &Ensemble) {
     for shell in SHELLS {
@@ -351,6 +361,11 @@ fn a_hundred_runs_take_turns() {
 }
 
 #[test]
+fn a_command_runs_once_per_period() {
+    embedded(once_per_period);
+}
+
+#[test]
 fn stopped_processes_keep_the_lock_and_a_stopped_keeper_loses_it() {
     embedded(stops);
 }
@@ -376,6 +391,7 @@ fn all_this_holds_on_a_real_ensemble() {
         without_an_environment,
         other_users,
         many_runs,
+        once_per_period,
         stops,
         kills,
         a_silent_holder,

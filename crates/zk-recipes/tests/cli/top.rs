@@ -6,7 +6,7 @@ use zk_recipes::{Mutex, Options, Semaphore};
 use zk_testkit::skipped::skip;
 use zk_testkit::suite::begun;
 
-use crate::{PATH, World, error_message, out};
+use crate::{PATH, World, error_message, objects, out};
 
 #[test]
 fn locks_below_a_path_are_shown_as_often_as_asked() {
@@ -45,6 +45,39 @@ fn locks_below_a_path_are_shown_as_often_as_asked() {
     world.eventually("the permit node of a waiter", |world| permit_nodes(world) == 3);
     let text = out(&world.run(&["top", "/other", "--count", "1"]));
     assert!(text.contains("/other - locks: 1, holders: 2, waiters: 1"), "{text}");
+}
+
+#[test]
+fn locks_are_printed_as_json() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let _waiting = begun(mutex.acquire());
+    let permits = Semaphore::new(&client, "/other", 2).expect("valid");
+    let _permits = world.runtime.block_on(permits.acquire_many(2)).expect("free");
+    let _third = begun(permits.acquire());
+    world.eventually("waiters", |world| {
+        let is_node = |path: &&str| path.contains("/_c_");
+        world.embedded.with(|ensemble| ensemble.paths().filter(is_node).count()) == 6
+    });
+    let done = world.run(&["top", "--json", "--interval", "0.01", "--count", "2"]);
+    assert_eq!((done.status.code(), error_message(&done)), (Some(0), String::new()));
+    let looks = objects(&out(&done));
+    assert_eq!(looks.len(), 2);
+    for look in looks {
+        assert_eq!((&look["path"], look["seconds"].is_f64()), (&"/".into(), true));
+        let locks = look["locks"].as_array().expect("locks");
+        let counts = |at: usize| {
+            let count = |name: &str| locks[at][name].as_u64().expect("a number");
+            (locks[at]["path"].as_str(), count("holders"), count("waiters"), count("hand_overs"))
+        };
+        assert_eq!((counts(0), counts(1)), ((Some(PATH), 1, 1, 0), (Some("/other"), 2, 1, 0)));
+        assert_eq!(locks[0]["holder"].as_str(), Some(&*guard.node_path()));
+    }
+    // Without a lock, there is a line as well.
+    let nothing = out(&world.run(&["top", "/nothing", "--json", "--count", "1"]));
+    assert_eq!(objects(&nothing)[0]["locks"].as_array(), Some(&vec![]));
 }
 
 /// A terminal of tmux.

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::Serialize;
 use zk_recipes::Scheme;
 use zk_recipes::session::Client;
 use zk_recipes::session::proto::{ErrorCode, SessionId};
@@ -13,7 +15,7 @@ use crate::contents::{self, Contender, Contents, label};
 use crate::sessions::{self, Connection, Life, Living, Sessions};
 use crate::settings::Settings;
 use crate::show::{HIGH_SEQUENCE, age, age_of, owner, print, session, width};
-use crate::text::{cell, line, wrap};
+use crate::text::{cell, json, line, wrap};
 use crate::{Failure, code};
 
 /// The most waiters and unknown nodes that are listed.
@@ -29,6 +31,17 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 pub(crate) struct Arguments {
     /// The path of the lock
     pub(crate) path: String,
+    /// Print a JSON object for each finding, and for the advice, each on one line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A finding, or the advice, as JSON. The documentation lists the fields.
+#[derive(Serialize)]
+struct Record<'a> {
+    path: &'a str,
+    level: String,
+    text: &'a str,
 }
 
 /// What is known of a lock.
@@ -70,7 +83,7 @@ type Finding = (Level, String);
 
 pub(crate) async fn run(
     settings: &Settings,
-    Arguments { path }: &Arguments,
+    Arguments { path, json }: &Arguments,
 ) -> Result<ExitCode, Failure> {
     let before = milliseconds();
     let client = settings.connect().await?;
@@ -113,7 +126,10 @@ pub(crate) async fn run(
     };
     let findings = facts.findings();
     let servers = client.servers().iter().map(ToString::to_string).collect::<Vec<_>>();
-    print(&facts.report(&servers, &findings, width()))?;
+    print(&match json {
+        true => facts.records(&findings)?,
+        false => facts.report(&servers, &findings, width()),
+    })?;
     for clock in clocks {
         clock.close().await;
     }
@@ -206,6 +222,13 @@ impl Facts<'_> {
         // Deeper than the lines about sessions.
         let facts = facts.lines().map(|text| wrap(text, width, "          ") + "\n");
         format!("{}\n{}\n", facts.collect::<String>(), wrap(&self.advice(), width, ""))
+    }
+
+    /// Returns the findings and the advice, as JSON.
+    fn records(&self, findings: &[Finding]) -> io::Result<String> {
+        let record = |level: String, text: &str| json(&Record { path: self.path, level, text });
+        let findings = findings.iter().map(|(level, text)| record(level.to_string(), text));
+        findings.chain([record("advice".to_owned(), &self.advice())]).collect()
     }
 
     fn holders(&self) -> impl Iterator<Item = &Contender> {

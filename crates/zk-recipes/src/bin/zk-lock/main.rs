@@ -1,11 +1,14 @@
 //! `zk-lock`: locks of a ZooKeeper ensemble, from the command line.
 
 mod acl;
+mod acquire;
 mod contents;
 mod doctor;
 mod exec;
 mod generate;
+mod hold;
 mod lease;
+mod once;
 mod processes;
 mod release;
 mod run;
@@ -30,8 +33,9 @@ use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, ConnectError};
 use zk_recipes::{LockError, RecipeError, SemaphoreError};
 
+use crate::acquire::{LockArguments, NotConnected, TimedOut};
 use crate::lease::Lease;
-use crate::run::{NotConnected, Supervisor, TimedOut};
+use crate::run::Supervisor;
 use crate::settings::Settings;
 use crate::signals::MaskChanges;
 
@@ -98,19 +102,24 @@ impl fmt::Display for OutputClosed {
 
 impl Error for OutputClosed {}
 
+/// The commands that acquire a lock, and have options with environment variables.
+pub(crate) const LOCKING: [&str; 2] = ["run", "hold"];
+
 const EXIT_CODES: &str = "\
 Exit codes:
-  0      success; of `ls --quiet`: the lock is free
-  1      `run`: the lock was not acquired (-E sets another code)
+  0      success; of `ls --quiet`: the lock is free;
+         of `run --once-per`: the command was skipped
+  1      `run`, `hold`: the lock was not acquired (-E sets another code)
          `ls --quiet`: the lock is held; `break`: you answered no;
          `doctor`: there is a problem
   64     the arguments, the environment or the configuration file are wrong
   69     no server answers
   70     any other error
-  73     `run`: the lock was lost (--lost-exit-code sets another code)
+  73     `run`, `hold`: the lock was lost (--lost-exit-code sets another code)
   126    `run`: the command cannot be run
   127    `run`: the command is not found
   128+n  `run`: signal n ended the command or zk-lock
+         `hold`: signal n ended zk-lock before it had the lock
   Otherwise, `run` exits with the code of the command.
 
 Options with an environment variable can also be set in the configuration file, one
@@ -123,6 +132,7 @@ Examples:
   zk-lock run -n /locks/backup ./backup.sh     not at all if another one is running
   zk-lock run -w 2.5 /locks/log -c 'date >> /mnt/log'
   zk-lock run -s /locks/index ./search         beside other readers; -x is for writers
+  zk-lock run --once-per 20h /locks/nightly ./nightly.sh
   zk-lock run --permits 1 --of 4 /downloads curl -O https://example.com/
   zk-lock ls --json /locks/backup | jq .owner";
 
@@ -180,6 +190,20 @@ enum Command {
     /// the name of the program. Its arguments are not published.
     #[command(after_help = EXAMPLES)]
     Run(run::Arguments),
+    /// Hold a lock until the standard input ends, for a program in any language
+    ///
+    /// Prints the fencing token on one line when the lock is held. Holds it until the standard input
+    /// ends, also because the program that has the other end of the pipe has died, or until a signal.
+    /// Then it releases the lock, and exits with 0.
+    ///
+    /// The end of the standard output is the end of the lock. If it comes before you close the
+    /// input, the lock is lost (exit code 73), or a signal has ended zk-lock: end your work. A
+    /// process that is stopped cannot notice that, so pass the token to what you change.
+    ///
+    /// Ctrl-C is left to the program, unless the standard input is a terminal. Ctrl-Z does not stop
+    /// zk-lock. Everyone who can connect to the ensemble can read the name of this host, and the
+    /// process id and the name of the program.
+    Hold(LockArguments),
     /// Within the command of `run`: release the lock, while the command continues
     ///
     /// Returns when the lock is released; a later loss no longer ends the command. The descriptors
@@ -217,7 +241,8 @@ enum Command {
 impl Command {
     fn path(&self) -> Option<&str> {
         match self {
-            Self::Run(arguments) => Some(arguments.path()),
+            Self::Run(arguments) => Some(arguments.lock.path()),
+            Self::Hold(arguments) => Some(arguments.path()),
             Self::Ls(arguments) => Some(&arguments.path),
             Self::Watch(arguments) => Some(&arguments.path),
             Self::Break(arguments) => Some(&arguments.path),
@@ -261,7 +286,7 @@ impl Arguments {
 /// Returns the declaration of all arguments. Its help shows no values of variables.
 fn full_command() -> clap::Command {
     let hide = |command: clap::Command| command.mut_args(|arg| arg.hide_env_values(true));
-    hide(Arguments::command()).mut_subcommand("run", hide)
+    LOCKING.into_iter().fold(hide(Arguments::command()), |all, name| all.mut_subcommand(name, hide))
 }
 
 fn main() -> ExitCode {
@@ -293,6 +318,11 @@ fn report(failure: &Failure) -> u8 {
         return 0;
     }
     print_error(&explain(failure));
+    exit_code_of(failure)
+}
+
+/// Returns the exit code of `zk-lock` itself for an error.
+fn exit_code_of(failure: &Failure) -> u8 {
     let timed_out = failure.downcast_ref::<TimedOut>();
     match failure.downcast_ref::<ConnectError>() {
         Some(ConnectError::Address(_)) => code::USAGE,
@@ -316,13 +346,14 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments { settings, verbose, supervisor, lease, mask_changes, command } = arguments;
     match command {
         Command::Run(run) => match supervisor {
-            None => supervise::run(&run, &settings).await,
+            None => run.lock.finish(supervise::run(&run, &settings).await),
             Some(pid) => {
                 let lease = Lease::inherit(lease.ok_or("no shared memory")?)?;
                 let supervisor = Supervisor::new(pid, lease, &mask_changes)?;
                 run::run(&settings, &run, supervisor, verbose).await
             }
         },
+        Command::Hold(arguments) => hold::run(&settings, &arguments, verbose).await,
         Command::Release => release::run().await,
         Command::Ls(arguments) => show::ls(&settings.connect().await?, &arguments, verbose).await,
         Command::Watch(arguments) => show::watch(&settings.connect().await?, &arguments).await,
@@ -408,11 +439,11 @@ fn explain(failure: &Failure) -> String {
     text
 }
 
-/// Prints an error in a thread of its own, since this blocks while nobody reads the standard error.
-fn print_error_meanwhile(what: String) -> Printing {
+/// Prints a line in a thread of its own, since this blocks while nobody reads the standard error.
+fn print_meanwhile(line: String) -> Printing {
     let (printed, is_printed) = oneshot::channel();
     let print = move || {
-        print_error(&what);
+        print_line(&line);
         printed.send(())
     };
     // Nothing is printed without a thread: what else is to be done must not wait.
@@ -439,7 +470,17 @@ impl Printing {
     }
 }
 
-/// Prints an error, if the standard error is open.
+/// Prints an error.
 fn print_error(what: &dyn fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "zk-lock: {}", text::line(&what.to_string()));
+    print_line(&error_line(what));
+}
+
+/// Returns an error as it is printed.
+fn error_line(what: &dyn fmt::Display) -> String {
+    format!("zk-lock: {}\n", text::line(&what.to_string()))
+}
+
+/// Prints a line, if the standard error is open.
+fn print_line(line: &str) {
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -10,7 +10,7 @@ use clap::{Arg, Args, Command};
 use zk_recipes::session::sasl::DigestMd5;
 use zk_recipes::session::{Client, TlsConfig};
 
-use crate::{Failure, Usage, print_error};
+use crate::{Failure, LOCKING, Usage, print_error};
 
 /// The file read without `--config`, below the home directory.
 const OWN_FILE: &str = ".config/zk-lock.conf";
@@ -174,11 +174,14 @@ fn set_default(command: &mut Command, name: &str, value: &str) -> Option<()> {
     let value = value.to_owned();
     let (changed, found) = if let Some(id) = has(&owned) {
         (owned.mut_arg(id, |arg| arg.default_value(value)), Some(()))
-    } else if let Some(id) = owned.find_subcommand("run").and_then(has) {
-        let set = |run: Command| run.mut_arg(id, |arg| arg.default_value(value));
-        (owned.mut_subcommand("run", set), Some(()))
     } else {
-        (owned, None)
+        let ids = LOCKING.map(|name| Some((name, owned.find_subcommand(name).and_then(has)?)));
+        let found = ids.iter().flatten().next().map(|_| ());
+        let set = |command: Command, (name, id)| {
+            let set = |command: Command| command.mut_arg(id, |arg| arg.default_value(&value));
+            command.mut_subcommand(name, set)
+        };
+        (ids.into_iter().flatten().fold(owned, set), found)
     };
     *command = changed;
     found
@@ -220,10 +223,13 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| Usage::new(format!("{}: {error}", file.display())).into())
 }
 
-/// Parses a time in seconds.
+/// Parses a time: a number of seconds, or of a unit, as 10m.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    const UNITS: [(char, f64); 4] = [('s', 1.0), ('m', 60.0), ('h', 3600.0), ('d', 86_400.0)];
+    let in_unit = |(unit, seconds)| Some((text.strip_suffix(unit)?, seconds));
+    let (number, unit) = UNITS.into_iter().find_map(in_unit).unwrap_or((text, 1.0));
+    let number: f64 = number.parse().map_err(|_| "not a time, such as 2.5 or 10m".to_string())?;
+    Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
 }
 
 pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {

@@ -13,7 +13,7 @@ use zk_recipes::session::Client;
 
 use crate::contents::{self, Contender, Contents, Entry, despite_outages};
 use crate::sessions::{self, Sessions};
-use crate::text::{ascii, cell, line};
+use crate::text::{cell, json as json_line, line};
 use crate::{Failure, OutputClosed, code, print_error};
 
 /// The width of a table if the output is no terminal.
@@ -65,7 +65,7 @@ pub(crate) async fn ls(
     };
     if *json {
         let records = contenders.iter().map(|contender| Record::new(path, contender, &sessions));
-        print(&records.map(|record| record.line()).collect::<io::Result<String>>()?)?;
+        print(&records.map(|record| json_line(&record)).collect::<io::Result<String>>()?)?;
     } else if contenders.is_empty() {
         let next = next.map(|next| format!("; the next sequence number is {next}"));
         print(&format!("{}: no holder, no waiters{}\n", line(path), next.unwrap_or_default()))?;
@@ -99,7 +99,7 @@ pub(crate) async fn watch(
         let changed = |contents: &Contents, other: &BTreeSet<String>, change: Change| {
             let changed = contents.contenders.iter().filter(|one| !other.contains(&describe(one)));
             let lines = changed.map(|one| match json {
-                true => Record::of_change(path, one, change).line(),
+                true => json_line(&Record::of_change(path, one, change)),
                 false => Ok(format!("{} {}\n", change.sign(), describe(one))),
             });
             lines.collect::<io::Result<String>>()
@@ -357,10 +357,5 @@ impl<'a> Record<'a> {
     fn of_change(lock: &'a str, contender: &'a Contender, change: Change) -> Self {
         const NO_SESSIONS: &Sessions = &Sessions::NONE;
         Self { change: Some(change), ..Self::new(lock, contender, NO_SESSIONS) }
-    }
-
-    /// Returns the object on one line, in ASCII: a terminal may show it.
-    fn line(&self) -> io::Result<String> {
-        Ok(ascii(&serde_json::to_string(self)?) + "\n")
     }
 }

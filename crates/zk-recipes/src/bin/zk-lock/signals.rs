@@ -99,10 +99,16 @@ impl Signals {
     /// In the keeper: handles the signals that its supervisor handles, and ignores stops by a
     /// terminal.
     pub(crate) fn inherit(supervisor: &MaskChanges) -> io::Result<Self> {
+        let stops = Self::block_stops()?;
+        Self::handle(supervisor.set_of_blocked(), stops, supervisor.child_unblocked)
+    }
+
+    /// Ignores stops by a terminal. Returns those that were not ignored before.
+    pub(crate) fn block_stops() -> io::Result<SigSet> {
         let blocked = SigSet::thread_get_mask()?;
         let stops: SigSet = STOPS.into_iter().filter(|stop| !blocked.contains(*stop)).collect();
         stops.thread_block()?;
-        Self::handle(supervisor.set_of_blocked(), stops, supervisor.child_unblocked)
+        Ok(stops)
     }
 
     fn handle(handled: SigSet, stops: SigSet, child_unblocked: bool) -> io::Result<Self> {

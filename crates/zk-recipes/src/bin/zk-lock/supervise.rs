@@ -66,11 +66,11 @@ pub(crate) async fn run(
             (Some(signal), _) => format!("signal {signal} ended its keeper"),
             (None, code) => format!("its keeper has failed, with exit code {}", code.unwrap_or(-1)),
         };
-        let printed = arguments.print_loss(&cause);
+        let printed = arguments.lock.print_loss(&cause);
         let grace = lease.grace()?.unwrap_or(settings.session_timeout);
         processes.end(arguments.kill_after().unwrap_or(grace), &mut signals).await?;
         printed.finish().await;
-        return Ok(arguments.lost());
+        return Ok(arguments.lock.lost());
     }
     // The interrupt that has ended the keeper was sent to both at once. It may not have been read.
     while let Some(received) = signals.pending()? {

@@ -1,5 +1,9 @@
 //! Text from other clients, made safe for a terminal.
 
+use std::io;
+
+use serde::Serialize;
+
 /// The ranges of letters written from right to left. One such letter in a row is enough for a
 /// terminal to reorder its neighbours.
 const RIGHT_TO_LEFT: [(char, char); 5] = [
@@ -60,8 +64,13 @@ pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     wrapped
 }
 
+/// Returns an object on one line, in ASCII: a terminal may show it.
+pub(crate) fn json(object: &impl Serialize) -> io::Result<String> {
+    Ok(ascii(&serde_json::to_string(object)?) + "\n")
+}
+
 /// Escapes every character of JSON text outside ASCII, and DEL. They occur in strings only.
-pub(crate) fn ascii(json: &str) -> String {
+fn ascii(json: &str) -> String {
     json.chars().fold(String::new(), |mut ascii, c| {
         match c {
             '\u{7f}' => ascii.push_str("\\u007f"),

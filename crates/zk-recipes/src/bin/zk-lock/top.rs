@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
+use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use zk_recipes::machine::queue_order;
 use zk_recipes::session::proto::{ErrorCode, EventType, path};
@@ -19,7 +20,7 @@ use crate::contents::{
 };
 use crate::settings::positive_seconds;
 use crate::show::{columns, owner, print, width};
-use crate::text::{cell, line};
+use crate::text::{cell, json, line};
 use crate::{Failure, Usage};
 
 /// The most rows if the output is no terminal.
@@ -41,10 +42,21 @@ pub(crate) struct Arguments {
     /// End after showing them so often; otherwise until interrupted
     #[arg(long, value_name = "N")]
     count: Option<u64>,
+    /// Print a JSON object each time, on one line, with all locks
+    #[arg(long)]
+    json: bool,
+}
+
+/// All locks at one time, as JSON. The documentation lists the fields.
+#[derive(Serialize)]
+struct Record<'a> {
+    path: &'a str,
+    seconds: f64,
+    locks: &'a [Summary],
 }
 
 pub(crate) async fn run(client: &Client, arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let Arguments { path, interval: period, count } = arguments;
+    let Arguments { path, interval: period, count, json: is_json } = arguments;
     if count == &Some(0) {
         return Err(Usage::new("--count must be greater than 0").into());
     }
@@ -63,7 +75,13 @@ pub(crate) async fn run(client: &Client, arguments: &Arguments) -> Result<ExitCo
             _ = ticks.tick() => {
                 let elapsed = since.elapsed();
                 since = Instant::now();
-                draw(client, path, &mut board, elapsed).await?;
+                match is_json {
+                    true => {
+                        let locks = &summaries(client, &mut board, usize::MAX).await;
+                        print(&json(&Record { path, seconds: elapsed.as_secs_f64(), locks })?)?;
+                    }
+                    false => draw(client, path, &mut board, elapsed).await?,
+                }
                 shown += 1;
                 if Some(shown) == *count {
                     return Ok(ExitCode::SUCCESS);
@@ -84,13 +102,7 @@ async fn draw(
     let is_terminal = io::stdout().is_terminal();
     // Two lines are above the table, and one is below it.
     let height = size.map_or(MAX_ROWS, |size| usize::from(size.ws_row).saturating_sub(4));
-    let mut locks = board.take_summaries();
-    // The names do not show which waiter has created its permit node already.
-    for lock in locks.iter_mut().filter(|lock| lock.is_semaphore && lock.waiters > 0).take(height) {
-        if let Ok(held) = contents::permits_held(client, &lock.path).await {
-            lock.holders = held;
-        }
-    }
+    let locks = summaries(client, board, height).await;
     let sum = |of: fn(&Summary) -> usize| locks.iter().map(of).sum::<usize>();
     let per_second = |count: usize| match elapsed.as_secs_f64() {
         seconds if seconds > 0.1 => format!("{:.1}", count as f64 / seconds),
@@ -130,10 +142,23 @@ async fn draw(
     Ok(())
 }
 
+/// Returns the locks, the first `exact` of them with the number of their holders.
+async fn summaries(client: &Client, board: &mut Board, exact: usize) -> Vec<Summary> {
+    let mut locks = board.take_summaries();
+    // The names do not show which waiter has created its permit node already.
+    for lock in locks.iter_mut().filter(|lock| lock.is_semaphore && lock.waiters > 0).take(exact) {
+        if let Ok(held) = contents::permits_held(client, &lock.path).await {
+            lock.holders = held;
+        }
+    }
+    locks
+}
+
 /// A lock, as it is shown.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 struct Summary {
     path: String,
+    #[serde(skip)]
     is_semaphore: bool,
     /// Of a semaphore all permit nodes, including those of its first waiter.
     holders: usize,
