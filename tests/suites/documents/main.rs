@@ -5,7 +5,6 @@ mod answers;
 mod api;
 mod examples;
 mod formats;
-mod fuzzing;
 mod guide;
 mod links;
 mod names;
