@@ -35,8 +35,8 @@ fn answered(document: &str) -> Vec<Vec<String>> {
     assert!(!exists(&sources, "answers.rs::answered"), "not a test");
     let text = fs::read_to_string(root().join(document)).expect(document);
     let check = |row: Vec<&str>| {
-        let [first, second, .., answer] = row[..] else { panic!("{row:?}") };
-        assert!(!first.is_empty() && !second.is_empty(), "{row:?}");
+        let [first, .., answer] = row[..] else { panic!("{row:?}") };
+        assert!(!row[..row.len().min(2)].contains(&""), "{row:?}");
         let tests: Vec<_> = answer.split('`').filter(|word| word.contains(".rs::")).collect();
         assert!(!tests.is_empty() || answer.ends_with('.'), "{first} has no answer");
         for test in tests {
@@ -58,7 +58,7 @@ fn every_hazard_has_a_test_or_a_reason() {
 #[test]
 fn every_test_of_others_has_a_test_here_or_a_reason() {
     let rows = answered("docs/tables/what-others-test.md");
-    let theirs: Vec<_> = rows.iter().map(|row| row[1].as_str()).collect();
+    let theirs: Vec<_> = rows.iter().map(|row| row[0].as_str()).collect();
     for one in ["`testLocker`", "`TestLockACLs`", "`test_lock_cancel`", "`TestLock`", "`testlock`"]
     {
         assert!(theirs.contains(&one), "{one}");
