@@ -118,7 +118,8 @@ fn sql() -> [String; 2] {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/services.md");
     let page = fs::read_to_string(page).expect("the page");
     let blocks = page.split("```sql\n").skip(1);
-    let blocks: Vec<_> = blocks.map(|rest| rest.split("```").next().unwrap().into()).collect();
+    let blocks: Vec<_> =
+        blocks.map(|rest| rest.split("```").next().expect("text").into()).collect();
     blocks.try_into().expect("two blocks")
 }
 
