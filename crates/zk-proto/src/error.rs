@@ -30,7 +30,6 @@ pub struct FieldName {
 pub struct DecodeError {
     kind: DecodeErrorKind,
     offset: u32,
-    #[cfg(feature = "field-names")]
     field: Option<&'static FieldName>,
 }
 
@@ -68,24 +67,12 @@ named! {
 impl DecodeError {
     #[cold]
     pub(crate) fn new(kind: DecodeErrorKind, offset: usize) -> Self {
-        Self {
-            kind,
-            offset: u32::try_from(offset).unwrap_or(u32::MAX),
-            #[cfg(feature = "field-names")]
-            field: None,
-        }
+        Self { kind, offset: u32::try_from(offset).unwrap_or(u32::MAX), field: None }
     }
 
     /// Adds the field, unless an inner field is known already.
-    #[cfg(feature = "field-names")]
     pub(crate) fn within(mut self, field: &'static FieldName) -> Self {
         self.field.get_or_insert(field);
-        self
-    }
-
-    /// Drops the name, which the linker then drops, too.
-    #[cfg(not(feature = "field-names"))]
-    pub(crate) fn within(self, _: &'static FieldName) -> Self {
         self
     }
 
@@ -112,13 +99,9 @@ impl DecodeError {
         self.offset as usize
     }
 
-    /// Returns the record and the field that were being decoded, if known. Without the feature
-    /// `field-names`, they never are.
+    /// Returns the record and the field that were being decoded, if known.
     pub fn field(&self) -> Option<&'static FieldName> {
-        #[cfg(feature = "field-names")]
-        return self.field;
-        #[cfg(not(feature = "field-names"))]
-        None
+        self.field
     }
 }
 

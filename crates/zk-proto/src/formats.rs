@@ -32,7 +32,7 @@ formatted_by_debug! {
     [] crate::frame::Splitter;
 }
 
-#[cfg(feature = "diagram")]
+#[cfg(feature = "alloc")]
 formatted_by_debug! {
     [] crate::diagram::Activity;
     [] crate::diagram::Diagram;

@@ -19,7 +19,7 @@ mod codes;
 mod connect;
 #[cfg(feature = "alloc")]
 pub mod conversation;
-#[cfg(feature = "diagram")]
+#[cfg(feature = "alloc")]
 pub mod diagram;
 #[cfg(feature = "digest")]
 mod digest;

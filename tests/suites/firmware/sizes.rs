@@ -27,16 +27,14 @@ fn the_programs_fit() {
 #[test]
 #[ignore = "links the lock many times"]
 fn the_tables_of_sizes_are_right() {
-    const FEATURES: [&str; 14] = [
+    const FEATURES: [&str; 12] = [
         "authentication",
         "conversions",
         "deadlines",
         "fast-lists",
-        "field-names",
         "hints",
         "persistent-watches",
         "private-names",
-        "read-only",
         "renewal",
         "schemes",
         "semaphore",

@@ -192,7 +192,6 @@ impl<C> ClientBuilder<C> {
     ///
     /// The servers must allow it, too. While such a server serves the session, the client searches
     /// for a read-write one. See [`State::ReadOnly`].
-    #[cfg(feature = "read-only")]
     #[must_use]
     pub fn read_only(mut self, allowed: bool) -> Self {
         self.config.read_only = allowed;

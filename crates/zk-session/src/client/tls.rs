@@ -22,9 +22,8 @@ use crate::connect_string::ServerAddress;
 /// has signed the server's certificate, and that the certificate is valid for the server's host as
 /// the connection string has it. A reconnect resumes the TLS session where the server allows it.
 ///
-/// The cryptography is that of the process's default [`CryptoProvider`]; without one, `ring`, if the
-/// feature `ring` is on, as it is by default. For anything else make a [`ClientConfig`], and hand it
-/// [over](Self::from_rustls).
+/// The cryptography is that of the process's default [`CryptoProvider`]; without one, that of the
+/// feature `ring`. For anything else make a [`ClientConfig`], and hand it [over](Self::from_rustls).
 ///
 /// ```
 /// use zk_session::{TlsConfig, TlsError};

@@ -58,7 +58,6 @@ pub struct Config {
     #[cfg(feature = "deadlines")]
     pub disconnect_timeout: Option<Duration>,
     /// Whether to accept servers without a quorum, which serve only reads.
-    #[cfg(feature = "read-only")]
     pub read_only: bool,
     /// Whether an authentication exchange comes first on each connection, before credentials,
     /// watches and requests. See [`Event::Authenticate`](super::Event::Authenticate).
@@ -101,7 +100,6 @@ impl Config {
             max_kept: 64 << 10,
             #[cfg(feature = "deadlines")]
             disconnect_timeout: None,
-            #[cfg(feature = "read-only")]
             read_only: false,
             #[cfg(feature = "authentication")]
             authenticate: false,
@@ -136,15 +134,6 @@ impl Config {
         }
     }
 
-    /// Returns whether servers without a quorum are accepted. Without the feature this is a
-    /// constant, so the compiler leaves out the code behind it. The same holds for the next ones.
-    pub(super) const fn accepts_read_only(&self) -> bool {
-        #[cfg(feature = "read-only")]
-        return self.read_only;
-        #[cfg(not(feature = "read-only"))]
-        false
-    }
-
     /// Returns how many bytes the paths of ephemeral nodes may take.
     pub(super) fn max_ephemerals(&self) -> usize {
         #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -153,7 +142,8 @@ impl Config {
         usize::MAX
     }
 
-    /// Returns how long the session may be without a connection.
+    /// Returns how long the session may be without a connection. Without the feature this is a
+    /// constant, so the compiler leaves out the code behind it. The same holds for the next ones.
     pub(super) const fn disconnect_timeout(&self) -> Option<Duration> {
         #[cfg(feature = "deadlines")]
         return self.disconnect_timeout;

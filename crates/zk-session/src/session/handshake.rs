@@ -27,7 +27,7 @@ impl<T> Session<T> {
             timeout: self.config.timeout.as_millis() as i32,
             session_id,
             password: Some(password),
-            read_only: Some(self.config.accepts_read_only() && !asks),
+            read_only: Some(self.config.read_only && !asks),
         };
         put_frame(&request, &mut connection.prelude);
     }
@@ -67,7 +67,7 @@ impl<T> Session<T> {
         self.password = Secret(password);
         let granted = Timeouts::new(Duration::from_millis(response.timeout.unsigned_abs().into()));
         let before = core::mem::replace(&mut self.timeouts, granted);
-        connection.is_read_only = READ_ONLY && response.read_only == Some(true);
+        connection.is_read_only = response.read_only == Some(true);
         if connection.is_read_only && self.lease_start.is_some() {
             // Another server has granted the lease, and this one does not renew it.
             self.timeouts.lease = before.lease;

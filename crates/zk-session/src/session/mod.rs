@@ -234,7 +234,6 @@ use crate::time::{Instant, earlier};
 pub(crate) const AUTHENTICATION: bool = cfg!(feature = "authentication");
 const DEADLINES: bool = cfg!(feature = "deadlines");
 pub(crate) const PERSISTENT_WATCHES: bool = cfg!(feature = "persistent-watches");
-pub(crate) const READ_ONLY: bool = cfg!(feature = "read-only");
 /// The password that the handshake carries without a session.
 const NO_PASSWORD: [u8; 16] = [0; 16];
 
@@ -615,7 +614,7 @@ impl<T> Session<T> {
     /// Returns whether the server of the connection is read-only.
     fn is_read_only(&self) -> bool {
         let is_read_only = |connection: &Connection<T>| connection.is_read_only;
-        READ_ONLY && self.connection.as_ref().is_some_and(is_read_only)
+        self.connection.as_ref().is_some_and(is_read_only)
     }
 }
 

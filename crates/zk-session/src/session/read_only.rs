@@ -42,8 +42,7 @@ impl<T> Session<T> {
     }
 
     pub(super) fn probe_next(&mut self, now: Instant) {
-        if READ_ONLY
-            && let Some(connection) = &mut self.connection
+        if let Some(connection) = &mut self.connection
             && let Some(server) = self.servers.next_besides(connection.server)
         {
             self.actions.push_back(Action::Probe(server));

@@ -17,8 +17,6 @@ pub(super) struct Leave {
     /// waits for no later arrivals, since they have been outside in between. The first one stays for
     /// them, so that they can join it.
     others: Option<BTreeSet<Rank>>,
-    /// The version of `ready` before the list, if it existed.
-    ready: Option<i32>,
     /// Whether our own node still exists.
     is_in: bool,
     task: Task,
@@ -26,11 +24,14 @@ pub(super) struct Leave {
 
 #[derive(Clone, Debug)]
 enum Task {
-    /// Reads the version of `ready`, then the list of participants.
-    Listing { look: OpId, list: OpId },
+    /// Reads the list of participants.
+    Listing { list: OpId },
+    /// All others have left. Reads the version of `ready`, then the list again: if they have still
+    /// left then, nobody needs this version.
+    Checking { look: OpId, list: OpId, version: Option<i32> },
     /// Watches a participant's node.
     Watching { watch: OpId },
-    /// All others have left. Deletes `ready`, unless it was changed since.
+    /// Deletes `ready`, unless it was changed since.
     Tidying { deletion: OpId },
     /// Deletes our own node.
     GettingOut,
@@ -75,27 +76,24 @@ fn next<'a>(own: &Rank, is_in: bool, others: &'a BTreeSet<Rank>) -> Next<'a> {
 
 impl Participant {
     pub(super) fn leave(&mut self) {
-        let task = self.list_others();
-        self.step = Step::Leaving(Leave { others: None, ready: None, is_in: true, task });
-    }
-
-    fn list_others(&mut self) -> Task {
-        let look = self.outputs.submit(Operation::stat(self.ready()));
-        Task::Listing { look, list: self.list() }
+        let task = Task::Listing { list: self.list() };
+        self.step = Step::Leaving(Leave { others: None, is_in: true, task });
     }
 
     pub(super) fn handle_leave(&mut self, op: OpId, result: Result<Reply, Error>) {
         let Step::Leaving(leave) = &mut self.step else { return };
-        match leave.task {
-            Task::Listing { look, .. } if look == op => {
+        match &mut leave.task {
+            Task::Checking { look, version, .. } if *look == op => {
                 match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
-                    Ok(ExistsResponse { stat }) => leave.ready = Some(stat.version),
-                    Err(Error::Server(ErrorCode::NO_NODE)) => leave.ready = None,
+                    Ok(ExistsResponse { stat }) => *version = Some(stat.version),
+                    Err(Error::Server(ErrorCode::NO_NODE)) => {}
                     Err(error) => self.retry_or_fail(error),
                 }
             }
-            Task::Listing { list, .. } if list == op => self.listed(result),
-            Task::Watching { watch } if watch == op => {
+            Task::Listing { list } | Task::Checking { list, .. } if *list == op => {
+                self.listed(result);
+            }
+            Task::Watching { watch } if *watch == op => {
                 let is_in = leave.is_in;
                 match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
                     // It came later than we entered. Once we are out, it may find nobody inside to
@@ -109,7 +107,7 @@ impl Participant {
                     Err(error) => self.retry_or_fail(error),
                 }
             }
-            Task::Tidying { deletion } if deletion == op => self.tidied(result),
+            Task::Tidying { deletion } if *deletion == op => self.tidied(result),
             _ => {}
         }
     }
@@ -124,8 +122,8 @@ impl Participant {
 
     pub(super) fn look_around(&mut self) {
         self.unwatch_others();
-        let task = self.list_others();
-        self.work_on(task);
+        let list = self.list();
+        self.work_on(Task::Listing { list });
     }
 
     fn listed(&mut self, result: Result<Reply, Error>) {
@@ -167,7 +165,7 @@ impl Participant {
         let nobody = BTreeSet::new();
         let own = rank(&own_node.name);
         let next = next(&own, leave.is_in, leave.others.as_ref().unwrap_or(&nobody));
-        match (next, leave.ready) {
+        match (next, &leave.task) {
             (Next::WaitFor((_, other)), _) => {
                 let other = path::child(&self.lock_path, other);
                 let watch = self.outputs.submit(Operation::watch_presence(other));
@@ -179,13 +177,18 @@ impl Participant {
             }
             // While our node exists, we are the first, and only the first deletes `ready`. If another
             // meeting was announced since we read its version, it stays.
-            (Next::Finish, Some(version)) => {
+            (Next::Finish, Task::Checking { version: Some(version), .. }) => {
                 let own_node = path::child(&self.lock_path, &own_node.name);
-                let deletion = Operation::retract(self.ready(), version, own_node);
+                let deletion = Operation::retract(self.ready(), *version, own_node);
                 let deletion = self.outputs.submit(deletion);
                 self.work_on(Task::Tidying { deletion });
             }
-            (Next::Finish | Next::GetOut, _) => self.get_out(),
+            (Next::GetOut, _) | (Next::Finish, Task::Checking { .. }) => self.get_out(),
+            (Next::Finish, _) => {
+                let look = self.outputs.submit(Operation::stat(self.ready()));
+                let list = self.list();
+                self.work_on(Task::Checking { look, list, version: None });
+            }
         }
     }
 

@@ -64,7 +64,6 @@ impl ParticipantHarness {
     /// The first to come.
     fn staying() -> Self {
         let mut h = Self::listing();
-        h.ready_has(2);
         h.answer("list", children(&["ready", "own-B7", "c-B8", "b-B9"]));
         h
     }
@@ -88,9 +87,14 @@ impl ParticipantHarness {
         h
     }
 
+    fn checking() -> Self {
+        let mut h = Self::listing();
+        h.answer("list", children(&["own-B7", "ready"]));
+        h
+    }
+
     fn tidying() -> Self {
-        let mut h = Self::staying();
-        h.deleted("watch presence b-B9");
+        let mut h = Self::checking();
         h.ready_has(3);
         h.answer("list", children(&["own-B7", "ready"]));
         h
@@ -337,6 +341,7 @@ fn a_failed_request_is_repeated() {
         ParticipantHarness::counting as fn() -> ParticipantHarness,
         ParticipantHarness::announcing,
         ParticipantHarness::listing,
+        ParticipantHarness::checking,
     ] {
         let mut h = place();
         h.wanted();
@@ -381,7 +386,7 @@ fn a_release_ends_every_step() {
     }
 }
 
-const STARTS: [Start<Participant>; 11] = [
+const STARTS: [Start<Participant>; 12] = [
     (ParticipantHarness::coming, &[]),
     (
         ParticipantHarness::counting,
@@ -478,6 +483,24 @@ const STARTS: [Start<Participant>; 11] = [
                 h.wanted();
                 h.answer("list", children(&[]));
             }),
+        ],
+    ),
+    (
+        ParticipantHarness::checking,
+        &[
+            ("ready is missing; list: we are alone", |h| {
+                h.answer("stat ready", refused(ErrorCode::NO_NODE));
+                h.answer("list", children(&["own-B7"]));
+            }),
+            ("ready is there; list: we are alone", |h| {
+                h.ready_has(3);
+                h.answer("list", children(&["own-B7", "ready"]));
+            }),
+            ("list: another came", |h| {
+                h.ready_has(3);
+                h.answer("list", children(&["own-B7", "ready", "c-B8"]));
+            }),
+            ("our node is gone", |h| h.deleted("watch own-B7")),
         ],
     ),
     (
@@ -589,7 +612,10 @@ fn no_participant_is_left_where_the_path_is_missing() {
     let mut h = ParticipantHarness::listing();
     h.wanted();
     h.answer("list", refused(ErrorCode::NO_NODE));
-    assert!(h.wanted().contains(&"delete own-B7".to_string()));
+    h.expect(&["stat ready", "list"]);
+    h.answer("stat ready", refused(ErrorCode::NO_NODE));
+    h.answer("list", refused(ErrorCode::NO_NODE));
+    h.expect(&["delete own-B7"]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::connect_string::ServerAddress;
 use crate::dispatch::{Attached, Attachment, Commands, Effects, Key};
 use crate::error::Error;
 use crate::sasl::BegunExchange;
-use crate::session::{AUTHENTICATION, Action, READ_ONLY};
+use crate::session::{AUTHENTICATION, Action};
 use crate::threads::thread::{self, Thread};
 use crate::threads::{Mutex, spawn};
 use crate::time::{Instant, earlier};
@@ -347,8 +347,7 @@ impl Inner {
             match action {
                 Action::Disconnect => self.cut_connection(),
                 Action::Connect(server) => self.connect(shared, server),
-                Action::Probe(server) if READ_ONLY => self.probe(shared, server),
-                Action::Probe(_) => {}
+                Action::Probe(server) => self.probe(shared, server),
             }
         }
     }

@@ -31,7 +31,7 @@ impl Harness {
     }
 
     fn reads(&self) -> bool {
-        self.session.config.accepts_read_only()
+        self.session.config.read_only
     }
 
     /// Refuses the session until it asks. Returns the server that it asks, and after how long.

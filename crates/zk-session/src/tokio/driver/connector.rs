@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::{Connect, probe};
 use crate::connect_string::ServerAddress;
 use crate::sasl::{BegunExchange, Mechanism};
-use crate::session::{AUTHENTICATION, READ_ONLY};
+use crate::session::AUTHENTICATION;
 use crate::threads::spawn;
 
 type Connecting<T> = Pin<Box<dyn Future<Output = io::Result<Made<T>>> + Send>>;
@@ -111,9 +111,6 @@ impl<C: Connect> Connector<C> {
         {
             self.attempt = Some(Attempt::Made(made));
             self.addresses = Some(self.connect.addresses(&self.servers));
-        }
-        if !READ_ONLY {
-            return;
         }
         let Some(Probe { server, state }) = &mut self.probe else {
             return;

@@ -24,7 +24,7 @@ pub use self::shared::Tokio;
 pub(crate) use self::tls::TlsConnect;
 use crate::client::Driver as _;
 use crate::connect_string::ServerAddress;
-use crate::session::{Action, READ_ONLY, State};
+use crate::session::{Action, State};
 use crate::threads::{Sleep, sleep};
 use crate::time::Instant;
 
@@ -104,9 +104,6 @@ impl<C: Connect> Task<C> {
     }
 
     fn finish_probing(&mut self, inner: &mut Inner) -> bool {
-        if !READ_ONLY {
-            return false;
-        }
         let Some((server, read_write)) = self.connector.take_probed() else {
             return false;
         };

@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_recorded_connection_is_counted_without_its_handshake_and_its_ping() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/zk-proto/tests/golden");
+        let folder =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/zk-proto/tests/golden");
         let read = |ending| fs::read(folder.join(["3.8.0-raw-ops.", ending].concat()));
         let [sent, received] = ["c2s", "s2c"].map(|ending| read(ending).expect("a recording"));
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");

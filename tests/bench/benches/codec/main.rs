@@ -1,5 +1,5 @@
 //! Compares the codec with handwritten loads and stores:
-//! `cargo bench -p zk-testkit --features benches --bench codec`.
+//! `cargo bench --bench codec`.
 //!
 //! Before a measurement, the benchmark checks that all variants agree and allocate nothing. The
 //! last table shows medians, and their ratios to the handwritten code.

@@ -1,5 +1,5 @@
 //! Reading the list of a lock's path, with many contenders:
-//! `cargo bench -p zk-testkit --features benches --bench list`.
+//! `cargo bench --bench list`.
 //!
 //! Instructions per name are exact where times are not. They are the count that this prints, less
 //! that of a shorter list, by the difference of their lengths:

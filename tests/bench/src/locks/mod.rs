@@ -11,7 +11,6 @@ mod ours;
 mod ours_blocking;
 mod tap;
 mod work;
-#[cfg(feature = "peers")]
 mod zookeeper_client;
 
 use std::io::{self, BufRead, BufReader};
@@ -92,7 +91,6 @@ pub(crate) enum InProcess {
     ZkRecipesPrivate,
     /// The blocking client; only for work with one contender.
     ZkRecipesBlocking,
-    #[cfg(feature = "peers")]
     ZookeeperClient,
 }
 
@@ -110,7 +108,6 @@ pub(crate) fn run(command: &LockCommand) -> io::Result<()> {
                 InProcess::ZkRecipesBlocking => {
                     contenders::measure::<zk_session::blocking::Client>(at, path, work)
                 }
-                #[cfg(feature = "peers")]
                 InProcess::ZookeeperClient => {
                     contenders::measure::<::zookeeper_client::Client>(at, path, work)
                 }
@@ -140,7 +137,6 @@ impl Client {
     fn all() -> Vec<Self> {
         let ours = ["zk-recipes", "zk-recipes-private", ours_blocking::NAME, floor::NAME];
         let mut all = Vec::from(ours.map(Self::InProcess));
-        #[cfg(feature = "peers")]
         all.push(Self::InProcess("zookeeper-client"));
         for (name, peer) in [("curator", Peer::Curator), ("kazoo", Peer::Kazoo)] {
             match peer.find() {

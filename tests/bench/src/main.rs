@@ -12,7 +12,6 @@ mod locks;
 mod null_server;
 mod ours;
 mod ours_blocking;
-#[cfg(feature = "peers")]
 mod peers;
 mod raw;
 mod raw_tokio;
@@ -93,10 +92,8 @@ fn main() -> ExitCode {
 }
 
 fn clients() -> Vec<&'static str> {
-    let ours = vec![raw::NAME, raw_tokio::NAME, ours::NAME, ours_blocking::NAME];
-    #[cfg(feature = "peers")]
-    let ours = [ours, peers::NAMES.to_vec()].concat();
-    ours
+    let ours = [raw::NAME, raw_tokio::NAME, ours::NAME, ours_blocking::NAME];
+    ours.into_iter().chain(peers::NAMES).collect()
 }
 
 fn measure(arguments: &Arguments) -> io::Result<()> {
@@ -113,10 +110,7 @@ fn measure(arguments: &Arguments) -> io::Result<()> {
         raw_tokio::NAME => raw_tokio::measure(at, work)?,
         ours::NAME => ours::measure(at, work)?,
         ours_blocking::NAME => ours_blocking::measure(at, work)?,
-        #[cfg(feature = "peers")]
         peer => peers::measure(peer, at, work)?,
-        #[cfg(not(feature = "peers"))]
-        other => return Err(io::Error::other(format!("unknown client '{other}'"))),
     };
     println!("{figures}");
     Ok(())
