@@ -42,6 +42,8 @@ pub enum Program {
     Hold,
     /// Measures a lock.
     Measure,
+    /// Uses a recipe once, step by step.
+    Meet,
 }
 
 impl Peer {

@@ -1,8 +1,9 @@
 //! Runs the compiled examples on an ensemble, and reads what they print.
 #![cfg(all(feature = "tokio", feature = "blocking"))]
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use tokio::task::spawn_blocking;
 use zk_recipes::Mutex;
@@ -129,6 +130,75 @@ async fn services_hold_a_lock_follow_their_settings_and_know_whether_they_lead()
             assert!(lines.len() == 2 && lines[1].ends_with(&expected), "{name}: {lines:?}");
         }
     }
+}
+
+/// A process that runs the example `replica`.
+struct Replica {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    health: String,
+}
+
+impl Replica {
+    fn start(ensemble: &Embedded) -> Self {
+        let mut command = command("replica", ensemble);
+        let mut process = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+        let first = lines.next().expect("a line").expect("text");
+        let health = first.strip_prefix("health check at ").expect("an address").to_owned();
+        Self { process, lines, health }
+    }
+
+    /// Returns the token of the next work.
+    fn works(&mut self) -> i64 {
+        let line = self.lines.next().expect("it works").expect("text");
+        line.strip_prefix("works with token ").expect("work").parse().expect("a token")
+    }
+
+    /// Returns the reply to a health check.
+    fn health(&self) -> String {
+        let mut stream = TcpStream::connect(&self.health).expect("it listens");
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("it answers");
+        reply
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_answers_health_checks_and_hands_over_when_it_is_stopped() {
+    let ensemble = start().await;
+    let test = spawn_blocking(move || {
+        let mut first = Replica::start(&ensemble);
+        let token = first.works();
+        let mut second = Replica::start(&ensemble);
+        for replica in [&first, &second] {
+            assert!(replica.health().starts_with("HTTP/1.1 200 OK\r\n"), "{}", replica.health());
+        }
+        let kill = Command::new("kill").arg(first.process.id().to_string()).status();
+        assert!(kill.expect("it starts").success());
+        assert!(first.process.wait().expect("a child").success());
+        // The session of the first one has not expired, but was closed.
+        let sessions = |ensemble: &Embedded| ensemble.with(|servers| servers.sessions().count());
+        assert_eq!(sessions(&ensemble), 1);
+        assert!(second.works() > token);
+        for server in 0..3 {
+            ensemble.kill(server);
+        }
+        while second.health().starts_with("HTTP/1.1 200") {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(second.health().contains("\r\n\r\nSuspended; last failure: Some("));
+    });
+    test.await.expect("no panic");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

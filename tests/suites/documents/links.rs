@@ -27,7 +27,7 @@ fn links(prose: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the text in backticks.
-fn code_spans(prose: &str) -> impl Iterator<Item = &str> {
+pub(super) fn code_spans(prose: &str) -> impl Iterator<Item = &str> {
     prose.split('`').skip(1).step_by(2)
 }
 

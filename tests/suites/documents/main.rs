@@ -1,14 +1,16 @@
 //! Checks the documents: their style, their links and paths, the tests that they name, the generated
-//! parts of the guide, the names of errors, what `defmt` can format, and the summary of all tests.
+//! parts of the guide, the pages for services and for users of other clients, the names of errors,
+//! what `defmt` can format, and the summary of all tests.
 
 mod answers;
 mod api;
+mod coming_from;
 mod examples;
 mod formats;
-mod fuzzing;
 mod guide;
 mod links;
 mod names;
+mod services;
 mod style;
 mod summary;
 

@@ -1,4 +1,4 @@
-//! Where the program can panic: docs/embedding.md argues each place.
+//! Where the program can panic: `tests/firmware/panics.txt` argues each place.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,13 +6,12 @@ use std::process::Command;
 
 use super::image::{LOCK, Program};
 
-/// Returns the places that the page argues.
+/// Returns the places that the list argues.
 fn argued() -> BTreeSet<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/embedding.md");
-    let page = std::fs::read_to_string(page).expect("the page");
-    let (_, table) = page.split_once("\n| place | ").expect("the table of places");
-    let rows = table.lines().skip(2).map_while(|line| line.strip_prefix("| `"));
-    rows.map(|row| row.split('`').next().expect("a place").to_owned()).collect()
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("firmware/panics.txt");
+    let list = std::fs::read_to_string(list).expect("the list");
+    let rows = list.lines().filter(|line| !line.starts_with('#'));
+    rows.map(|row| row.split_once("  ").expect("a place and a reason").0.to_owned()).collect()
 }
 
 /// Returns the places in a program. `None` if nothing was tested.
@@ -29,7 +28,7 @@ fn found(program: Program) -> Option<BTreeSet<String>> {
 fn every_place_that_can_panic_is_argued() {
     let Some(found) = found(LOCK) else { return };
     let new: Vec<_> = found.difference(&argued()).cloned().collect();
-    assert_eq!(new, Vec::<String>::new(), "remove it, or argue it in docs/embedding.md");
+    assert_eq!(new, Vec::<String>::new(), "remove it, or argue it in tests/firmware/panics.txt");
 }
 
 #[test]

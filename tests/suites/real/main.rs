@@ -19,6 +19,7 @@ mod line;
 mod lock;
 mod operations;
 mod player;
+mod postgresql;
 mod random;
 mod recipes;
 mod reconnect;

@@ -13,6 +13,8 @@ mod processes;
 mod run;
 #[cfg(target_os = "linux")]
 mod scenes;
+#[cfg(target_os = "linux")]
+mod services;
 mod settings;
 mod show;
 #[cfg(target_os = "linux")]

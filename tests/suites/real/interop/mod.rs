@@ -3,6 +3,7 @@
 //! `ZK_INTEROP_ROUNDS` sets the number of acquisitions of each lock (40 by default, 100 with
 //! `ZK_LONG`).
 
+mod meet;
 mod ours;
 
 use std::time::Duration;
