@@ -32,12 +32,11 @@ zk_session::proto::formatted_by_debug! {
     [] crate::machine::multi_lock::Output;
 }
 
-#[cfg(feature = "hints")]
 zk_session::proto::formatted_by_debug! {
     [C: core::fmt::Debug] crate::machine::HintingContender<C>;
 }
 
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 zk_session::proto::formatted_by_debug! {
     [] crate::machine::Participant;
     [] crate::machine::PermitRequest;

@@ -19,7 +19,7 @@ zk_proto::named! {
         /// The client closed the session.
         Closed,
         /// All servers, one after the other, refused a credential or require one that the session
-        /// lacks. Without the feature `authentication`, one server is enough.
+        /// lacks. Without the feature `full`, one server is enough.
         AuthFailed,
         /// This process is a fork of the one that has the session, where the session goes on. Connect
         /// a client of its own in this process.

@@ -52,7 +52,7 @@ pub use error::{Error, Invalid, Outcome, RequestError};
 pub use session::{SessionTicket, State, WatchedEvent};
 pub use zk_proto as proto;
 
-#[cfg(all(feature = "persistent-watches", any(feature = "tokio", feature = "blocking")))]
+#[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
 pub use self::client::PersistentWatch;
 #[cfg(feature = "blocking-tls")]
 pub use self::client::TlsConfig;

@@ -26,9 +26,8 @@ pub(super) const LOCK: Program =
 /// The read/write lock on a Cortex-M3.
 pub(super) const READ_WRITE_LOCK: Program = Program { features: "read-write", ..LOCK };
 
-/// The same, with upgrades and downgrades.
-pub(super) const CONVERTED_LOCK: Program =
-    Program { features: "read-write,zk-recipes/conversions", ..LOCK };
+/// The same, with all features.
+pub(super) const FULL_LOCK: Program = Program { features: "read-write,zk-recipes/full", ..LOCK };
 
 /// The lock on a Cortex-M0.
 pub(super) const LOCK_WITHOUT_ATOMICS: Program = Program { target: CODEC.target, ..LOCK };

@@ -73,7 +73,7 @@ impl Machine for BarrierWait {
                 }
             }
             Input::Timer if self.step == Step::Pausing => self.read(),
-            #[cfg(feature = "conversions")]
+            #[cfg(feature = "full")]
             Input::Convert(_) => self.report(Event::NO_READERS),
             Input::Leave | Input::Release => {
                 self.outputs.push_back(Output::Unwatch(self.last_op));
@@ -289,7 +289,7 @@ mod tests {
         assert!(wait.is_done());
     }
 
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     #[test]
     fn it_has_no_mode_to_convert() {
         let mut wait = begin(WaitPolicy::Queue, CONNECTED);

@@ -108,7 +108,7 @@ impl Nodes {
     fn new(paths: Vec<String>, czxid: Zxid) -> Option<Self> {
         let mut nodes = paths.into_iter().map(|path| Node::new(path, czxid));
         let first = nodes.next()?;
-        let others = match cfg!(feature = "semaphore") {
+        let others = match cfg!(feature = "full") {
             true => nodes.collect(),
             false => Vec::new(),
         };
@@ -213,14 +213,14 @@ impl Creation {
     }
 
     fn created(&self, result: Result<Reply, Error>) -> Result<Nodes, Error> {
-        #[cfg(feature = "semaphore")]
+        #[cfg(feature = "full")]
         if let Some(asked) = self.batch {
             return Self::created_batch(result, asked as usize);
         }
         Ok(Nodes { first: created_node(result)?, others: Vec::new() })
     }
 
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     fn created_batch(result: Result<Reply, Error>, asked: usize) -> Result<Nodes, Error> {
         let reply = result?;
         use zk_session::proto::{MultiResponse, MultiResult};
@@ -376,9 +376,9 @@ pub(super) fn submit_create(
     let (data, acl) = (config.data.clone(), config.acl.clone());
     outputs.submit(match batch {
         None => Operation::create_node(prefix, data, acl),
-        #[cfg(feature = "semaphore")]
+        #[cfg(feature = "full")]
         Some(count) => Operation::create_nodes(prefix, count, data, acl),
-        #[cfg(not(feature = "semaphore"))]
+        #[cfg(not(feature = "full"))]
         Some(_) => Operation::create_node(prefix, data, acl),
     })
 }

@@ -88,7 +88,7 @@ impl Machine for EphemeralMachine {
             Input::Session(state) => self.session_changed(state),
             Input::Timer if matches!(self.step, Step::Pausing) => self.resume(),
             Input::LeaseEnded if self.is_releasing => self.outputs.conclude(Event::NOT_CONFIRMED),
-            #[cfg(feature = "conversions")]
+            #[cfg(feature = "full")]
             Input::Convert(_) => self.outputs.report(Event::NO_READERS),
             Input::Leave | Input::Release => self.release(),
             Input::Timer | Input::LeaseEnded | Input::Settled | Input::BehindAbandoned => {}

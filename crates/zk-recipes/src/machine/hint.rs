@@ -1,10 +1,8 @@
 //! The hint of the previous contender, with which the next one can skip the list.
 
 use zk_session::proto::{SequenceNumber, Zxid};
-#[cfg(feature = "hints")]
 use zk_session::session::State;
 
-#[cfg(feature = "hints")]
 use super::{AttemptConfig, Contender, Input, Machine, Output, Restart};
 use super::{LockMode, UnknownNodePolicy};
 
@@ -50,7 +48,6 @@ impl FastPathHint {
     }
 
     /// Returns the later hint, if it is by the same contender.
-    #[cfg(feature = "hints")]
     pub(super) fn completed_by(self, later: Self) -> Self {
         if self.czxid == later.czxid { later } else { self }
     }
@@ -75,7 +72,6 @@ impl FastPathHint {
 ///
 /// Keep one cell for each lock path, ensemble and scheme. The contenders share it, so it has
 /// interior mutability.
-#[cfg(feature = "hints")]
 pub trait HintCell: core::fmt::Debug {
     /// Returns the last hint.
     fn get(&self) -> Option<FastPathHint>;
@@ -92,14 +88,12 @@ pub trait HintCell: core::fmt::Debug {
 ///
 /// A contender that is released while it holds the lock leaves its hint at once, so that the next
 /// one can begin, and completes the hint when its node is gone. Any other end clears the hint.
-#[cfg(feature = "hints")]
 #[derive(Clone, Debug)]
 pub struct HintingContender<C> {
     pub(super) contender: Contender,
     cell: C,
 }
 
-#[cfg(feature = "hints")]
 impl<C: HintCell> HintingContender<C> {
     /// Creates an attempt, as [`Contender::new`].
     #[inline]
@@ -109,14 +103,12 @@ impl<C: HintCell> HintingContender<C> {
     }
 }
 
-#[cfg(feature = "hints")]
 impl<C: HintCell + Clone> Restart for HintingContender<C> {
     fn restart(&self, state: Option<State>) -> Self {
         Self { contender: self.contender.restart(state), cell: self.cell.clone() }
     }
 }
 
-#[cfg(feature = "hints")]
 impl<C: HintCell> Machine for HintingContender<C> {
     fn handle(&mut self, input: Input) {
         if let Input::Reply { .. } = input

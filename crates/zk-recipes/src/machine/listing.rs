@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use zk_session::proto::{DecodeErrorKind, ListReader};
-#[cfg(feature = "fast-lists")]
+#[cfg(feature = "full")]
 use zk_session::proto::{GetChildrenResponse, List};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
@@ -14,18 +14,18 @@ use super::queue::Observation;
 const LONGEST_NAME: usize = 255;
 
 /// Some names of a list: all, or one.
-#[cfg(feature = "fast-lists")]
+#[cfg(feature = "full")]
 pub(super) type Names<'a> = List<'a, &'a str>;
 /// One name of a list.
-#[cfg(not(feature = "fast-lists"))]
+#[cfg(not(feature = "full"))]
 pub(super) type Names<'a> = &'a str;
 
-#[cfg(feature = "fast-lists")]
+#[cfg(feature = "full")]
 pub(super) fn each(names: Names<'_>) -> impl Iterator<Item = &str> + Clone {
     names.iter()
 }
 
-#[cfg(not(feature = "fast-lists"))]
+#[cfg(not(feature = "full"))]
 pub(super) fn each(name: Names<'_>) -> impl Iterator<Item = &str> + Clone {
     core::iter::once(name)
 }
@@ -52,7 +52,7 @@ impl Listing {
         reply: &Reply,
         see: &mut dyn FnMut(&mut Observation, Names<'_>),
     ) -> Result<Option<Observation>, Error> {
-        #[cfg(feature = "fast-lists")]
+        #[cfg(feature = "full")]
         if listing.is_none() && !reply.has_more {
             let mut seen = Observation::default();
             see(&mut seen, reply.decode::<GetChildrenResponse<'_>>()?.children);
@@ -63,9 +63,9 @@ impl Listing {
             Box::new(Self { names: ListReader::new(4 + longest), seen: Observation::default() })
         });
         let mut see_one = |name: &str| {
-            #[cfg(feature = "fast-lists")]
+            #[cfg(feature = "full")]
             see(seen, List::new(&[name]));
-            #[cfg(not(feature = "fast-lists"))]
+            #[cfg(not(feature = "full"))]
             see(seen, name);
         };
         match (names.read(&reply.body, &mut see_one), reply.has_more) {

@@ -84,7 +84,7 @@ mod cache;
 mod connection;
 mod contender;
 mod creation;
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 mod double_barrier;
 mod election;
 mod ephemeral;
@@ -101,12 +101,12 @@ mod queue;
 mod renewal;
 mod requeuing;
 mod retry_policy;
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 mod semaphore;
 #[cfg(feature = "study")]
 mod simple;
 mod synced_read;
-#[cfg(any(feature = "conversions", feature = "semaphore"))]
+#[cfg(feature = "full")]
 mod transaction;
 
 #[cfg(test)]
@@ -130,12 +130,11 @@ pub use self::cache::{
     CachedNode,
 };
 pub use self::contender::Contender;
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 pub use self::double_barrier::Participant;
 pub use self::election::{ElectionMachine, Leadership, Term};
 pub use self::ephemeral::{EphemeralMachine, Presence};
 pub use self::hint::FastPathHint;
-#[cfg(feature = "hints")]
 pub use self::hint::{HintCell, HintingContender};
 pub use self::name::{LockMode, Name, Scheme};
 pub use self::on_session::{Command, Observer, OnSession};
@@ -143,7 +142,7 @@ pub use self::operation::{OpId, Operation};
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
 pub use self::requeuing::{Requeuing, Restart};
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 pub use self::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]
 pub use self::simple::SimpleContender;
@@ -292,11 +291,11 @@ pub enum WaitPolicy {
     Queue,
     /// Enters the queue, and fails with [`LockError::TimedOut`] if another contender is ahead. Of
     /// two that try at the same time, the first acquires the lock.
-    #[cfg(feature = "try-lock")]
+    #[cfg(feature = "full")]
     OnlyIfFirst,
     /// Lists the queue first, and fails with [`LockError::Busy`] if another contender is ahead. Two
     /// that try at the same time may see each other, and both fail.
-    #[cfg(feature = "try-lock")]
+    #[cfg(feature = "full")]
     OnlyIfFree,
 }
 
@@ -305,9 +304,9 @@ impl WaitPolicy {
     pub(crate) const fn refusal(self) -> Option<LockError> {
         match self {
             Self::Queue => None,
-            #[cfg(feature = "try-lock")]
+            #[cfg(feature = "full")]
             Self::OnlyIfFirst => Some(LockError::TimedOut),
-            #[cfg(feature = "try-lock")]
+            #[cfg(feature = "full")]
             Self::OnlyIfFree => Some(LockError::Busy),
         }
     }
@@ -386,7 +385,7 @@ pub enum Input {
     /// A command: change the mode of the held lock.
     ///
     /// [`Event::Converted`] or [`Event::NotConverted`] answers. Give no second one before that.
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     Convert(LockMode),
     /// A command: leave when the recipe allows it.
     ///
@@ -536,7 +535,7 @@ impl Event {
     }
 
     /// The answer to a conversion of what has no shared mode.
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     const NO_READERS: Self = Self::NotConverted(ModeError::NoReaders);
 
     /// The result of an attempt whose lease ended before a server confirmed the deletion.

@@ -46,7 +46,7 @@ pub enum Mode {
         mode: LockMode,
     },
     /// With this number of permits of a semaphore.
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     Permits(u32),
 }
 
@@ -58,11 +58,11 @@ impl Mode {
             (Self::Lock { scheme, mode }, Self::Lock { scheme: same, mode: other }) => {
                 (scheme == same).then_some(Self::Lock { scheme, mode: mode.max(other) })
             }
-            #[cfg(feature = "semaphore")]
+            #[cfg(feature = "full")]
             (Self::Permits(some), Self::Permits(more)) => {
                 Some(Self::Permits(some.saturating_add(more)))
             }
-            #[cfg(feature = "semaphore")]
+            #[cfg(feature = "full")]
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Names of lock nodes: how to build and how to parse them.
 
 use alloc::string::String;
-#[cfg(feature = "schemes")]
+#[cfg(feature = "full")]
 use alloc::string::ToString;
 use core::array::from_fn;
 use core::fmt;
@@ -41,14 +41,14 @@ enum PrefixFormat {
     /// `_c_<guid>-`, with or without dashes in the GUID. Both forms are parsed.
     Curator { dashes: bool },
     /// `<guid>`, without dashes.
-    #[cfg(feature = "schemes")]
+    #[cfg(feature = "full")]
     Kazoo,
     /// `<guid>-`, with the GUID in as few characters as possible.
-    #[cfg(feature = "private-names")]
+    #[cfg(feature = "full")]
     Compact,
     /// `x-<session>-`, followed by `<guid>-` in names of this crate. ZooKeeper's own recipe writes
     /// no GUID.
-    #[cfg(feature = "schemes")]
+    #[cfg(feature = "full")]
     Session,
 }
 
@@ -76,11 +76,11 @@ impl Scheme {
     pub const GO_ZK: Self = Self::new(PrefixFormat::Curator { dashes: false }, "lock-", None);
 
     /// The exclusive lock of kazoo: `<guid>__lock__<sequence>`.
-    #[cfg(feature = "schemes")]
+    #[cfg(feature = "full")]
     pub const KAZOO_MUTEX: Self = Self::new(PrefixFormat::Kazoo, "__lock__", None);
 
     /// The read/write lock of kazoo: `<guid>__rlock__<sequence>` and `<guid>__lock__<sequence>`.
-    #[cfg(feature = "schemes")]
+    #[cfg(feature = "full")]
     pub const KAZOO_READ_WRITE: Self =
         Self::new(PrefixFormat::Kazoo, "__lock__", Some("__rlock__"));
 
@@ -89,7 +89,7 @@ impl Scheme {
     /// This crate adds a GUID after the session; that recipe reads such names as well. Without a
     /// GUID, nothing would distinguish two contenders of one session, or an earlier node with the
     /// same name.
-    #[cfg(feature = "schemes")]
+    #[cfg(feature = "full")]
     pub const ZOOKEEPER_RECIPE: Self = Self::new(PrefixFormat::Session, "", None);
 
     /// A private lock, for contenders of this library only: `<guid>-<marker><sequence>`.
@@ -99,7 +99,7 @@ impl Scheme {
     ///
     /// Names are short, which shortens the lists that contenders read. Contenders also agree who is
     /// first when the sequence numbers of the lock path are exhausted. Other schemes fail then.
-    #[cfg(feature = "private-names")]
+    #[cfg(feature = "full")]
     pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
         Self { private: true, ..Self::new(PrefixFormat::Compact, exclusive, shared) }
     }
@@ -144,7 +144,7 @@ impl Scheme {
         };
         let mut text = [0; 36];
         let mut push = |parts: &[&str]| parts.iter().for_each(|part| path.push_str(part));
-        #[cfg(not(feature = "schemes"))]
+        #[cfg(not(feature = "full"))]
         let _ = session;
         match self.format {
             PrefixFormat::Curator { dashes } => {
@@ -154,11 +154,11 @@ impl Scheme {
                 };
                 push(&["_c_", guid, "-", marker]);
             }
-            #[cfg(feature = "schemes")]
+            #[cfg(feature = "full")]
             PrefixFormat::Kazoo => push(&[guid.as_simple().encode_lower(&mut text), marker]),
-            #[cfg(feature = "private-names")]
+            #[cfg(feature = "full")]
             PrefixFormat::Compact => push(&[&*compact(guid), "-", marker]),
-            #[cfg(feature = "schemes")]
+            #[cfg(feature = "full")]
             PrefixFormat::Session => {
                 let guid = guid.as_simple().encode_lower(&mut text);
                 push(&["x-", &*session.0.to_string(), "-", guid, "-"]);
@@ -170,11 +170,11 @@ impl Scheme {
     pub fn parse<'a>(&self, child: &'a str) -> Option<Name<'a>> {
         let (guid, rest) = match self.format {
             PrefixFormat::Curator { .. } => curator_guid(child)?,
-            #[cfg(feature = "schemes")]
+            #[cfg(feature = "full")]
             PrefixFormat::Kazoo => guid_of(child, 32)?,
-            #[cfg(feature = "private-names")]
+            #[cfg(feature = "full")]
             PrefixFormat::Compact => compact_guid(child)?,
-            #[cfg(feature = "schemes")]
+            #[cfg(feature = "full")]
             PrefixFormat::Session => return session_name(child),
         };
         let (mode, suffix) = match (rest.strip_prefix(self.exclusive), self.shared) {
@@ -194,9 +194,9 @@ impl Scheme {
         Self::CURATOR_READ_WRITE,
         Self::CURATOR_LEADER,
         Self::CURATOR_LEASE,
-        #[cfg(feature = "schemes")]
+        #[cfg(feature = "full")]
         Self::KAZOO_READ_WRITE,
-        #[cfg(feature = "schemes")]
+        #[cfg(feature = "full")]
         Self::ZOOKEEPER_RECIPE,
     ];
 
@@ -206,12 +206,12 @@ impl Scheme {
     /// Schemes whose feature is off are unknown.
     pub fn recognize(child: &str) -> Option<Self> {
         let known = Self::KNOWN.iter().find(|scheme| scheme.parse(child).is_some()).copied();
-        #[cfg(feature = "private-names")]
+        #[cfg(feature = "full")]
         let known = known.or_else(|| Self::recognize_private(child));
         known
     }
 
-    #[cfg(feature = "private-names")]
+    #[cfg(feature = "full")]
     fn recognize_private(child: &str) -> Option<Self> {
         let (_, rest) = compact_guid(child)?;
         let sequence = |length| {
@@ -237,11 +237,11 @@ impl fmt::Display for Scheme {
             (PrefixFormat::Curator { .. }, ..) => {
                 "a read/write lock of this crate or Apache Curator"
             }
-            #[cfg(feature = "schemes")]
+            #[cfg(feature = "full")]
             (PrefixFormat::Kazoo, ..) => "a kazoo lock",
-            #[cfg(feature = "private-names")]
+            #[cfg(feature = "full")]
             (PrefixFormat::Compact, ..) => "a lock with private names",
-            #[cfg(feature = "schemes")]
+            #[cfg(feature = "full")]
             (PrefixFormat::Session, ..) => "ZooKeeper's WriteLock",
         })
     }
@@ -349,7 +349,7 @@ pub(super) struct FastParser {
 }
 
 /// One for each format and mode. Without the feature there is none, and no name is read.
-const PATTERNS: usize = if cfg!(feature = "fast-lists") { 4 } else { 0 };
+const PATTERNS: usize = if cfg!(feature = "full") { 4 } else { 0 };
 
 impl FastParser {
     /// Creates a parser for a list of at least this many names.
@@ -360,9 +360,9 @@ impl FastParser {
                 [true, false].map(|dashes| Some(PrefixFormat::Curator { dashes }))
             }
             // Session ids have no fixed length.
-            #[cfg(feature = "schemes")]
+            #[cfg(feature = "full")]
             PrefixFormat::Session => [None; 2],
-            #[cfg(any(feature = "schemes", feature = "private-names"))]
+            #[cfg(feature = "full")]
             _ => [Some(scheme.format), None],
         };
         // If one marker is a prefix of the other, `Scheme::parse` reads shared nodes as malformed.
@@ -432,18 +432,18 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// The digits of a compact GUID, five bits each.
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 const COMPACT_LENGTH: usize = 26;
 
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 fn compact(guid: Uuid) -> String {
     let digit = |place: usize| DIGITS[(guid.as_u128() >> (5 * place)) as usize % DIGITS.len()];
     (0..COMPACT_LENGTH).rev().map(|place| char::from(digit(place))).collect()
 }
 
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 fn compact_guid(child: &str) -> Option<(Uuid, &str)> {
     let (digits, rest) = child.split_at_checked(COMPACT_LENGTH)?;
     let value = digits.bytes().try_fold(0u128, |value, byte| {
@@ -466,7 +466,7 @@ fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
 
 /// Parses a name of ZooKeeper's own recipe. The session is a signed decimal number in Java,
 /// hexadecimal in C.
-#[cfg(feature = "schemes")]
+#[cfg(feature = "full")]
 fn session_name(child: &str) -> Option<Name<'_>> {
     let rest = child.strip_prefix("x-")?;
     let unsigned = rest.strip_prefix('-').unwrap_or(rest);

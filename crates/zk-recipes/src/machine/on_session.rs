@@ -9,7 +9,7 @@ use zk_session::session::Reply;
 use zk_session::time::Instant;
 use zk_session::{End, Error, State};
 
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 use super::LockMode;
 use super::operation::Watch;
 use super::{Event, Input, Machine, OpId, Output, Renewal};
@@ -39,7 +39,7 @@ pub trait Observer: Send {
 #[non_exhaustive]
 pub enum Command {
     /// Changes the mode of the held lock; see [`Input::Convert`].
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     Convert(LockMode),
     /// Leaves when the recipe allows it. A [`Participant`](super::Participant) waits for the
     /// others; any other machine acts as for `Release`.
@@ -291,7 +291,7 @@ impl<M: Machine + Send, O: Observer> Attached for OnSession<M, O> {
 
     fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
         match message.downcast_ref() {
-            #[cfg(feature = "conversions")]
+            #[cfg(feature = "full")]
             Some(Command::Convert(mode)) => self.deliver(Input::Convert(*mode), port),
             Some(Command::Leave) => self.release(Input::Leave, port),
             Some(Command::Release) => self.release(Input::Release, port),

@@ -1,18 +1,18 @@
 //! The requests that a machine submits.
 
 use alloc::string::String;
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
 use bytes::Bytes;
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 use zk_session::proto::{CheckVersionRequest, SetDataRequest};
 use zk_session::proto::{
     CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest,
     GetEphemeralsRequest, Request, SyncRequest,
 };
-#[cfg(any(feature = "conversions", feature = "semaphore"))]
+#[cfg(feature = "full")]
 use zk_session::proto::{Multi, MultiOp};
 
 use super::AccessList;
@@ -94,7 +94,7 @@ enum Kind {
         data: Bytes,
         acl: AccessList,
     },
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     CreateNodes {
         count: u32,
         data: Bytes,
@@ -104,23 +104,23 @@ enum Kind {
         container: bool,
         acl: AccessList,
     },
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     CreateMaximum {
         maximum: [u8; 4],
         acl: AccessList,
     },
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     Replace {
         by: String,
         data: Bytes,
         acl: AccessList,
     },
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     Announce {
         present: Vec<String>,
         acl: Option<AccessList>,
     },
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     Retract {
         version: i32,
         present: String,
@@ -150,13 +150,13 @@ impl Operation {
     }
 
     /// Creates several nodes with sequence numbers in one transaction.
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     pub(super) fn create_nodes(prefix: String, count: u32, data: Bytes, acl: AccessList) -> Self {
         Self::new(prefix, Kind::CreateNodes { count, data, acl })
     }
 
     /// Creates the node with the number of permits, in the format of Curator's `SharedCount`.
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     pub(super) fn create_maximum(path: String, maximum: u32, acl: AccessList) -> Self {
         Self::new(path, Kind::CreateMaximum { maximum: maximum.to_be_bytes(), acl })
     }
@@ -168,7 +168,7 @@ impl Operation {
     }
 
     /// Replaces one lock node by another in one transaction.
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     pub(super) fn replace(
         path: impl Into<Arc<str>>,
         by: String,
@@ -180,13 +180,13 @@ impl Operation {
 
     /// Creates `path` with `acl`, or sets its data if `acl` is `None`, in one transaction that checks
     /// that all of `present` exist.
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     pub(super) fn announce(path: String, present: Vec<String>, acl: Option<AccessList>) -> Self {
         Self::new(path, Kind::Announce { present, acl })
     }
 
     /// Deletes `path` if it has this version, in one transaction that checks that `present` exists.
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     pub(super) fn retract(path: String, version: i32, present: String) -> Self {
         Self::new(path, Kind::Retract { version, present })
     }
@@ -274,17 +274,17 @@ impl Operation {
             Kind::CreateAlone { data, acl } => {
                 Request::Create2(create(data, CreateMode::EPHEMERAL, acl.list()))
             }
-            #[cfg(feature = "semaphore")]
+            #[cfg(feature = "full")]
             Kind::CreateNodes { count, data, acl } => {
                 let one = create(data, CreateMode::EPHEMERAL_SEQUENTIAL, acl.list());
                 let all: Vec<_> = (0..*count).map(|_| MultiOp::Create(one)).collect();
                 return send(&Request::Multi(Multi::new(&all)));
             }
-            #[cfg(feature = "semaphore")]
+            #[cfg(feature = "full")]
             Kind::CreateMaximum { maximum, acl } => {
                 Request::Create(create(maximum, CreateMode::PERSISTENT, acl.list()))
             }
-            #[cfg(feature = "semaphore")]
+            #[cfg(feature = "full")]
             Kind::Announce { present, acl } => {
                 let change = match acl {
                     Some(acl) => MultiOp::Create(create(&[], CreateMode::PERSISTENT, acl.list())),
@@ -294,7 +294,7 @@ impl Operation {
                 let all: Vec<_> = checks.chain([change]).collect();
                 return send(&Request::Multi(Multi::new(&all)));
             }
-            #[cfg(feature = "semaphore")]
+            #[cfg(feature = "full")]
             Kind::Retract { version, present } => {
                 let deletion = MultiOp::Delete(DeleteRequest { path, version: *version });
                 return send(&Request::Multi(Multi::new(&[check_presence(present), deletion])));
@@ -305,7 +305,7 @@ impl Operation {
             Kind::CreateParent { container: false, acl } => {
                 Request::Create(create(&[], CreateMode::PERSISTENT, acl.list()))
             }
-            #[cfg(feature = "conversions")]
+            #[cfg(feature = "full")]
             Kind::Replace { by, data, acl } => {
                 let mode = CreateMode::EPHEMERAL;
                 let new = CreateRequest { path: by, data: Some(data), acl: acl.list(), mode };
@@ -328,7 +328,7 @@ impl Operation {
     }
 }
 
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 fn check_presence(path: &str) -> MultiOp<'_> {
     MultiOp::Check(CheckVersionRequest { path, version: -1 })
 }

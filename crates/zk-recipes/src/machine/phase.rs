@@ -2,18 +2,18 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 use zk_session::Error;
 use zk_session::proto::{Zxid, path};
 
 use super::OpId;
 use super::creation::Creation;
 use super::listing::Listing;
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 use super::synced_read::SyncedRead;
 
 /// A lock node of this contender.
@@ -51,14 +51,14 @@ pub(super) struct SelfWatch {
     pub(super) armed: bool,
 }
 
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 pub(super) type Ranks = Vec<Rank>;
 /// Nothing is ranked, so the compiler drops the code for it.
-#[cfg(not(feature = "private-names"))]
+#[cfg(not(feature = "full"))]
 pub(super) type Ranks = core::convert::Infallible;
 
 /// A contender ranked by czxid because sequence numbers are unusable.
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 #[derive(Clone, Debug)]
 pub(super) struct Rank {
     pub(super) stat: OpId,
@@ -74,7 +74,7 @@ pub(super) enum Phase {
     Beginning,
     /// Lists the queue before it enters
     /// ([`WaitPolicy::OnlyIfFree`](super::WaitPolicy::OnlyIfFree)).
-    #[cfg(feature = "try-lock")]
+    #[cfg(feature = "full")]
     Looking {
         list: OpId,
         listing: Option<Box<Listing>>,
@@ -120,7 +120,7 @@ pub(super) enum Phase {
 
 /// The progress of an upgrade or downgrade. It is independent of the phase: meanwhile the lock is
 /// held, or being released.
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 #[derive(Clone, Debug)]
 pub(super) enum Conversion {
     /// Replaces the writer's node by a reader's node with the same sequence number. `None`: the
@@ -135,5 +135,5 @@ pub(super) enum Conversion {
 }
 
 /// No contender changes its mode, so the compiler drops the code for it.
-#[cfg(not(feature = "conversions"))]
+#[cfg(not(feature = "full"))]
 pub(super) type Conversion = core::convert::Infallible;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use uuid::Uuid;
 use zk_session::proto::SequenceNumber;
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 use zk_session::proto::Zxid;
 
 use super::AttemptConfig;
@@ -92,7 +92,7 @@ pub(super) enum QueuePosition {
     },
 }
 
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 impl QueuePosition {
     fn behind(ahead: usize, nearest: Option<&str>) -> Self {
         match nearest {
@@ -114,10 +114,10 @@ pub(super) struct Observation {
     /// The nodes with our GUID and mode, lowest first.
     pub(super) ours: Vec<(SequenceNumber, String)>,
     /// Whether a new contender would have to wait.
-    #[cfg(feature = "try-lock")]
+    #[cfg(feature = "full")]
     pub(super) is_taken: bool,
     /// Whether the node of a reader that upgrades is there.
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     pub(super) has_reader: bool,
     /// The first child that is no contender.
     pub(super) unknown_node: Option<String>,
@@ -229,7 +229,7 @@ impl QueueReader {
 
     /// Returns the position of a contender by the transactions that created the nodes, for queues
     /// whose sequence numbers are unusable.
-    #[cfg(feature = "private-names")]
+    #[cfg(feature = "full")]
     pub(super) fn position_by_czxid<'a>(
         &self,
         own: Zxid,

@@ -97,7 +97,7 @@ impl<M: Restart> Machine for Requeuing<M> {
             Input::Session(state) => self.session_changed(state),
             Input::Timer if self.step == Step::Pausing => self.begin_again(),
             Input::LeaseEnded => self.lease_ended(),
-            #[cfg(feature = "conversions")]
+            #[cfg(feature = "full")]
             Input::Convert(_) if self.until == Until::Released => {
                 self.report(Event::NO_READERS);
             }

@@ -130,7 +130,7 @@ impl Machine for SimpleContender {
                 self.repeat();
             }
             Input::LeaseEnded | Input::Settled => self.tell_holder(input),
-            #[cfg(feature = "conversions")]
+            #[cfg(feature = "full")]
             Input::Convert(_) => self.tell_holder(input),
             // One name serves all owners, so the name does not show who abandoned the node.
             Input::BehindAbandoned => {}

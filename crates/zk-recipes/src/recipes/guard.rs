@@ -21,7 +21,7 @@ use super::status::{Handle, HeldNode, Report, Status, WaitFor};
 use crate::Client;
 use crate::error::{LockError, Loss, ModeError, RecipeError, Unconfirmed};
 use crate::machine::Command;
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 use crate::machine::LockMode;
 
 /// The state of an acquired lock.
@@ -222,7 +222,7 @@ impl<C: SessionClient> Guard<C> {
         path::child(&self.parent, node)
     }
 
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     pub(super) const fn client(&self) -> &C {
         &self.client
     }
@@ -265,7 +265,7 @@ impl<C: SessionClient> Guard<C> {
     }
 
     /// Changes the mode of the lock. On failure it is held as before, or lost.
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     pub(super) async fn convert(
         &mut self,
         operation: &'static str,

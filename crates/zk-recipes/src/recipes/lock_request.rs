@@ -6,7 +6,7 @@ use super::SessionClient;
 use super::mutex::Mutex;
 use super::queue::{Attempted, Queue};
 use super::rw_lock::RwLock;
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 use super::semaphore::Semaphore;
 use crate::Client;
 use crate::error::SemaphoreError;
@@ -36,7 +36,7 @@ impl<C: SessionClient> LockRequest<C> {
     }
 
     /// Requests a number of permits of a semaphore.
-    #[cfg(feature = "semaphore")]
+    #[cfg(feature = "full")]
     pub fn permits(semaphore: &Semaphore<C>, permits: u32) -> Self {
         let Semaphore { queue, maximum, refuses_other_locks } = semaphore.clone();
         Self { queue, maximum, refuses_other_locks, mode: Mode::Permits(permits) }
@@ -66,7 +66,7 @@ impl<C: SessionClient> LockRequest<C> {
     pub(super) fn enter(&self) -> Attempted<C, SemaphoreError> {
         match self.mode {
             Mode::Lock { mode, .. } => self.queue.enter("acquire", mode, WaitPolicy::Queue),
-            #[cfg(feature = "semaphore")]
+            #[cfg(feature = "full")]
             Mode::Permits(permits) => {
                 let Self { queue, maximum, refuses_other_locks, .. } = self.clone();
                 let semaphore = Semaphore { queue, maximum, refuses_other_locks };

@@ -6,15 +6,15 @@
 
 mod abandoned;
 mod barrier;
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 mod cache;
 mod call;
 mod client;
 mod connection;
 mod contenders;
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 mod conversion;
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 mod double_barrier;
 mod ephemeral;
 mod guard;
@@ -36,22 +36,22 @@ mod queue;
 mod reentrant;
 mod reporter;
 mod rw_lock;
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 mod semaphore;
 #[cfg(feature = "study")]
 mod simple;
 mod status;
 
 pub use self::barrier::Barrier;
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 pub use self::cache::{Cache, CacheChange, CacheChanges, CacheOptions};
 pub use self::client::SessionClient;
 #[cfg(feature = "blocking")]
 pub(crate) use self::connection::Lookout;
 pub use self::contenders::QueueEntry;
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 pub use self::conversion::NotConverted;
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 pub use self::double_barrier::{BarrierGuard, DoubleBarrier};
 pub use self::ephemeral::Ephemeral;
 pub use self::guard::{Guard, Holding};
@@ -66,7 +66,7 @@ pub use self::options::{Attempt, Options};
 pub use self::pending::{Pending, Signal};
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
 pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
-#[cfg(feature = "semaphore")]
+#[cfg(feature = "full")]
 pub use self::semaphore::Semaphore;
 #[cfg(feature = "study")]
 pub use self::simple::SimpleLock;

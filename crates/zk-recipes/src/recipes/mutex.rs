@@ -126,7 +126,7 @@ impl<C: SessionClient> Mutex<C> {
     /// [`Busy`](crate::LockError::Busy) if the lock is held.
     /// [`NoConnection`](crate::LockError::NoConnection) if there is no connection to a quorum, or if
     /// it is lost before the reply.
-    #[cfg(feature = "try-lock")]
+    #[cfg(feature = "full")]
     pub fn try_acquire(&self) -> Pending<Guard<C>, C> {
         self.0.acquire("try_acquire", LockMode::Exclusive, WaitPolicy::OnlyIfFree, |held| held)
     }

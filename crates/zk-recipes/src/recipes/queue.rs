@@ -33,7 +33,7 @@ use crate::error::{LockError, Reason, RecipeError};
 use crate::machine::{
     AccessList, AttemptConfig, HintingContender, LockMode, Machine, Scheme, WaitPolicy,
 };
-#[cfg(feature = "renewal")]
+#[cfg(feature = "full")]
 use crate::machine::{Requeuing, Restart};
 
 /// A lock path, and the options of this process's contenders.
@@ -124,7 +124,7 @@ impl<C: SessionClient> Queue<C> {
     }
 
     /// Makes a machine that waits queue again on the next session, if there can be one.
-    #[cfg(feature = "renewal")]
+    #[cfg(feature = "full")]
     pub(crate) fn requeuing<M: Restart>(
         &self,
         machine: M,
@@ -133,7 +133,7 @@ impl<C: SessionClient> Queue<C> {
         Requeuing::new(machine, wait_policy == WaitPolicy::Queue && self.client.renews())
     }
 
-    #[cfg(not(feature = "renewal"))]
+    #[cfg(not(feature = "full"))]
     pub(crate) fn requeuing<M>(&self, machine: M, _: WaitPolicy) -> M {
         machine
     }

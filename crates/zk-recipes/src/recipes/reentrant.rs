@@ -174,7 +174,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
     /// # Errors
     ///
     /// Those of [`try_acquire_as`](Self::try_acquire_as).
-    #[cfg(feature = "try-lock")]
+    #[cfg(feature = "full")]
     pub fn try_acquire(&self) -> Pending<ReentrantGuard<C>, C> {
         self.enter("try_acquire", None, WaitPolicy::OnlyIfFree)
     }
@@ -189,7 +189,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
     /// [`LockError::Busy`], also while `owner` waits for the lock already, and
     /// [`LockError::NoConnection`], which it does not wait for. Otherwise those of
     /// [`acquire_as`](Self::acquire_as).
-    #[cfg(feature = "try-lock")]
+    #[cfg(feature = "full")]
     pub fn try_acquire_as(&self, owner: Owner) -> Pending<ReentrantGuard<C>, C> {
         self.enter("try_acquire_as", Some(owner), WaitPolicy::OnlyIfFree)
     }
@@ -310,7 +310,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
         if let Some(last) = last {
             let is_late = match wait_policy {
                 WaitPolicy::Queue => before(&self.queue.client, end, last.gone()).await.is_none(),
-                #[cfg(feature = "try-lock")]
+                #[cfg(feature = "full")]
                 _ => true,
             };
             // Then it waits for the server, but not for a connection. Without one, the attempt

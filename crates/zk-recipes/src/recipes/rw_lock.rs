@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 use super::NotConverted;
 use super::contenders::{self, QueueEntry};
 use super::guard::Guard;
@@ -106,7 +106,7 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
     /// which it does not wait for.
-    #[cfg(feature = "try-lock")]
+    #[cfg(feature = "full")]
     pub fn try_read(&self) -> Pending<ReadGuard<C>, C> {
         self.enter_read("try_read", WaitPolicy::OnlyIfFree)
     }
@@ -118,7 +118,7 @@ impl<C: SessionClient> RwLock<C> {
     ///
     /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
     /// which it does not wait for.
-    #[cfg(feature = "try-lock")]
+    #[cfg(feature = "full")]
     pub fn try_write(&self) -> Pending<WriteGuard<C>, C> {
         self.enter_write("try_write", WaitPolicy::OnlyIfFree)
     }
@@ -238,7 +238,7 @@ impl<C: SessionClient> ReadGuard<C> {
     /// the session's lease. By the policy
     /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it waits for a server
     /// or the end of the session.
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     pub fn try_upgrade(self) -> Pending<WriteGuard<C>, C, NotConverted<Self>> {
         Pending::new(&self.client().clone(), |_| async {
             let mut guard = self;
@@ -290,7 +290,7 @@ impl<C: SessionClient> WriteGuard<C> {
     ///
     /// Why it failed, with the guard. The lock is still held for writing, unless the reason is its
     /// loss. Without a server it fails as [`ReadGuard::try_upgrade`] does.
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     pub fn downgrade(self) -> Pending<ReadGuard<C>, C, NotConverted<Self>> {
         Pending::new(&self.client().clone(), |_| async {
             let mut guard = self;

@@ -10,7 +10,7 @@ use zk_proto::OpCode;
 use super::Threads;
 use super::driver::Wait;
 use crate::client::{Answer, AnswerState, GONE, Ready, Sent, Watch};
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 use crate::client::{PersistentWatch, WatchUpdate};
 use crate::dispatch::Commands as _;
 use crate::error::{Error, Outcome, RequestError};
@@ -122,7 +122,7 @@ impl Watch<Threads> {
 }
 
 /// # Waiting in threads
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 impl PersistentWatch<Threads> {
     /// Waits for the next update. Updates come in the order of the changes.
     ///
@@ -150,7 +150,7 @@ impl PersistentWatch<Threads> {
     }
 }
 
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 impl Iterator for PersistentWatch<Threads> {
     type Item = Result<WatchUpdate, Error>;
 

@@ -7,9 +7,9 @@ use zk_proto::{Acl, OpCode, Request, SetAclRequest, Stat, owned};
 use super::driver::Driver;
 use super::read::Read;
 use super::{Answer, Client, any_version, decode};
-#[cfg(feature = "authentication")]
+#[cfg(feature = "full")]
 use super::{answer::Decode, slot};
-#[cfg(feature = "authentication")]
+#[cfg(feature = "full")]
 use crate::error::RequestError;
 
 /// # Access control
@@ -67,7 +67,7 @@ impl<D: Driver> Client<D> {
     /// # Cancellation
     ///
     /// The credential is still presented.
-    #[cfg(feature = "authentication")]
+    #[cfg(feature = "full")]
     #[doc(alias = "addAuthInfo")]
     pub fn add_auth(&self, scheme: &str, auth: &[u8]) -> Answer<(), D> {
         let (sender, receiver) = slot();

@@ -9,7 +9,7 @@ use core::task::{Context, Poll, Waker};
 
 use zk_proto::{Multi, OpCode, Request};
 
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 use super::PersistentWatch;
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
@@ -67,7 +67,7 @@ pub(crate) struct Sent<T, D: Driver> {
 pub(super) enum Decode<T, D: Driver> {
     Reply(fn(Arrived<'_>) -> Result<T, Error>),
     WithWatch(fn(Arrived<'_>, Watch<D>) -> Result<T, Error>, Watch<D>),
-    #[cfg(feature = "persistent-watches")]
+    #[cfg(feature = "full")]
     Watch(PersistentWatch<D>, fn(PersistentWatch<D>) -> T),
 }
 
@@ -196,7 +196,7 @@ impl<T, D: Driver> Sent<T, D> {
         let result = match self.decode.take() {
             Some(Decode::Reply(decode)) => decode(arrived),
             Some(Decode::WithWatch(decode, watch)) => decode(arrived, watch),
-            #[cfg(feature = "persistent-watches")]
+            #[cfg(feature = "full")]
             Some(Decode::Watch(watch, output)) => arrived.answer.map(|_| output(watch)),
             None => Err(GONE),
         };

@@ -156,7 +156,7 @@ impl<C> ClientBuilder<C> {
     /// A request that takes longer fails with
     /// [`Error::DeadlinePassed`](crate::Error::DeadlinePassed). `Client::with_request_timeout` sets
     /// another limit for some requests.
-    #[cfg(feature = "deadlines")]
+    #[cfg(feature = "full")]
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = Some(timeout);
@@ -181,7 +181,7 @@ impl<C> ClientBuilder<C> {
     /// After that time the requests that wait for a connection fail with
     /// [`Error::NoConnection`](crate::Error::NoConnection), and so do new ones until there is one.
     /// Without a limit, requests wait until a server reports that the session has expired.
-    #[cfg(feature = "deadlines")]
+    #[cfg(feature = "full")]
     #[must_use]
     pub fn disconnect_timeout(mut self, timeout: Duration) -> Self {
         self.config.disconnect_timeout = Some(timeout);
@@ -225,7 +225,7 @@ impl<C> ClientBuilder<C> {
     /// # drop(builder);
     /// # }
     /// ```
-    #[cfg(feature = "authentication")]
+    #[cfg(feature = "full")]
     #[must_use]
     pub fn sasl(mut self, mechanism: impl Mechanism + 'static) -> Self {
         self.config.authenticate = true;
@@ -267,7 +267,7 @@ impl<C> ClientBuilder<C> {
     /// # drop(builder);
     /// # }
     /// ```
-    #[cfg(feature = "renewal")]
+    #[cfg(feature = "full")]
     #[must_use]
     pub fn renew(mut self, renew: bool) -> Self {
         self.config.renew = renew;

@@ -17,7 +17,7 @@ mod subtree;
 
 mod transaction;
 
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 mod persistent_watches;
 
 mod access_control;
@@ -73,7 +73,7 @@ pub use self::handle::Client;
 pub(crate) use self::handle::Handle;
 pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 pub use self::persistent_watches::PersistentWatch;
 pub(crate) use self::process::Process;
 pub use self::ready::Ready;

@@ -127,14 +127,14 @@ impl Router {
         end: Option<Instant>,
     ) -> Result<RequestId, Error> {
         match end {
-            #[cfg(feature = "deadlines")]
+            #[cfg(feature = "full")]
             Some(end) => self.session_mut().submit_until(request, token, end),
             _ => self.session_mut().submit(request, token),
         }
     }
 
     /// Adds a credential. `sender` receives the answer of the first server.
-    #[cfg(feature = "authentication")]
+    #[cfg(feature = "full")]
     pub(crate) fn add_auth(
         &mut self,
         scheme: &str,

@@ -111,7 +111,7 @@ impl<D: Driver> Client<D> {
 
     /// Returns a clone with another limit for its requests, from the call to the answer; `None`
     /// for no limit.
-    #[cfg(feature = "deadlines")]
+    #[cfg(feature = "full")]
     pub fn with_request_timeout(&self, timeout: Option<Duration>) -> Self {
         Self { request_timeout: timeout, ..self.clone() }
     }

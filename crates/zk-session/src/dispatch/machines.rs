@@ -376,7 +376,7 @@ impl Machines {
             key.is_none()
         });
         let once = fired.len();
-        if cfg!(feature = "persistent-watches") {
+        if cfg!(feature = "full") {
             persistent.retain(|request| {
                 let key = self.watches.get(*request);
                 fired.extend(key.map(|key| (key, *request)));
@@ -384,7 +384,7 @@ impl Machines {
             });
         }
         for (index, (key, request)) in fired.into_iter().enumerate() {
-            let stays = cfg!(feature = "persistent-watches") && index >= once;
+            let stays = cfg!(feature = "full") && index >= once;
             // A machine may have dropped the watch while it handled the event of another.
             let Some(tag) = self.tag(key, request, !stays) else { continue };
             self.deliver(session, now, key, Input::Watch { tag, event: event.clone() });
@@ -425,7 +425,7 @@ impl Machines {
     /// Takes the requests of machines out of the list.
     fn take_owned(&self, requests: &mut Vec<RequestId>) -> Vec<(Key, RequestId)> {
         let mut owned = Vec::new();
-        if cfg!(feature = "persistent-watches") {
+        if cfg!(feature = "full") {
             requests.retain(|request| {
                 let key = self.watches.get(*request);
                 owned.extend(key.map(|key| (key, *request)));

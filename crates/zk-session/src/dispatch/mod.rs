@@ -403,7 +403,7 @@ impl<T> Dispatcher<T> {
                     }
                     Event::Watch { requests, persistent, event }
                 }
-                Event::State(State::Renewing) if cfg!(feature = "renewal") => {
+                Event::State(State::Renewing) if cfg!(feature = "full") => {
                     machines.renew(session, now);
                     session.renew(now);
                     Event::State(State::Renewing)

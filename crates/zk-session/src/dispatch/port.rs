@@ -132,7 +132,7 @@ impl Port<'_> {
                 return;
             }
             // Usually a machine has only one.
-            if !cfg!(feature = "persistent-watches") {
+            if !cfg!(feature = "full") {
                 self.own.reserve_exact(1);
             } else if self.own.len() == self.own.capacity() {
                 self.own.reserve_exact(room_for_growth(self.own.len()));

@@ -38,7 +38,7 @@ impl<T> Session<T> {
     /// * [`Error::EphemeralsFull`] if the paths of its ephemeral nodes would be too long together.
     /// * [`Error::Invalid`] if the request is too long, [reserved](Invalid::Reserved) for the
     ///   session, or [harms servers](Invalid::HarmsServer). Without the feature
-    ///   `persistent-watches`, `addWatch` is reserved.
+    ///   `full`, `addWatch` is reserved.
     ///
     /// ```
     /// use zk_session::proto::{GetDataRequest, Request};
@@ -88,7 +88,7 @@ impl<T> Session<T> {
     /// # Errors
     ///
     /// The same as those of [`submit`](Self::submit).
-    #[cfg(feature = "deadlines")]
+    #[cfg(feature = "full")]
     pub fn submit_until(
         &mut self,
         request: &Request<'_>,
@@ -192,7 +192,7 @@ impl<T> Session<T> {
     /// `auth` or `sasl`. Others may be plug-ins of the server.
     ///
     /// Drops `token` and fails like [`submit`](Self::submit) if the session has ended, there is no
-    /// room, or the request is too long. Without the feature `authentication` it always fails, with
+    /// room, or the request is too long. Without the feature `full` it always fails, with
     /// [`Invalid::Reserved`].
     ///
     /// ```

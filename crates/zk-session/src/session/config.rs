@@ -55,17 +55,17 @@ pub struct Config {
     ///
     /// After that time the requests that wait for a connection fail. The session refuses new ones
     /// until it is connected again.
-    #[cfg(feature = "deadlines")]
+    #[cfg(feature = "full")]
     pub disconnect_timeout: Option<Duration>,
     /// Whether to accept servers without a quorum, which serve only reads.
     pub read_only: bool,
     /// Whether an authentication exchange comes first on each connection, before credentials,
     /// watches and requests. See [`Event::Authenticate`](super::Event::Authenticate).
-    #[cfg(feature = "authentication")]
+    #[cfg(feature = "full")]
     pub authenticate: bool,
     /// Whether to open a new session after this one has expired. See
     /// [`State::Renewing`](super::State::Renewing).
-    #[cfg(feature = "renewal")]
+    #[cfg(feature = "full")]
     pub renew: bool,
     /// The seed of the order of servers, of all random delays and of the table of watches.
     ///
@@ -98,12 +98,12 @@ impl Config {
             #[cfg(any(feature = "tokio", feature = "blocking"))]
             max_ephemerals: None,
             max_kept: 64 << 10,
-            #[cfg(feature = "deadlines")]
+            #[cfg(feature = "full")]
             disconnect_timeout: None,
             read_only: false,
-            #[cfg(feature = "authentication")]
+            #[cfg(feature = "full")]
             authenticate: false,
-            #[cfg(feature = "renewal")]
+            #[cfg(feature = "full")]
             renew: false,
             seed,
             resume: None,
@@ -145,25 +145,25 @@ impl Config {
     /// Returns how long the session may be without a connection. Without the feature this is a
     /// constant, so the compiler leaves out the code behind it. The same holds for the next ones.
     pub(super) const fn disconnect_timeout(&self) -> Option<Duration> {
-        #[cfg(feature = "deadlines")]
+        #[cfg(feature = "full")]
         return self.disconnect_timeout;
-        #[cfg(not(feature = "deadlines"))]
+        #[cfg(not(feature = "full"))]
         None
     }
 
     /// Returns whether an authentication exchange comes first.
     pub(super) const fn authenticates(&self) -> bool {
-        #[cfg(feature = "authentication")]
+        #[cfg(feature = "full")]
         return self.authenticate;
-        #[cfg(not(feature = "authentication"))]
+        #[cfg(not(feature = "full"))]
         false
     }
 
     /// Returns whether a new session follows one that has expired.
     pub(super) const fn renews(&self) -> bool {
-        #[cfg(feature = "renewal")]
+        #[cfg(feature = "full")]
         return self.renew;
-        #[cfg(not(feature = "renewal"))]
+        #[cfg(not(feature = "full"))]
         false
     }
 }

@@ -167,7 +167,7 @@ impl<T> Session<T> {
 
     /// Extends the read timeout after the transport has taken bytes, if the peer has taken others.
     ///
-    /// Only with `deadlines`: boards send short requests, whose replies extend the timeout.
+    /// Only with `full`: boards send short requests, whose replies extend the timeout.
     pub(super) fn taken(&mut self, now: Instant, count: usize) {
         let Some(connection) = self.connection.as_mut().filter(|_| DEADLINES) else { return };
         // The transport had no room for these bytes before, so the peer has taken others.

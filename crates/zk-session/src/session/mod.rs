@@ -231,9 +231,9 @@ use crate::error::{Error, Invalid, Outcome, outcome_of_success};
 use crate::time::{Instant, earlier};
 
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
-pub(crate) const AUTHENTICATION: bool = cfg!(feature = "authentication");
-const DEADLINES: bool = cfg!(feature = "deadlines");
-pub(crate) const PERSISTENT_WATCHES: bool = cfg!(feature = "persistent-watches");
+pub(crate) const AUTHENTICATION: bool = cfg!(feature = "full");
+const DEADLINES: bool = cfg!(feature = "full");
+pub(crate) const PERSISTENT_WATCHES: bool = cfg!(feature = "full");
 /// The password that the handshake carries without a session.
 const NO_PASSWORD: [u8; 16] = [0; 16];
 

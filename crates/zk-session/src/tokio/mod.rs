@@ -5,10 +5,10 @@ mod driver;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::pin::Pin;
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 use core::task::{Context, Poll};
 
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 use futures_core::Stream;
 use tokio::runtime;
 use tokio::sync::watch as watch_channel;
@@ -24,9 +24,9 @@ use crate::client::TlsConfig;
 use crate::client::{
     self, ClientBuilder, Clock, ConnectError, Driver as _, Handle, Router, Settings, has_begun,
 };
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 use crate::client::{PersistentWatch, WatchUpdate};
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 use crate::error::Error;
 use crate::session::{End, Session, SessionTicket, State};
 #[cfg(shuttle)]
@@ -228,7 +228,7 @@ impl ClientBuilder<Client> {
     }
 }
 
-#[cfg(feature = "persistent-watches")]
+#[cfg(feature = "full")]
 impl Stream for PersistentWatch<Tokio> {
     type Item = Result<WatchUpdate, Error>;
 

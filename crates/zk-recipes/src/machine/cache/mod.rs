@@ -461,7 +461,7 @@ impl CacheMachine {
         self.unwatch(self.watch);
         self.watch = 0;
         match RetryPolicy::of(&error) {
-            // The server, or a session without the feature `persistent-watches`.
+            // The server, or a session without the feature `full`.
             _ if error.code() == Some(ErrorCode::UNIMPLEMENTED)
                 || matches!(error, Error::Invalid(Invalid::Reserved(_))) =>
             {

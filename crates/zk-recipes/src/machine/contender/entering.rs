@@ -21,8 +21,7 @@ impl Contender {
     pub(super) fn create(&mut self) {
         let (config, outputs) = (&self.config, &mut self.outputs);
         let creation = Box::new(Creation::start(config.mode, None, config, outputs));
-        let expects_nobody =
-            cfg!(feature = "hints") && self.config.hint.is_some_and(|it| it.expects_nobody());
+        let expects_nobody = self.config.hint.is_some_and(|it| it.expects_nobody());
         let list = (!expects_nobody).then(|| self.list());
         self.phase = Phase::Creating { creation, list };
     }
@@ -88,9 +87,6 @@ impl Contender {
     /// Returns our hint for the next contender, which it may use if we acquire the lock. `before` is
     /// the hint of the previous one.
     fn own_hint(&self, node: &Node, before: Option<FastPathHint>) -> Option<FastPathHint> {
-        if cfg!(not(feature = "hints")) {
-            return None;
-        }
         let AttemptConfig { mode, unknown_nodes, .. } = self.config;
         // A negative number of eleven characters seems positive here, and the next one lower.
         let number = SequenceNumber::parse(sequence_suffix(node.name()))?;
@@ -103,7 +99,6 @@ impl Contender {
 
     /// Returns our hint for the next contender. It is there from the release on, and may change until
     /// the attempt is over. `None` if the attempt did not hold and release the lock.
-    #[cfg(feature = "hints")]
     pub(in super::super) fn hint(&self) -> Option<FastPathHint> {
         let is_deleted = match self.phase {
             Phase::Leaving => false,
@@ -115,7 +110,6 @@ impl Contender {
     }
 
     /// Takes note that the contender that left our hint is gone, if our creation is still undecided.
-    #[cfg(feature = "hints")]
     pub(in super::super) fn complete_hint(&mut self, later: FastPathHint) {
         if self.wants_hint() {
             self.config.hint = self.config.hint.map(|hint| hint.completed_by(later));
@@ -123,7 +117,6 @@ impl Contender {
     }
 
     /// Returns whether [`complete_hint`](Self::complete_hint) could change anything.
-    #[cfg(feature = "hints")]
     pub(in super::super) fn wants_hint(&self) -> bool {
         let is_open = |hint: FastPathHint| !hint.is_deleted;
         matches!(self.phase, Phase::Creating { .. }) && self.config.hint.is_some_and(is_open)

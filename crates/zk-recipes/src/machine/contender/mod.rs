@@ -7,17 +7,17 @@
 //! The attempt survives lost connections. Every step can be repeated, except the creation. The name
 //! of the new node contains a GUID, by which the contender finds it again.
 
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 mod converting;
 mod entering;
 mod holding;
 mod leaving;
-#[cfg(feature = "try-lock")]
+#[cfg(feature = "full")]
 mod looking;
-#[cfg(not(feature = "conversions"))]
+#[cfg(not(feature = "full"))]
 mod not_converting;
 mod queueing;
-#[cfg(feature = "private-names")]
+#[cfg(feature = "full")]
 mod ranking;
 
 use alloc::boxed::Box;
@@ -104,7 +104,7 @@ impl Machine for Contender {
             Input::Session(state) => self.handle_session(state),
             Input::LeaseEnded => self.handle_end_of_lease(),
             Input::Timer => self.handle_timer(),
-            #[cfg(feature = "conversions")]
+            #[cfg(feature = "full")]
             Input::Convert(mode) => self.convert(mode),
             Input::Settled => self.settled(),
             Input::BehindAbandoned => self.behind_abandoned(),
@@ -167,9 +167,9 @@ impl Contender {
         }
         match self.config.wait_policy {
             WaitPolicy::Queue => self.create(),
-            #[cfg(feature = "try-lock")]
+            #[cfg(feature = "full")]
             WaitPolicy::OnlyIfFirst => self.create(),
-            #[cfg(feature = "try-lock")]
+            #[cfg(feature = "full")]
             WaitPolicy::OnlyIfFree => self.look(),
         }
     }
@@ -223,13 +223,13 @@ impl Contender {
             return self.handle_conversion(op, result);
         }
         match &mut self.phase {
-            #[cfg(feature = "try-lock")]
+            #[cfg(feature = "full")]
             Phase::Looking { list, .. } if *list == op => self.looked(result),
             // A list that is answered while the creation is undecided need not show the node.
             Phase::Creating { list, .. } if *list == Some(op) => *list = None,
             Phase::Creating { .. } => self.handle_creation(op, result),
             Phase::Deciding { list, .. } if *list == op => self.listed(result),
-            #[cfg(feature = "private-names")]
+            #[cfg(feature = "full")]
             Phase::Ranking { ranks, .. } => {
                 if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
                     self.ranked(rank, result);
@@ -258,7 +258,7 @@ impl Contender {
 
     fn release(&mut self) {
         match &mut self.phase {
-            #[cfg(feature = "try-lock")]
+            #[cfg(feature = "full")]
             Phase::Looking { .. } => self.leave(),
             Phase::Beginning
             | Phase::Deciding { .. }
@@ -315,7 +315,7 @@ impl Contender {
     fn repeat(&mut self) {
         match &mut self.phase {
             _ if self.conversion.is_some() => self.repeat_conversion(),
-            #[cfg(feature = "try-lock")]
+            #[cfg(feature = "full")]
             Phase::Looking { .. } => self.look(),
             Phase::Creating { creation, .. } => {
                 creation.handle_timer(&self.config, &mut self.outputs);

@@ -1,4 +1,4 @@
-//! A contender that keeps its mode, for programs without the feature `conversions`.
+//! A contender that keeps its mode, for programs without the feature `full`.
 
 use zk_session::Error;
 use zk_session::session::Reply;

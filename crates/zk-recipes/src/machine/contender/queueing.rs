@@ -39,7 +39,7 @@ impl Contender {
         let reader = self.queue_reader();
         let Phase::Deciding { listing, .. } = &mut self.phase else { return };
         let Some(node) = &self.node else { return self.vanished() };
-        #[cfg(feature = "private-names")]
+        #[cfg(feature = "full")]
         let is_whole = listing.is_none() && !reply.has_more;
         let seen = Listing::read(listing, &reply, &mut |seen, names| {
             reader.observe(node.name(), each(names), seen);
@@ -58,7 +58,7 @@ impl Contender {
             self.outputs.report(Event::UnknownNode(unknown_node));
         }
         match seen.position() {
-            #[cfg(feature = "private-names")]
+            #[cfg(feature = "full")]
             QueuePosition::Exhausted if is_whole && self.config.scheme.is_private() => {
                 self.rank(&reply);
             }

@@ -151,7 +151,7 @@ impl Machine for Participant {
                     self.repeat();
                 }
             }
-            #[cfg(feature = "conversions")]
+            #[cfg(feature = "full")]
             Input::Convert(_) => self.outputs.report(Event::NO_READERS),
             Input::Leave if matches!(self.step, Step::Inside) => self.leave(),
             Input::Leave if matches!(self.step, Step::Leaving(_)) => {}

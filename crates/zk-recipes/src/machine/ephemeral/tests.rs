@@ -423,7 +423,7 @@ fn a_node_is_looked_for_again_after_a_refusal_for_now() {
     world.expect(&["Released"]);
 }
 
-#[cfg(feature = "conversions")]
+#[cfg(feature = "full")]
 #[test]
 fn it_has_no_mode_to_convert() {
     let (mut world, _) = World::holding();

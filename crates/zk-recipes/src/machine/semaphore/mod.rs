@@ -182,7 +182,7 @@ impl Machine for SemaphoreMachine {
                 self.notify_parts(|| Input::Timer);
                 self.ask_for_what_is_missing();
             }
-            #[cfg(feature = "conversions")]
+            #[cfg(feature = "full")]
             Input::Convert(_) => self.outputs.report(Event::NO_READERS),
             Input::Leave | Input::Release => self.leave(),
         }

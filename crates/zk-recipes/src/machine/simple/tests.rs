@@ -634,7 +634,7 @@ fn the_end_of_the_lease_and_a_conversion_concern_the_holder() {
     let mut h = Harness::held();
     h.feed(Input::LeaseEnded);
     h.expect(&["Suspended", "look"]);
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     {
         h.feed(Input::Convert(super::super::LockMode::Shared));
         h.expect(&["NotConverted(NoReaders)"]);

@@ -638,7 +638,7 @@ fn a_second_request_to_leave_changes_nothing() {
     h.wanted();
     h.feed(Input::Leave);
     h.expect(&[]);
-    #[cfg(feature = "conversions")]
+    #[cfg(feature = "full")]
     {
         h.feed(Input::Convert(LockMode::Exclusive));
         h.expect(&["NotConverted: NoReaders"]);

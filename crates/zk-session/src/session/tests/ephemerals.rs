@@ -247,7 +247,7 @@ fn refusals_rarely_ask_for_the_list() {
 }
 
 #[test]
-#[cfg(feature = "renewal")]
+#[cfg(feature = "full")]
 fn a_new_session_has_no_nodes() {
     let config = Config { max_ephemerals: Some(LIMIT), renew: true, ..Config::new(1, 0) };
     let mut h = Harness::with(config);
