@@ -1,12 +1,15 @@
 //! Measures how many clients of many processes come back after a restart of a real ensemble.
 //!
-//! `cargo run -p zk-testkit --example fleet -- [sessions] [processes] [timeout-ms]`
+//! `cargo run -p zk-testkit --example fleet -- [sessions] [processes] [timeout-ms] [java]`
 //!
 //! Each session holds a lock and watches ten nodes. All three servers are killed at the same time and
 //! started again. Prints what it cost. The counters of connections are those of the whole system.
+//! With `java`, sessions wait before their attempts as Java's client does.
 
 use std::error::Error;
+use std::future::Future;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::pin::Pin;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +19,15 @@ use std::{env, fs, io, thread};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use zk_recipes::{Holding, Mutex};
-use zk_session::{Client, State};
+use zk_session::{Client, Connect, ServerAddress, State, TcpConnect};
 use zk_testkit::real::{RealEnsemble, Settings};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
+const SERVERS: usize = 3;
 const WATCHES: usize = 10;
+/// The argument for Java's rule.
+const JAVA: &str = "java";
 /// How many sessions of a process begin at the same time.
 const AT_ONCE: usize = 32;
 
@@ -31,17 +37,58 @@ fn unix_ms() -> u128 {
 
 // ---- A process with sessions ---------------------------------------------------------------------
 
+/// Waits before each attempt as Java's client does: for a random time below 1 s, and 1 s longer
+/// after a round in which all servers failed.
+#[derive(Default)]
+struct JavaConnect {
+    connect: TcpConnect,
+    /// Attempts since a server has served the session.
+    attempts: u64,
+}
+
+impl Connect for JavaConnect {
+    type Transport = <TcpConnect as Connect>::Transport;
+
+    fn connect(
+        &mut self,
+        server: &ServerAddress,
+    ) -> Pin<Box<dyn Future<Output = io::Result<Self::Transport>> + Send>> {
+        let is_next_round = self.attempts > 0 && self.attempts.is_multiple_of(SERVERS as u64);
+        self.attempts += 1;
+        let delay = fastrand::u64(..1_000) + u64::from(is_next_round) * 1_000;
+        let connecting = self.connect.connect(server);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+            connecting.await
+        })
+    }
+
+    fn addresses(&mut self, servers: &[ServerAddress]) -> Vec<usize> {
+        self.connect.addresses(servers)
+    }
+
+    fn served(&mut self, server: &ServerAddress) {
+        self.attempts = 0;
+        self.connect.served(server);
+    }
+}
+
 /// Begins a session. When it was lost and is back, returns the time and whether the lock is held.
 async fn hold(
     at: Arc<str>,
     number: usize,
     timeout: Duration,
+    is_java: bool,
     begin: Arc<Semaphore>,
     ready: tokio::sync::mpsc::Sender<()>,
 ) -> Result<(u128, bool, bool), Failure> {
     let permit = begin.acquire().await?;
     let builder = Client::builder(&at).session_timeout(timeout);
-    let client = builder.connect_timeout(Duration::from_secs(300)).connect().await?;
+    let builder = builder.connect_timeout(Duration::from_secs(300));
+    let client = match is_java {
+        true => builder.connect_with(JavaConnect::default()).await?,
+        false => builder.connect().await?,
+    };
     let guard = Mutex::new(&client, &format!("/fleet/{number}"))?.acquire().await?;
     let mut watches = Vec::new();
     for watch in 0..WATCHES {
@@ -67,12 +114,13 @@ async fn run_sessions(
     first: usize,
     count: usize,
     timeout: Duration,
+    is_java: bool,
 ) -> Result<(), Failure> {
     let (ready, mut all_ready) = tokio::sync::mpsc::channel(1);
     let begin = Arc::new(Semaphore::new(AT_ONCE));
     let mut sessions = JoinSet::new();
     for number in first..first + count {
-        sessions.spawn(hold(at.into(), number, timeout, begin.clone(), ready.clone()));
+        sessions.spawn(hold(at.into(), number, timeout, is_java, begin.clone(), ready.clone()));
     }
     drop(ready);
     let mut number = 0;
@@ -111,6 +159,7 @@ fn start_processes(
     sessions: usize,
     processes: usize,
     timeout: usize,
+    is_java: bool,
 ) -> io::Result<Vec<(Child, BufReader<ChildStdout>)>> {
     let each = sessions / processes;
     let start = |process| {
@@ -118,6 +167,7 @@ fn start_processes(
             .arg("sessions")
             .arg(at)
             .args([process * each, each, timeout].map(|number| number.to_string()))
+            .args(is_java.then_some(JAVA))
             .stdout(Stdio::piped())
             .spawn()?;
         let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -126,14 +176,20 @@ fn start_processes(
     (0..processes).map(start).collect()
 }
 
-fn measure(sessions: usize, processes: usize, timeout: usize) -> Result<(), Failure> {
+fn measure(
+    sessions: usize,
+    processes: usize,
+    timeout: usize,
+    is_java: bool,
+) -> Result<(), Failure> {
     let extra = "maxClientCnxns=0\n".into();
     // Servers grant up to twenty ticks.
     let tick = Duration::from_millis(timeout as u64 / 10);
-    let mut ensemble =
-        RealEnsemble::with_settings(Settings { servers: 3, tick, extra, ..Settings::default() })?;
+    let settings = Settings { servers: SERVERS, tick, extra, ..Settings::default() };
+    let mut ensemble = RealEnsemble::with_settings(settings)?;
     let began = Instant::now();
-    let mut children = start_processes(&ensemble.connect_string(), sessions, processes, timeout)?;
+    let at = ensemble.connect_string();
+    let mut children = start_processes(&at, sessions, processes, timeout, is_java)?;
     let mut held = 0;
     for (_, output) in &mut children {
         let mut line = String::new();
@@ -157,7 +213,7 @@ fn measure(sessions: usize, processes: usize, timeout: usize) -> Result<(), Fail
     });
     let (first_attempts, first_overflows) = (attempts(), overflows());
     let killed = unix_ms();
-    for server in 0..3 {
+    for server in 0..SERVERS {
         ensemble.kill(server)?;
     }
     ensemble.restart_all()?;
@@ -198,9 +254,10 @@ fn main() -> Result<(), Failure> {
     let number = |place: usize, default: usize| {
         arguments.get(place).and_then(|argument| argument.parse().ok()).unwrap_or(default)
     };
+    let is_java = arguments.last().is_some_and(|last| last == JAVA);
     if arguments.first().is_some_and(|first| first == "sessions") {
         let timeout = Duration::from_millis(number(4, 10_000) as u64);
-        return run_sessions(&arguments[1], number(2, 0), number(3, 1), timeout);
+        return run_sessions(&arguments[1], number(2, 0), number(3, 1), timeout, is_java);
     }
-    measure(number(0, 5_000), number(1, 8), number(2, 10_000))
+    measure(number(0, 5_000), number(1, 8), number(2, 10_000), is_java)
 }

@@ -61,6 +61,10 @@ pub use self::client::{
     Answer, AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, Ready, TlsError,
     Transaction, TransactionResult, Watch, WatchUpdate,
 };
+// For the simulator.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[doc(hidden)]
+pub use self::client::ConfigFollower;
 #[cfg(feature = "tokio")]
 pub use self::tokio::{Client, Connect, TcpConnect, Tokio, Transport};
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -16,8 +16,8 @@ use clap::error::ErrorKind;
 use clap::{Parser, ValueEnum};
 use zk_testkit::sim::picture::{self, View};
 use zk_testkit::sim::{
-    self, Bug, Fault, NOT_IN_LASTING, Report, Scale, caches, outages, rare, record, run,
-    run_lasting,
+    self, Bug, Fault, NOT_IN_LASTING, REPLACED, Report, Scale, caches, following, outages, rare,
+    record, run, run_lasting,
 };
 
 /// Runs whole clients and an ensemble on a virtual clock, with random faults.
@@ -70,6 +70,8 @@ enum Workload {
     Caches,
     /// Holders of locks, while all servers are unreachable for less than a lease.
     Outages,
+    /// The configuration of an ensemble whose servers are replaced.
+    Following,
 }
 
 impl Workload {
@@ -87,9 +89,13 @@ impl Workload {
                 let recipes = [&rare::OF_RECIPES[..], &rare::RARE_OF_RECIPES].concat();
                 [faults, sessions, machines, &recipes].concat()
             }
-            Self::Lasting => {
+            Self::Lasting | Self::Following => {
                 let faults = faults.iter().filter(|name| !NOT_IN_LASTING.contains(name));
-                faults.chain(&rare::OF_LASTING).copied().collect()
+                let others = match self {
+                    Self::Lasting => &rare::OF_LASTING[..],
+                    _ => &[REPLACED],
+                };
+                faults.chain(others).copied().collect()
             }
             Self::Caches => [faults, &rare::OF_CACHES].concat(),
             Self::Outages => rare::OF_OUTAGES.to_vec(),
@@ -167,6 +173,7 @@ impl Arguments {
             Workload::Lasting => return Ok(run_lasting(seed, None)),
             Workload::Caches => return Ok(caches(seed, self.bug)),
             Workload::Outages => return Ok(outages(seed, self.bug)),
+            Workload::Following => return Ok(following(seed, self.bug)),
             Workload::Locks | Workload::Recipes => {}
         }
         let Some(file) = &self.svg else { return Ok(run(seed, scale, self.bug, self.print)) };

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use bytes::Bytes;
-use zk_proto::{OpCode, frame};
+use zk_proto::{OpCode, Zxid, frame};
 
 use super::version::Version;
 
@@ -80,17 +80,23 @@ impl Config {
         Self { tick, min_session_timeout, max_session_timeout, ..self }
     }
 
-    /// Returns the data of `/zookeeper/config`: the members, or nothing for a standalone server.
-    pub(super) fn members(&self) -> Bytes {
+    /// Returns the first data of `/zookeeper/config`: the members, or nothing for a standalone server.
+    pub(super) fn first_members(&self) -> Bytes {
+        if self.servers > 1 { self.members(0..self.servers, Zxid::ZERO) } else { Bytes::new() }
+    }
+
+    /// Returns the data of `/zookeeper/config` with these members.
+    pub(super) fn members(&self, members: impl Iterator<Item = usize>, version: Zxid) -> Bytes {
         let mut text = String::new();
-        for number in 1..=self.servers {
+        for member in members {
+            let number = member + 1;
             text += &format!("server.{number}=127.0.0.{number}:2888:3888:participant");
-            if let Some(address) = self.client_addresses.get(number - 1) {
+            if let Some(address) = self.client_addresses.get(member) {
                 text += &format!(";{address}");
             }
             text += "\n";
         }
-        if self.servers > 1 { (text + "version=0").into() } else { Bytes::new() }
+        (text + &format!("version={:x}", version.0)).into()
     }
 }
 

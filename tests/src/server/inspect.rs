@@ -22,9 +22,14 @@ impl Ensemble {
         self.leader
     }
 
-    /// Returns the number of servers, alive or not.
+    /// Returns the number of servers, alive or not, also those that have left the ensemble.
     pub fn servers(&self) -> usize {
         self.servers.len()
+    }
+
+    /// Returns the members of the ensemble, alive or not.
+    pub fn members(&self) -> impl Iterator<Item = usize> {
+        (0..self.servers.len()).filter(|server| !self.servers[*server].has_left)
     }
 
     /// Returns whether a server is alive.

@@ -7,7 +7,7 @@
 //! - inputs, `handle_*`: a connection, its bytes and its end, and the passing of time;
 //! - commands: [`kill`](Ensemble::kill), [`restart`](Ensemble::restart),
 //!   [`cut_off`](Ensemble::cut_off), [`reunite`](Ensemble::reunite), [`hold`](Ensemble::hold),
-//!   [`release`](Ensemble::release), [`wipe`](Ensemble::wipe), [`restore`](Ensemble::restore),
+//!   [`release`](Ensemble::release), [`replace_member`](Ensemble::replace_member), [`wipe`](Ensemble::wipe), [`restore`](Ensemble::restore),
 //!   [`expire_session`](Ensemble::expire_session), [`set_counter`](Ensemble::set_counter);
 //! - outputs, `poll_*`: what to send or close, and when to call
 //!   [`handle_timeout`](Ensemble::handle_timeout) next. Fetch all of them after every input or
@@ -24,7 +24,8 @@
 //!   events.
 //! - Since 3.6, the end of a session whose ephemeral paths take more than two frames stops all servers
 //!   for good (ZOOKEEPER-4306).
-//! - Not implemented: quotas, and changes of the members by `reconfig`.
+//! - Not implemented: quotas, and changes of the members by `reconfig`. Members change by
+//!   [`replace_member`](Ensemble::replace_member).
 //!
 //! It differs from a real server in these points:
 //! - It refuses trailing bytes in a request, and text that is not UTF-8.
@@ -105,7 +106,8 @@ pub struct Ensemble {
 impl Ensemble {
     /// Returns an ensemble with all servers alive and a leader elected.
     pub fn new(config: Config) -> Self {
-        let servers = vec![Replica::new(config.version, config.members()); config.servers.max(1)];
+        let servers =
+            vec![Replica::new(config.version, config.first_members()); config.servers.max(1)];
         let sessions = Sessions::new(config.tick, config.seed);
         let local_sessions = Sessions::local(config.tick, config.seed);
         let mut ensemble = Self {
@@ -269,7 +271,8 @@ impl Ensemble {
         {
             self.apply(server, &entry);
         }
-        self.log.trim(self.servers.iter().map(|server| server.applied).min().unwrap_or(0));
+        let applied = self.members().map(|member| self.servers[member].applied);
+        self.log.trim(applied.min().unwrap_or(0));
     }
 
     fn apply(&mut self, server: usize, entry: &Entry) {

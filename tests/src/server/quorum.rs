@@ -1,11 +1,12 @@
 //! Servers that fail, return or lag.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use zk_proto::Zxid;
 
 use super::Ensemble;
-use super::log::Txn;
+use super::log::{Change, Txn};
 
 impl Ensemble {
     /// Kills a server: its connections break, and it applies nothing until
@@ -24,12 +25,12 @@ impl Ensemble {
     }
 
     /// Starts a server again. It catches up with the log before it serves. If no server can read the
-    /// log, it stays down.
+    /// log, or it has left the ensemble, it stays down.
     pub fn restart(&mut self, now: Duration, server: usize) {
         if self.is_log_unreadable {
             return;
         }
-        if let Some(restarted) = self.servers.get_mut(server) {
+        if let Some(restarted) = self.servers.get_mut(server).filter(|server| !server.has_left) {
             restarted.is_alive = true;
             self.catch_up(server);
             self.elect(now);
@@ -89,6 +90,30 @@ impl Ensemble {
         self.sessions.touch_all(now);
     }
 
+    /// Replaces a member of the ensemble by a new server, as an administrator does by `reconfig`. The
+    /// old one leaves for good, as if killed. `/zookeeper/config` then shows the new one, whose
+    /// address for clients is `address`.
+    ///
+    /// Returns the number of the new server, or `None` without a leader or such a member, or if
+    /// [`client_addresses`](super::Config::client_addresses) has not those of all servers.
+    pub fn replace_member(
+        &mut self,
+        now: Duration,
+        old: usize,
+        address: SocketAddr,
+    ) -> Option<usize> {
+        let new = self.servers.len();
+        let leader = self.leader.filter(|_| self.config.client_addresses.len() == new)?;
+        self.servers.get_mut(old).filter(|old| !old.has_left)?.has_left = true;
+        self.servers.push(self.servers[leader].copy());
+        self.config.client_addresses.push(address);
+        let data = self.config.members(self.members(), Zxid(self.zxid.0 + 1));
+        let change = Change::SetData { path: "/zookeeper/config".into(), data: Some(data) };
+        self.propose(now, None, Txn::Write(change));
+        self.kill(now, old);
+        Some(new)
+    }
+
     /// Makes a follower lag: it applies nothing new until [`release`](Self::release) or
     /// [`step`](Self::step). It serves stale reads, and the answers to writes through it wait. Has
     /// no effect while the server leads.
@@ -131,15 +156,14 @@ impl Ensemble {
     /// Elects a leader if a quorum is alive and connected, and removes it otherwise.
     pub(super) fn elect(&mut self, now: Duration) {
         let is_in_touch = |server: &usize| self.servers[*server].is_in_touch();
-        let alive: Vec<usize> = (0..self.servers.len()).filter(is_in_touch).collect();
-        if self.leader.is_some_and(|leader| alive.contains(&leader))
-            && alive.len() * 2 > self.servers.len()
-        {
+        let alive: Vec<usize> = self.members().filter(is_in_touch).collect();
+        let is_quorum = alive.len() * 2 > self.members().count();
+        if is_quorum && self.leader.is_some_and(|leader| alive.contains(&leader)) {
             return;
         }
         self.close_where(|connection| alive.contains(&connection.server));
         // Any of them can lead, since all know the log.
-        self.leader = alive.last().copied().filter(|_| alive.len() * 2 > self.servers.len());
+        self.leader = alive.last().copied().filter(|_| is_quorum);
         if self.leader.is_none() {
             return;
         }

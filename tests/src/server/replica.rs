@@ -32,6 +32,8 @@ pub(super) struct Replica {
     pub(super) is_cut_off: bool,
     /// Whether it applies nothing new from the log.
     pub(super) is_held: bool,
+    /// Whether it is a member of the ensemble no more.
+    pub(super) has_left: bool,
     pub(super) version: Version,
 }
 
@@ -71,8 +73,15 @@ impl Replica {
             is_alive: true,
             is_cut_off: false,
             is_held: false,
+            has_left: false,
             version,
         }
+    }
+
+    /// Returns a new server with the same data.
+    pub(super) fn copy(&self) -> Self {
+        let watches = Watches::new(self.version);
+        Self { watches, is_held: false, has_left: false, ..self.clone() }
     }
 
     /// Returns whether it is alive and connected to the others.

@@ -87,11 +87,13 @@ pub enum Bug {
     SharesGuids,
     /// Reports the end of a hold only when the servers have confirmed it.
     ReportsReleasesLate,
+    /// Does not follow the configuration of the ensemble.
+    IgnoresConfig,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -133,5 +135,6 @@ impl Bug {
         Self::TakesLocksOfOthers,
         Self::SharesGuids,
         Self::ReportsReleasesLate,
+        Self::IgnoresConfig,
     ];
 }

@@ -8,6 +8,7 @@
 
 mod attempt;
 mod cache;
+mod following;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -16,19 +17,20 @@ use core::time::Duration;
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
-use zk_proto::{GetSaslRequest, Request, SessionId, Xid, Zxid};
+use zk_proto::{GetDataRequest, GetDataResponse, GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::{
     AttemptConfig, BarrierWait, CacheConfig, Command, Contender, HintingContender, LockMode,
     Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme, SemaphoreMachine,
     SimpleContender, WaitPolicy,
 };
 use zk_session::dispatch::{Attached, Dispatcher, Key, Token};
-use zk_session::session::{Action, Config, Event, Reply, RequestId, Session};
+use zk_session::session::{Action, Cause, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
-use zk_session::{Error, Outcome, State};
+use zk_session::{ConfigFollower, Error, Outcome, ServerAddress, State};
 
 use self::attempt::{Attempt, Log};
 pub(super) use self::cache::SimCache;
+use self::following::Following;
 use super::{AttemptId, Bug, Call, CallId, ClientEvent, LockKind, rare};
 
 /// The position of the last zxid in the handshake: after the length of the frame and the protocol
@@ -78,6 +80,7 @@ pub struct SimClient {
     rounds: u8,
     /// The state last reported.
     state: State,
+    following: Option<Following>,
 }
 
 /// # Getters
@@ -164,6 +167,7 @@ impl SimClient {
             drift,
             rounds: 0,
             state: State::Connecting,
+            following: None,
         }
     }
 
@@ -438,6 +442,7 @@ impl SimClient {
     fn drain(&mut self, now: Duration) {
         while let Some(event) = self.dispatcher.poll_event(self.instant(now)) {
             self.handle_event(now, event);
+            self.follow_config(now);
         }
         self.dispatcher.take_effects().run();
     }
@@ -445,6 +450,9 @@ impl SimClient {
     fn handle_event(&mut self, now: Duration, event: Event<CallId>) {
         if let Some(what) = rare::of_session(self.state, &event) {
             self.log.record(ClientEvent::Reached(what));
+        }
+        if self.handle_followed(&event) {
+            return;
         }
         match event {
             Event::State(state) => {

@@ -264,7 +264,7 @@ impl Sim {
 
     /// Delays bytes between a client and all servers for `time`.
     pub fn isolate(&mut self, client: usize, time: Duration) {
-        for server in 0..self.options.servers {
+        for server in 0..self.ensemble.servers() {
             for direction in Direction::ALL {
                 self.block(client, server, direction, time);
             }
@@ -302,7 +302,7 @@ impl Sim {
 
     fn make_unreachable(&mut self, outage: Outage, time: Duration) {
         match outage {
-            Outage::Dead => (0..self.options.servers).for_each(|server| {
+            Outage::Dead => (0..self.ensemble.servers()).for_each(|server| {
                 self.kill(server);
                 self.queue.schedule(self.now + time, Occurrence::Restart(server));
             }),
@@ -407,7 +407,7 @@ impl Sim {
             slot.slow = Default::default();
         }
         self.blocked.clear();
-        for server in 0..self.options.servers {
+        for server in 0..self.ensemble.servers() {
             self.restart(server);
             self.reunite(server);
             self.release(server);

@@ -23,6 +23,7 @@ mod checker;
 mod client;
 mod event;
 mod faults;
+mod following;
 mod histories;
 mod lasting;
 mod link;
@@ -54,6 +55,7 @@ pub use checker::Checker;
 pub use client::SimClient;
 pub use event::{AttemptId, CallId, ClientEvent, LockKind};
 pub use faults::{Fault, Outage};
+pub use following::{REPLACED, following};
 pub use lasting::{Flaw, NOT_IN_LASTING, run_lasting};
 pub use link::{Cut, Direction, LinkId, Tail};
 pub use moment::{Moment, What};
@@ -91,6 +93,8 @@ pub struct Options {
     pub read_only: bool,
     /// Whether clients renew their sessions. If not, a client that lost its session is replaced.
     pub renew: bool,
+    /// Whether clients follow the configuration of the ensemble.
+    pub follow: bool,
     /// The shortest time that bytes travel in one direction.
     pub latency: Duration,
     /// The longest reply that clients accept, in bytes.
@@ -116,6 +120,7 @@ impl Default for Options {
             is_active: false,
             read_only: false,
             renew: false,
+            follow: false,
             latency: Duration::from_micros(200),
             max_reply: Config::new(0, 0).max_reply,
             version: Version::default(),
@@ -216,6 +221,7 @@ impl Sim {
             read_only_mode: true,
             local_sessions: true,
             version: options.version,
+            client_addresses: (0..options.servers).map(following::address).collect(),
             ..server::Config::servers(options.servers)
         };
         let mut sim = Self {
@@ -460,7 +466,11 @@ impl Sim {
             let seed = self.rng.u64(..);
             slot.behaviour = Behaviour::new(self.now, seed, slot.incarnation, &self.options);
         }
-        slot.machine = Some(SimClient::new(self.now, config, self.options.bug, drift));
+        let mut machine = SimClient::new(self.now, config, self.options.bug, drift);
+        if self.options.follow && self.options.bug != Some(Bug::IgnoresConfig) {
+            machine.follow((0..self.options.servers).map(following::named).collect());
+        }
+        slot.machine = Some(machine);
         self.trace.moment(self.now, || What::Begun(client));
         self.drain_client(client);
     }

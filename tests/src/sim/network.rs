@@ -99,7 +99,14 @@ impl Sim {
             && slot.incarnation == probe.incarnation
         {
             self.trace.bytes(self.now, "probe answer for client", probe.client as u64, &[]);
-            machine.handle_probed(self.now, probe.server, read_write);
+            let mut servers = machine.servers().iter().map(following::number);
+            let place = match servers.len() {
+                0 => Some(probe.server),
+                _ => servers.position(|server| server == probe.server),
+            };
+            if let Some(place) = place {
+                machine.handle_probed(self.now, place, read_write);
+            }
             self.drain_client(probe.client);
         }
     }
@@ -234,10 +241,15 @@ impl Sim {
         while let Some(machine) = &mut self.slots[client].machine
             && let Some(action) = machine.poll_action()
         {
+            let number = |server| machine.servers().get(server).map_or(server, following::number);
             match action {
-                Action::Probe(server) => self.probe(client, server),
+                Action::Probe(server) => {
+                    let server = number(server);
+                    self.probe(client, server);
+                }
                 Action::Disconnect => self.hang_up(client),
                 Action::Connect(server) => {
+                    let server = number(server);
                     self.hang_up(client);
                     self.dial(client, server);
                 }

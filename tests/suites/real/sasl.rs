@@ -3,13 +3,16 @@
 use core::time::Duration;
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use tempfile::TempDir;
+use zk_recipes::{Holding, Mutex};
 use zk_session::proto::{Acl, ErrorCode, Id, NodeKind, OpCode, Perms};
 use zk_session::sasl::{DigestMd5, SaslError};
-use zk_session::{Client, ConnectError, End, Error, blocking};
+use zk_session::{Client, ConnectError, End, Error, State, blocking};
 use zk_testkit::real::{self, RealEnsemble, Settings};
 use zk_testkit::server::Version;
+use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT};
 
 /// The servers' users. Not all characters of the second password are ASCII.
 const JAAS: &str = r#"
@@ -19,6 +22,7 @@ const JAAS: &str = r#"
             user_bob="größe";
     };
 "#;
+const JAAS_FILE: &str = "jaas.conf";
 const ALICE: &[Acl<'_>] =
     &[Acl { perms: Perms::ALL, id: Id { scheme: "sasl", id: Some("alice") } }];
 /// A client that retried would do so all this time.
@@ -30,8 +34,8 @@ fn ensemble(directory: &Path) -> Option<RealEnsemble> {
 
 /// Returns settings of servers that serve only users of [`JAAS`].
 pub(super) fn settings(directory: &Path) -> Settings {
-    let jaas = directory.join("jaas.conf");
-    fs::write(&jaas, JAAS).expect("a temporary directory is writable");
+    set_password(directory, "secret");
+    let jaas = directory.join(JAAS_FILE);
     Settings {
         properties: vec![
             format!("java.security.auth.login.config={}", jaas.display()),
@@ -41,6 +45,12 @@ pub(super) fn settings(directory: &Path) -> Settings {
         ],
         ..Settings::default()
     }
+}
+
+/// Sets the password of Alice at the servers that start from now on.
+fn set_password(directory: &Path, password: &str) {
+    let jaas = JAAS.replace("\"secret\"", &format!("\"{password}\""));
+    fs::write(directory.join(JAAS_FILE), jaas).expect("a temporary directory is writable");
 }
 
 fn no_auth<T>() -> Result<T, Error> {
@@ -139,4 +149,77 @@ async fn a_server_that_demands_sasl_ends_a_session_without() {
     let client = Client::connect(&ensemble.connect_string()).await.expect("sessions are for all");
     assert!(client.exists("/").await.is_err());
     assert_eq!(client.ended().await, End::AuthFailed);
+}
+
+/// Servers change a password one after the other, while clients have the old one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_and_locks_outlive_a_server_with_another_password() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let directory = directory.path();
+    let tick = SESSION_TIMEOUT / 20;
+    let settings = Settings { servers: 3, tick, ..settings(directory) };
+    let Some(mut ensemble) = real::ensemble_with_or_skip(settings) else { return };
+    let (at, changed) = (ensemble.connect_string(), ensemble.address(0));
+    let (old, new) = (DigestMd5::new("alice", "secret"), DigestMd5::new("alice", "new"));
+    let tasks = Client::builder(&at).session_timeout(SESSION_TIMEOUT).sasl(old.clone());
+    let tasks = tasks.connect().await.expect("the password is right");
+    let threads = blocking::Client::builder(&at).session_timeout(SESSION_TIMEOUT);
+    let threads = threads.sasl(old.clone());
+    let threads = tokio::task::spawn_blocking(|| threads.connect().expect("the password is right"));
+    let threads = threads.await.expect("no panic");
+    let lock = Mutex::new(&tasks, "/tasks").expect("valid").acquire().await.expect("free");
+    let of_threads = Mutex::new(&threads, "/threads").expect("valid").acquire();
+    let of_threads = tokio::task::spawn_blocking(|| of_threads.wait().expect("free"));
+    let of_threads = of_threads.await.expect("no panic");
+    let sessions = (tasks.session_id(), threads.session_id());
+    let failures = || [tasks.last_failure(), threads.last_failure()].map(Option::unwrap_or_default);
+
+    set_password(directory, "new");
+    ensemble.restart(0).expect("it serves again");
+    set_password(directory, "secret");
+    let mut refused = [false; 2];
+    let end = Instant::now() + HANG_TIMEOUT;
+    // Each client tries the server sooner or later, and finds another one.
+    for server in [1, 2].into_iter().cycle() {
+        ensemble.restart(server).expect("it serves again");
+        loop {
+            assert!(Instant::now() < end, "refused: {refused:?}");
+            let is_connected = |state| matches!(state, State::Connected { .. });
+            let are_held = [lock.state(), of_threads.state()] == [Holding::Held; 2];
+            if is_connected(tasks.state()) && is_connected(threads.state()) && are_held {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        for (refused, (server, reason)) in refused.iter_mut().zip(failures()) {
+            println!("{server}: {reason}");
+            *refused |= server == changed && reason.contains("refused the credentials");
+        }
+        if refused == [true; 2] {
+            break;
+        }
+    }
+    assert_eq!((tasks.session_id(), threads.session_id()), sessions);
+
+    set_password(directory, "new");
+    for server in [1, 2] {
+        ensemble.restart(server).expect("it serves again");
+    }
+    assert_eq!(tasks.ended().await, End::AuthFailed);
+    let of_threads = tokio::task::spawn_blocking(move || {
+        assert_eq!(threads.ended(), End::AuthFailed);
+        (threads.last_failure(), of_threads.state())
+    });
+    let (failure, holding) = of_threads.await.expect("no panic");
+    for (server, reason) in [tasks.last_failure(), failure].map(|it| it.expect("a failure")) {
+        println!("{server}: {reason}");
+        assert!(at.contains(&server) && reason.contains("refused the credentials"), "{reason}");
+    }
+    for holding in [lock.state(), holding] {
+        assert!(matches!(holding, Holding::Lost(_)), "{holding:?}");
+    }
+    let error = Client::builder(&at).sasl(old).connect().await.expect_err("the old password");
+    let ConnectError::AuthenticationFailed { server, error, .. } = error else { panic!("{error}") };
+    assert!(at.contains(&server) && error == SaslError::Refused, "{server}: {error}");
+    Client::builder(&at).sasl(new).connect().await.expect("the password is right");
 }

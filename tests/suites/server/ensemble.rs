@@ -1,7 +1,10 @@
 //! Several servers: agreement, failures and lag.
 
+use std::net::SocketAddr;
+
 use zk_proto::{CreateMode, Request, SyncRequest, Zxid};
 use zk_testkit::raw::{Credentials, RawClient};
+use zk_testkit::server::Config;
 
 use crate::world::{World, create, create_as, exists, get_children, set_data};
 
@@ -76,6 +79,40 @@ fn a_killed_follower_loses_only_its_connections_and_catches_up_later() {
     assert_eq!(world.ask(conn, &exists("/meanwhile", false)), "EXISTS OK");
     assert_eq!(world.ask(conn, &exists("/e", false)), "EXISTS OK");
     assert_eq!(world.ensemble.zxid().epoch(), epoch);
+}
+
+#[test]
+fn a_replaced_member_leaves_for_good_and_the_configuration_shows_the_new_one() {
+    let address = |server| SocketAddr::from(([127, 0, 0, server], 2181));
+    let client_addresses = (1..=3).map(address).collect();
+    let mut world = World::with(Config { client_addresses, ..Config::servers(3) });
+    let (lost, _) = world.connect(0);
+    let (kept, _) = world.connect(1);
+    world.ask(kept, &create("/before"));
+    world.ask(kept, &exists("/zookeeper/config", true));
+    assert_eq!(world.ensemble.replace_member(world.now, 0, address(4)), Some(3));
+    world.deliver();
+    assert_eq!(world.received(lost), ["closed"]);
+    assert_eq!(world.received(kept), ["NODE_DATA_CHANGED /zookeeper/config"]);
+    let config = world.ensemble.node("/zookeeper/config").expect("it exists");
+    let text = String::from_utf8_lossy(config.data().expect("members"));
+    let servers: Vec<_> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    let names: Vec<_> = servers.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["server.2", "server.3", "server.4", "version"]);
+    assert!(servers[2].1.ends_with(";127.0.0.4:2181") && servers[3].1 != "0", "{text}");
+
+    world.ensemble.restart(world.now, 0);
+    assert!(world.ensemble.handle_connect(0).is_none());
+    assert_eq!(world.ensemble.replace_member(world.now, 0, address(5)), None);
+    // The new server votes and serves.
+    world.ensemble.kill(world.now, 2);
+    world.deliver();
+    let (conn, _) = world.connect(3);
+    assert_eq!(world.ask(conn, &exists("/before", false)), "EXISTS OK");
+    assert_eq!(world.ask(conn, &create("/after")), "CREATE /after");
+    // The majority is of the present members.
+    world.ensemble.kill(world.now, 1);
+    assert_eq!(world.ensemble.leader(), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod caches;
 mod controls;
+mod following;
 mod lasting;
 mod lost_events;
 mod outages;

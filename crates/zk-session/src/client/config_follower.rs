@@ -8,18 +8,20 @@ use alloc::vec::Vec;
 
 use super::ensemble_config::EnsembleConfig;
 use crate::connect_string::ServerAddress;
-use crate::session::State;
+use crate::session::{Session, State};
+use crate::time::Instant;
 
 /// Decides when to read the configuration, and which servers to use.
 #[derive(Debug)]
-pub(crate) struct ConfigFollower {
+pub struct ConfigFollower {
     /// The servers that the program has named.
     named: Vec<ServerAddress>,
     /// The servers of the newest configuration. Empty before there is one.
     followed: Vec<ServerAddress>,
     /// The version of that configuration, if this session has read it.
     version: Option<u64>,
-    /// Whether that configuration has replaced another one of this session.
+    /// Whether that configuration has replaced another one of this session, so that sessions should
+    /// spread over its servers anew. The first configuration is new to this client only.
     has_changed: bool,
     /// The servers that have failed since one has served the session.
     failed: Vec<ServerAddress>,
@@ -39,7 +41,8 @@ enum Reading {
 }
 
 impl ConfigFollower {
-    pub(crate) fn new(named: Vec<ServerAddress>) -> Self {
+    /// Makes a follower of a session with these servers.
+    pub fn new(named: Vec<ServerAddress>) -> Self {
         Self {
             named,
             followed: Vec::new(),
@@ -52,13 +55,14 @@ impl ConfigFollower {
     }
 
     /// Notes that the program has replaced the list. It holds until there is a newer configuration.
-    pub(crate) fn set_servers(&mut self, named: Vec<ServerAddress>) {
+    pub fn set_servers(&mut self, named: Vec<ServerAddress>) {
         (self.named, self.is_changed) = (named, false);
         self.followed.clear();
         self.failed.clear();
     }
 
-    pub(crate) fn handle_state(&mut self, state: State) {
+    /// Handles a new state of the session.
+    pub fn handle_state(&mut self, state: State) {
         match state {
             State::Connected { .. } | State::ReadOnly { .. } => {
                 self.failed.clear();
@@ -75,7 +79,7 @@ impl ConfigFollower {
     }
 
     /// Handles that an attempt to connect, or the connection, has failed.
-    pub(crate) fn handle_failed(&mut self, server: &ServerAddress) {
+    pub fn handle_failed(&mut self, server: &ServerAddress) {
         if !self.failed.contains(server) {
             self.failed.push(server.clone());
         }
@@ -83,18 +87,18 @@ impl ConfigFollower {
     }
 
     /// Returns whether to read the configuration, with a watch.
-    pub(crate) fn wants_config(&self) -> bool {
+    pub fn wants_config(&self) -> bool {
         self.reading == Reading::Wanted
     }
 
     /// Handles that the request is made.
-    pub(crate) fn handle_requested(&mut self) {
+    pub fn handle_requested(&mut self) {
         self.reading = Reading::Requested;
     }
 
     /// Handles what was read, or `None` after an error: without permission, without such a node as
     /// before 3.5, or without a connection. Then the next connection is asked.
-    pub(crate) fn handle_config(&mut self, data: Option<&[u8]>) {
+    pub fn handle_config(&mut self, data: Option<&[u8]>) {
         let Some(data) = data else {
             self.reading = Reading::Paused;
             return;
@@ -110,19 +114,30 @@ impl ConfigFollower {
     }
 
     /// Handles the end of the watch: by an event, or with its session.
-    pub(crate) fn handle_watch(&mut self, has_fired: bool) {
+    pub fn handle_watch(&mut self, has_fired: bool) {
         self.reading = if has_fired { Reading::Wanted } else { Reading::Paused };
     }
 
-    /// Returns whether the ensemble has changed since the session has begun, so that sessions should
-    /// spread over its servers anew. The first configuration is new to this client only.
-    pub(crate) fn has_changed(&self) -> bool {
-        self.has_changed
+    /// Replaces the session's list of `servers`, if it has to change. Returns the new list. Events
+    /// that the session has not reported yet have indices of the old one.
+    pub fn replace_servers<T>(
+        &mut self,
+        session: &mut Session<T>,
+        now: Instant,
+        servers: &[ServerAddress],
+    ) -> Option<Vec<ServerAddress>> {
+        let current = match session.state() {
+            State::Connected { server, .. } | State::ReadOnly { server, .. } => servers.get(server),
+            _ => None,
+        };
+        let wanted = self.poll_servers(servers, current)?;
+        session.replace_servers(now, &places(servers, &wanted), wanted.len(), self.has_changed);
+        Some(wanted)
     }
 
     /// Returns the list that replaces `servers`, if it differs. `current` is the server that serves
     /// the session.
-    pub(crate) fn poll_servers(
+    fn poll_servers(
         &mut self,
         servers: &[ServerAddress],
         current: Option<&ServerAddress>,
@@ -144,6 +159,11 @@ impl ConfigFollower {
         let is_same = wanted.len() == servers.len() && wanted.iter().all(|it| servers.contains(it));
         (!is_same).then_some(wanted)
     }
+}
+
+/// Returns the index of each old server in the new list.
+pub(super) fn places(old: &[ServerAddress], new: &[ServerAddress]) -> Vec<Option<usize>> {
+    old.iter().map(|server| new.iter().position(|other| other == server)).collect()
 }
 
 #[cfg(test)]
@@ -242,9 +262,9 @@ mod tests {
         world.connect("a");
         world.change(7, &["a", "b"]);
         assert_eq!(world.replacements, 0, "the list is the same");
-        assert!(!world.follower.has_changed(), "no session has to move");
+        assert!(!world.follower.has_changed, "no session has to move");
         world.change(8, &["a", "c", "d"]);
-        assert!(world.follower.has_changed());
+        assert!(world.follower.has_changed);
         assert_eq!(world.hosts(), ["a", "c", "d"]);
         for version in [0, 7, 8] {
             world.change(version, &["e"]);

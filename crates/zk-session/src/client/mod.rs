@@ -67,6 +67,7 @@ pub use self::any_client::AnyClient;
 pub use self::builder::{ClientBuilder, ConnectError};
 pub(crate) use self::builder::{Settings, has_begun};
 pub(crate) use self::clock::Clock;
+pub use self::config_follower::ConfigFollower;
 pub use self::driver::Driver;
 pub(crate) use self::effects::{EffectsMutex, Guard, HasEffects};
 pub use self::handle::Client;

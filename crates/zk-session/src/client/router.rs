@@ -12,7 +12,7 @@ use std::io;
 
 use zk_proto::{OpCode, Request, SessionId};
 
-use super::config_follower::ConfigFollower;
+use super::config_follower::{ConfigFollower, places};
 use super::following::Following;
 use super::reports::Reports;
 use super::room::RoomQueue;
@@ -281,16 +281,11 @@ impl Router {
         if let Some((request, watcher)) = following.read(self.session_mut()) {
             self.watch_once(request, watcher);
         }
-        let current = match self.session().state() {
-            State::Connected { server, .. } | State::ReadOnly { server, .. } => Some(server),
-            _ => None,
-        };
-        let current = current.and_then(|server| self.servers.get(server));
-        let wanted = following.follower.poll_servers(&self.servers, current);
-        let moves = following.follower.has_changed();
+        let session = self.dispatcher.session_mut();
+        let replaced = following.follower.replace_servers(session, now, &self.servers);
         self.following = Some(following);
-        if let Some(servers) = wanted {
-            self.replace_servers(now, servers, moves);
+        if let Some(servers) = replaced {
+            self.note_servers(now, servers);
         }
     }
 
@@ -304,13 +299,13 @@ impl Router {
         if let Some(following) = &mut self.following {
             following.follower.set_servers(servers.clone());
         }
-        self.replace_servers(now, servers, true);
+        let kept = places(&self.servers, &servers);
+        self.session_mut().update_servers(now, &kept, servers.len());
+        self.note_servers(now, servers);
     }
 
-    fn replace_servers(&mut self, now: Instant, servers: Vec<ServerAddress>, moves: bool) {
-        let place = |server| servers.iter().position(|new| new == server);
-        let kept: Vec<_> = self.servers.iter().map(place).collect();
-        self.session_mut().replace_servers(now, &kept, servers.len(), moves);
+    /// Notes that the session's list is replaced.
+    fn note_servers(&mut self, now: Instant, servers: Vec<ServerAddress>) {
         // Recorded events have the old indices.
         while let Some(event) = self.dispatcher.poll_event(now) {
             match event {
