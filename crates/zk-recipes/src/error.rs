@@ -69,8 +69,7 @@ zk_session::proto::named! {
         Busy,
         /// The time limit has passed while the client was connected.
         ///
-        /// Other contenders hold the lock, or no server has answered yet. To leave a double barrier:
-        /// others are still inside, and this participant leaves without waiting for them.
+        /// Other contenders hold the lock, or no server has answered yet.
         TimedOut,
         /// There is no connection to a quorum of the ensemble. Nothing was acquired.
         ///
@@ -220,6 +219,19 @@ zk_session::proto::named! {
     }
 }
 
+zk_session::proto::named! {
+    /// Why a participant has left a double barrier without the others.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum LeaveError {
+        /// It can happen to every lock.
+        Lock(LockError),
+        /// The time limit has passed before all others have left. This participant has left, or
+        /// does so in the background.
+        OthersInside,
+    }
+}
+
 /// Whose fault an error is, and so what to do.
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,6 +320,12 @@ impl Reason for ModeError {
 impl Reason for CacheError {
     fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
         if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Caller)) }
+    }
+}
+
+impl Reason for LeaveError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Others)) }
     }
 }
 
@@ -410,6 +428,17 @@ impl fmt::Display for CacheError {
     }
 }
 
+impl fmt::Display for LeaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => write!(f, "{error}"),
+            Self::OthersInside => f.write_str(
+                "others have not left in time; this participant leaves without waiting for them",
+            ),
+        }
+    }
+}
+
 impl fmt::Display for Unconfirmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -460,6 +489,12 @@ impl core::error::Error for ModeError {
 }
 
 impl core::error::Error for CacheError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.lock_error().ok()?.source()
+    }
+}
+
+impl core::error::Error for LeaveError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         self.lock_error().ok()?.source()
     }
@@ -546,6 +581,7 @@ mod wider {
 impl wider::Wider for SemaphoreError {}
 impl wider::Wider for ModeError {}
 impl wider::Wider for CacheError {}
+impl wider::Wider for LeaveError {}
 
 impl From<LockError> for SemaphoreError {
     fn from(error: LockError) -> Self {
@@ -560,6 +596,12 @@ impl From<LockError> for ModeError {
 }
 
 impl From<LockError> for CacheError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<LockError> for LeaveError {
     fn from(error: LockError) -> Self {
         Self::Lock(error)
     }
@@ -653,7 +695,12 @@ mod tests {
     }
 
     /// The own errors of the other recipes. Their types list nothing of each other.
-    fn of_others(semaphore: &SemaphoreError, mode: &ModeError, cache: &CacheError) -> [Fault; 3] {
+    fn of_others(
+        semaphore: &SemaphoreError,
+        mode: &ModeError,
+        cache: &CacheError,
+        leave: &LeaveError,
+    ) -> [Fault; 4] {
         let semaphore = match semaphore {
             SemaphoreError::Lock(error) => of_mutex(error).1,
             SemaphoreError::OtherMaximum { .. } // `acquire` of one with another number.
@@ -671,7 +718,11 @@ mod tests {
             CacheError::Lock(error) => of_mutex(error).1,
             CacheError::Full => Fault::Caller, // `ready` of a large tree.
         };
-        [semaphore, mode, cache]
+        let leave = match leave {
+            LeaveError::Lock(error) => of_mutex(error).1,
+            LeaveError::OthersInside => Fault::Others, // `leave` with a limit.
+        };
+        [semaphore, mode, cache, leave]
     }
 
     #[test]
@@ -705,18 +756,20 @@ mod tests {
             assert_eq!(answers_of(&of_lock), answers);
             assert_eq!(answers_of(&RecipeError::<SemaphoreError>::from(of_lock.clone())), answers);
             assert_eq!(answers_of(&RecipeError::<ModeError>::from(of_lock.clone())), answers);
-            assert_eq!(answers_of(&RecipeError::<CacheError>::from(of_lock)), answers);
-            let each = (error.clone().into(), error.clone().into(), error.clone().into());
-            assert_eq!(of_others(&each.0, &each.1, &each.2), [fault; 3]);
+            assert_eq!(answers_of(&RecipeError::<CacheError>::from(of_lock.clone())), answers);
+            assert_eq!(answers_of(&RecipeError::<LeaveError>::from(of_lock)), answers);
+            let (semaphore, mode) = (error.clone().into(), error.clone().into());
+            let (cache, leave) = (error.clone().into(), error.into());
+            assert_eq!(of_others(&semaphore, &mode, &cache, &leave), [fault; 4]);
         }
         for reason in [Error::ConnectionLost, Error::NoConnection] {
             assert_eq!(LockError::Request(reason).fault(), Fault::Ensemble);
         }
-        let own = (SemaphoreError::NoPermits, ModeError::NotAlone, CacheError::Full);
-        let faults = [own.0.fault(), own.1.fault(), own.2.fault()];
-        assert_eq!(of_others(&own.0, &own.1, &own.2), faults);
-        assert_eq!(own.1.name(), "NotAlone");
-        assert!(own.1.source().is_none() && !own.1.may_be_held() && own.1.end().is_none());
+        let (semaphore, mode) = (SemaphoreError::NoPermits, ModeError::NotAlone);
+        let (cache, leave) = (CacheError::Full, LeaveError::OthersInside);
+        let faults = [semaphore.fault(), mode.fault(), cache.fault(), leave.fault()];
+        assert_eq!(of_others(&semaphore, &mode, &cache, &leave), faults);
+        assert!(mode.source().is_none() && !mode.may_be_held() && mode.end().is_none());
     }
 
     fn answers_of<R: Reason>(
