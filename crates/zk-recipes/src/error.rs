@@ -69,8 +69,7 @@ zk_session::proto::named! {
         Busy,
         /// The time limit has passed while the client was connected.
         ///
-        /// Other contenders hold the lock, or no server has answered yet. To leave a double barrier:
-        /// others are still inside, and this participant leaves without waiting for them.
+        /// Other contenders hold the lock, or no server has answered yet.
         TimedOut,
         /// There is no connection to a quorum of the ensemble. Nothing was acquired.
         ///
@@ -220,6 +219,19 @@ zk_session::proto::named! {
     }
 }
 
+zk_session::proto::named! {
+    /// Why a participant has left a double barrier without the others.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum LeaveError {
+        /// It can happen to every lock.
+        Lock(LockError),
+        /// The time limit has passed before all others have left. This participant has left, or
+        /// does so in the background.
+        OthersInside,
+    }
+}
+
 /// Whose fault an error is, and so what to do.
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,6 +320,12 @@ impl Reason for ModeError {
 impl Reason for CacheError {
     fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
         if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Caller)) }
+    }
+}
+
+impl Reason for LeaveError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Others)) }
     }
 }
 
@@ -410,6 +428,17 @@ impl fmt::Display for CacheError {
     }
 }
 
+impl fmt::Display for LeaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => write!(f, "{error}"),
+            Self::OthersInside => f.write_str(
+                "others have not left in time; this participant leaves without waiting for them",
+            ),
+        }
+    }
+}
+
 impl fmt::Display for Unconfirmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -460,6 +489,12 @@ impl core::error::Error for ModeError {
 }
 
 impl core::error::Error for CacheError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.lock_error().ok()?.source()
+    }
+}
+
+impl core::error::Error for LeaveError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         self.lock_error().ok()?.source()
     }
@@ -546,6 +581,7 @@ mod wider {
 impl wider::Wider for SemaphoreError {}
 impl wider::Wider for ModeError {}
 impl wider::Wider for CacheError {}
+impl wider::Wider for LeaveError {}
 
 impl From<LockError> for SemaphoreError {
     fn from(error: LockError) -> Self {
@@ -560,6 +596,12 @@ impl From<LockError> for ModeError {
 }
 
 impl From<LockError> for CacheError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<LockError> for LeaveError {
     fn from(error: LockError) -> Self {
         Self::Lock(error)
     }
@@ -593,153 +635,4 @@ impl From<Error> for LockError {
 }
 
 #[cfg(test)]
-mod tests {
-    use alloc::format;
-    use alloc::string::ToString;
-    use core::error::Error as _;
-
-    use zk_session::proto::path;
-    use zk_session::proto::{Decode, Reader, ReplyHeader};
-
-    use super::*;
-
-    #[test]
-    fn an_error_is_small() {
-        assert!(size_of::<RecipeError>() <= 72, "{}", size_of::<RecipeError>());
-        #[cfg(feature = "tokio")]
-        assert_eq!(size_of::<Result<crate::Guard, RecipeError>>(), size_of::<crate::Guard>());
-    }
-
-    #[test]
-    fn the_contender_of_another_kind_of_lock_is_named_with_the_ways_out() {
-        for (scheme, kind) in [
-            (Scheme::CURATOR_MUTEX, "a mutex"),
-            (Scheme::CURATOR_READ_WRITE, "a read/write lock"),
-            (Scheme::CURATOR_LEADER, "a leader election"),
-            (Scheme::CURATOR_LEASE, "a semaphore"),
-        ] {
-            let printed =
-                LockError::OtherLock { node: "n".into(), scheme: scheme.into() }.to_string();
-            assert!(
-                printed.starts_with(&format!("'n' belongs to {kind} of this crate")),
-                "{printed}"
-            );
-            assert!(printed.contains("Apache Curator"), "{printed}");
-            assert!(printed.ends_with("use another path, or `Options::scheme`"), "{printed}");
-        }
-    }
-
-    /// Returns how a mutex comes to the error, and whose fault that is. A variant that no mutex can
-    /// have belongs to another type.
-    fn of_mutex(error: &LockError) -> (&'static str, Fault) {
-        match error {
-            LockError::Request(_) => ("`acquire` of a path below an ephemeral node", Fault::Caller),
-            LockError::Ended(_) => ("`acquire` after the end of the session", Fault::Session),
-            LockError::NodeVanished => ("`acquire` while its node is deleted", Fault::Session),
-            LockError::Unreadable { .. } => ("`acquire` behind a private node", Fault::Caller),
-            LockError::Abandoned { .. } => ("`acquire` behind a node that stays", Fault::Caller),
-            LockError::HeldByOwnSession { .. } => ("`acquire` after a resumption", Fault::Caller),
-            LockError::SequenceExhausted => ("`acquire` after 2^31 creations", Fault::Caller),
-            LockError::Lost(_) => ("`validate` or `release` after the loss", Fault::Session),
-            LockError::NotConfirmed(_) => ("`release` without a server", Fault::Ensemble),
-            LockError::Busy => ("`try_acquire` of a held lock", Fault::Others),
-            LockError::TimedOut => ("`acquire` of a held lock, with a limit", Fault::Others),
-            LockError::NoConnection => ("`try_acquire` without a server", Fault::Ensemble),
-            LockError::OtherLock { .. } => ("`acquire` beside a read/write lock", Fault::Caller),
-            LockError::UnknownNode { .. } => ("`acquire` by `Refuse`", Fault::Caller),
-            LockError::NoChroot { .. } => ("`acquire` below a wrong chroot", Fault::Caller),
-            LockError::Path(_) => ("`new` with an invalid path", Fault::Caller),
-        }
-    }
-
-    /// The own errors of the other recipes. Their types list nothing of each other.
-    fn of_others(semaphore: &SemaphoreError, mode: &ModeError, cache: &CacheError) -> [Fault; 3] {
-        let semaphore = match semaphore {
-            SemaphoreError::Lock(error) => of_mutex(error).1,
-            SemaphoreError::OtherMaximum { .. } // `acquire` of one with another number.
-            | SemaphoreError::TooManyPermits { .. } // `acquire_many`, `set_permits`.
-            | SemaphoreError::NoPermits // `acquire_many(0)`.
-            | SemaphoreError::NoMaximum // `open` of a missing one.
-            => Fault::Caller,
-        };
-        let mode = match mode {
-            ModeError::Lock(error) => of_mutex(error).1,
-            ModeError::NotAlone => Fault::Others, // `try_upgrade` beside other readers.
-            ModeError::NoReaders => Fault::Caller, // `RwLock::with` a scheme of mutexes.
-        };
-        let cache = match cache {
-            CacheError::Lock(error) => of_mutex(error).1,
-            CacheError::Full => Fault::Caller, // `ready` of a large tree.
-        };
-        [semaphore, mode, cache]
-    }
-
-    #[test]
-    fn every_error_answers_the_same_questions_whatever_its_type() {
-        let lost_session = Loss::Ended(End::Expired);
-        let unconfirmed = Unconfirmed::Ended(End::Closed);
-        let invalid = path::validate("relative").expect_err("it is relative");
-        for (error, name, may_be_held, end) in [
-            (LockError::Request(Error::QueueFull { limit: 1 }), "Request", false, None),
-            (LockError::Ended(End::Closed), "Ended", false, Some(End::Closed)),
-            (LockError::NodeVanished, "NodeVanished", false, None),
-            (LockError::Unreadable { node: "n".into() }, "Unreadable", false, None),
-            (LockError::Abandoned { node: "n".into() }, "Abandoned", false, None),
-            (LockError::HeldByOwnSession { node: "n".into() }, "HeldByOwnSession", false, None),
-            (LockError::SequenceExhausted, "SequenceExhausted", false, None),
-            (LockError::Lost(lost_session), "Lost", false, Some(End::Expired)),
-            (LockError::Lost(Loss::NodeDeleted), "Lost", false, None),
-            (LockError::NotConfirmed(unconfirmed), "NotConfirmed", true, Some(End::Closed)),
-            (LockError::NotConfirmed(Unconfirmed::TimedOut), "NotConfirmed", true, None),
-            (LockError::Busy, "Busy", false, None),
-            (LockError::TimedOut, "TimedOut", false, None),
-            (LockError::NoConnection, "NoConnection", true, None),
-            (LockError::UnknownNode { node: "n".into() }, "UnknownNode", false, None),
-            (LockError::NoChroot { chroot: "/app".into() }, "NoChroot", false, None),
-            (LockError::Path(invalid), "Path", false, None),
-        ] {
-            let of_lock =
-                RecipeError { operation: "acquire", path: "/l".into(), reason: error.clone() };
-            let fault = of_mutex(&error).1;
-            let answers = (name, fault, may_be_held, end, of_lock.to_string());
-            assert_eq!(answers_of(&of_lock), answers);
-            assert_eq!(answers_of(&RecipeError::<SemaphoreError>::from(of_lock.clone())), answers);
-            assert_eq!(answers_of(&RecipeError::<ModeError>::from(of_lock.clone())), answers);
-            assert_eq!(answers_of(&RecipeError::<CacheError>::from(of_lock)), answers);
-            let each = (error.clone().into(), error.clone().into(), error.clone().into());
-            assert_eq!(of_others(&each.0, &each.1, &each.2), [fault; 3]);
-        }
-        for reason in [Error::ConnectionLost, Error::NoConnection] {
-            assert_eq!(LockError::Request(reason).fault(), Fault::Ensemble);
-        }
-        let own = (SemaphoreError::NoPermits, ModeError::NotAlone, CacheError::Full);
-        let faults = [own.0.fault(), own.1.fault(), own.2.fault()];
-        assert_eq!(of_others(&own.0, &own.1, &own.2), faults);
-        assert_eq!(own.1.name(), "NotAlone");
-        assert!(own.1.source().is_none() && !own.1.may_be_held() && own.1.end().is_none());
-    }
-
-    fn answers_of<R: Reason>(
-        error: &RecipeError<R>,
-    ) -> (&'static str, Fault, bool, Option<End>, String) {
-        (error.name(), error.fault(), error.may_be_held(), error.end(), error.to_string())
-    }
-
-    #[test]
-    fn no_error_prints_its_source_and_returns_it_too() {
-        let mut short = Reader::new(&[0]);
-        let unreadable = Error::Reply(ReplyHeader::decode(&mut short).expect_err("too short"));
-        let invalid = path::validate("relative").expect_err("it is relative");
-        let nested = LockError::Request(unreadable);
-        assert!(nested.source().is_some(), "what could not be read");
-        for reason in [nested, invalid.into(), Error::from(invalid).into(), LockError::Busy] {
-            let (operation, path) = ("acquire", "/locks/printer".into());
-            let printed = format!("acquire of '/locks/printer': {reason}");
-            let source = reason.source().map(ToString::to_string);
-            assert!(source.iter().all(|source| !printed.contains(source)), "{printed}");
-            let error = RecipeError { operation, path, reason };
-            assert_eq!(error.to_string(), printed);
-            assert_eq!(error.source().map(ToString::to_string), source);
-        }
-    }
-}
+mod tests;

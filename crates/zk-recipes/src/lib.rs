@@ -33,7 +33,8 @@ pub use uuid;
 pub use zk_session as session;
 
 pub use self::error::{
-    CacheError, Fault, LockError, Loss, ModeError, Reason, RecipeError, SemaphoreError, Unconfirmed,
+    CacheError, Fault, LeaveError, LockError, Loss, ModeError, Reason, RecipeError, SemaphoreError,
+    Unconfirmed,
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::machine::multi_lock::MultiLockError;

@@ -45,9 +45,10 @@ const NOT_CORES: [&str; 34] = [
 
 /// Returns whether a type belongs to a client. Most of those in the root of zk-recipes do.
 fn is_clients(path: &str) -> bool {
-    const CORES: [&str; 8] = [
+    const CORES: [&str; 9] = [
         "CacheError",
         "Fault",
+        "LeaveError",
         "LockError",
         "Loss",
         "ModeError",

@@ -8,7 +8,7 @@ use zk_proto::frame::FrameError;
 use zk_proto::path::PathError;
 use zk_proto::{CodecError, DecodeErrorKind, EncodeError};
 use zk_recipes::{
-    CacheError, LockError, Loss, ModeError, MultiLockError, SemaphoreError, Unconfirmed,
+    CacheError, LeaveError, LockError, Loss, ModeError, MultiLockError, SemaphoreError, Unconfirmed,
 };
 use zk_session::sasl::SaslError;
 use zk_session::session::Cause;
@@ -17,13 +17,14 @@ use zk_session::{ConnectError, ConnectStringError, End, Error, Invalid, TlsError
 use super::root;
 
 /// The errors with names of their own, and these names.
-const NAMES: [(&str, &[&str]); 20] = [
+const NAMES: [(&str, &[&str]); 21] = [
     ("zk_proto::CodecError", CodecError::NAMES),
     ("zk_proto::DecodeErrorKind", DecodeErrorKind::NAMES),
     ("zk_proto::EncodeError", EncodeError::NAMES),
     ("zk_proto::PathError", PathError::NAMES),
     ("zk_proto::frame::FrameError", FrameError::NAMES),
     ("zk_recipes::CacheError", CacheError::NAMES),
+    ("zk_recipes::LeaveError", LeaveError::NAMES),
     ("zk_recipes::LockError", LockError::NAMES),
     ("zk_recipes::Loss", Loss::NAMES),
     ("zk_recipes::ModeError", ModeError::NAMES),

@@ -178,25 +178,14 @@ async fn no_release_waits_for_a_server_beyond_the_lease() {
             multi.release(),
             simple.release(),
             candidate.close(),
-            server.leave(),
         )
     };
-    let ends =
-        timeout(Duration::from_secs(60), releases).await.expect("the releases end with the lease");
-    let unconfirmed = || Err(LEASE_ENDED);
-    let expected = [
-        unconfirmed(),
-        unconfirmed(),
-        unconfirmed(),
-        unconfirmed(),
-        unconfirmed(),
-        unconfirmed(),
-        unconfirmed(),
-        unconfirmed(),
-        Err(LockError::Lost(Loss::LeaseEnded)),
-    ];
-    let ends = <[_; 9]>::from(ends).map(|end| end.map_err(LockError::from));
-    assert_eq!(ends, expected);
+    let all = async { tokio::join!(releases, server.leave()) };
+    let (ends, left) =
+        timeout(Duration::from_secs(60), all).await.expect("the releases end with the lease");
+    let ends = <[_; 8]>::from(ends).map(|end| end.map_err(LockError::from));
+    assert_eq!(ends, [(); 8].map(|()| Err(LEASE_ENDED)));
+    assert_eq!(left.map_err(|error| error.reason), Err(LockError::Lost(Loss::LeaseEnded).into()));
     assert_eq!((mutex.pending_cleanups(), lock_nodes(&embedded).len()), (1, 1));
     assert!(!matches!(client.state(), State::Ended(_)));
 }
@@ -234,15 +223,15 @@ async fn no_release_waits_for_a_server_after_the_lease() {
         tokio::join!(
             guard.release(),
             permits.release(),
-            participant.leave(),
             trusting.close(),
             leader.close(),
             follower.close(),
         )
     };
-    let ends = timeout(Duration::from_secs(60), releases).await.expect("no release waits");
-    let ends = <[_; 6]>::from(ends).map(|end| end.map_err(LockError::from));
-    assert!(ends.iter().all(Result::is_err), "{ends:?}");
+    let all = async { tokio::join!(releases, participant.leave()) };
+    let (ends, left) = timeout(Duration::from_secs(60), all).await.expect("no release waits");
+    let ends = <[_; 5]>::from(ends).map(|end| end.map_err(LockError::from));
+    assert!(ends.iter().all(Result::is_err) && left.is_err(), "{ends:?}, {left:?}");
     assert!(!matches!(client.state(), State::Ended(_)));
 }
 

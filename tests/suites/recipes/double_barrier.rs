@@ -1,7 +1,7 @@
 //! The double barrier: all participants wait for all.
 
 use tokio::time::timeout;
-use zk_recipes::{DoubleBarrier, LockError, Loss};
+use zk_recipes::{DoubleBarrier, LeaveError, LockError, Loss};
 use zk_session::proto::{ErrorCode, NodeKind};
 use zk_session::{Client, End};
 
@@ -58,7 +58,8 @@ async fn a_participant_that_dies_inside_does_not_block_the_others() {
         };
         tokio::join!(leaving, expire);
         assert!(matches!(dead.lost().await, Loss::NodeDeleted | Loss::Ended(_)));
-        assert!(matches!(dead.leave().await.map_err(LockError::from), Err(LockError::Lost(_))));
+        let lost = dead.leave().await.expect_err("it is lost");
+        assert!(matches!(lost.reason, LeaveError::Lock(LockError::Lost(_))), "{lost}");
         nothing_is_left(&embedded).await;
     }
 }
@@ -248,7 +249,7 @@ async fn a_participant_that_leaves_in_vain_says_that_others_stay() {
     let (inside, other) = tokio::join!(barrier(&one, 2).enter(), barrier(&two, 2).enter());
     let (inside, other) = (inside.expect("entered"), other.expect("entered"));
     let error = inside.leave().timeout(MOMENT).await.expect_err("the other stays");
-    assert_eq!(error.reason, LockError::TimedOut);
+    assert_eq!(error.reason, LeaveError::OthersInside);
     assert!(error.to_string().contains("others have not left in time"), "{error}");
     // It has left nevertheless.
     other.leave().timeout(HANG_TIMEOUT).await.expect("left");

@@ -205,12 +205,10 @@ impl MultiAcquire {
         match (self.state, input) {
             (State::Acquiring(held), Input::Acquired) => self.enter(held + 1),
             (State::Acquiring(held), Input::Failed(error)) => self.fail(held, error),
-            (State::Acquiring(held), Input::TimedOut) => {
-                self.fail(held, LockError::TimedOut.into());
-            }
+            (State::Acquiring(held), Input::TimedOut) => self.fail(held, LockError::TimedOut),
             // The locks would not be held together, even if the others are acquired soon.
             (State::Acquiring(_), Input::Lost(index, loss)) => {
-                self.fail(index, LockError::Lost(loss).into());
+                self.fail(index, LockError::Lost(loss));
             }
             (State::Acquiring(_) | State::Held, Input::Release) => self.release(),
             // Once all are held, the caller decides what the loss of one means.
@@ -228,9 +226,9 @@ impl MultiAcquire {
         }
     }
 
-    fn fail(&mut self, index: usize, error: SemaphoreError) {
+    fn fail(&mut self, index: usize, error: impl Into<SemaphoreError>) {
         self.release();
-        self.outputs.push_back(Output::Failed(index, error));
+        self.outputs.push_back(Output::Failed(index, error.into()));
     }
 
     /// Releases in reverse order, so that a contender woken by one release does not then wait for

@@ -7,7 +7,7 @@ use super::pending::Pending;
 use super::queue::Queue;
 use super::{Guard, Options, SessionClient};
 use crate::Client;
-use crate::error::RecipeError;
+use crate::error::{LeaveError, RecipeError};
 use crate::machine::{LockMode, Participant, Scheme, WaitPolicy};
 
 /// A barrier that a number of members enter together and leave together.
@@ -160,10 +160,10 @@ impl<C: SessionClient> BarrierGuard<C> {
     /// # Errors
     ///
     /// [`Lost`](crate::LockError::Lost) if our node was lost before.
-    /// [`TimedOut`](crate::LockError::TimedOut) if others have not left in time.
+    /// [`OthersInside`](LeaveError::OthersInside) if others have not left in time.
     /// [`NotConfirmed`](crate::LockError::NotConfirmed) if no server has confirmed that all have
     /// left. This participant leaves in any case.
-    pub fn leave(self) -> Pending<(), C> {
+    pub fn leave(self) -> Pending<(), C, RecipeError<LeaveError>> {
         self.0.leave()
     }
 }

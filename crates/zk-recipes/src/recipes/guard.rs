@@ -19,7 +19,7 @@ use super::client::{TimeLimit, before, unless};
 use super::pending::{Pending, Signal};
 use super::status::{Handle, HeldNode, Report, Status, WaitFor};
 use crate::Client;
-use crate::error::{LockError, Loss, ModeError, RecipeError, Unconfirmed};
+use crate::error::{LeaveError, LockError, Loss, ModeError, RecipeError, Unconfirmed};
 use crate::machine::Command;
 #[cfg(feature = "full")]
 use crate::machine::LockMode;
@@ -249,18 +249,17 @@ impl<C: SessionClient> Guard<C> {
     }
 
     /// Releases the lock when the recipe allows it, or at once if the value is dropped.
-    pub(super) fn leave(self) -> Pending<(), C> {
+    pub(super) fn leave(self) -> Pending<(), C, RecipeError<LeaveError>> {
         self.handle.command(Command::Leave);
         Pending::new(&self.client.clone(), |end| async move {
             let left = before(&self.client, end, self.handle.status.wait(over)).await;
             let left = left.map_or(Err(LATE), released);
             let is_connected = matches!(self.client.state(), State::Connected { .. });
             let left = left.map_err(|error| match error {
-                // Others are still inside.
-                LATE if is_connected => LockError::TimedOut,
-                error => error,
+                LATE if is_connected => LeaveError::OthersInside,
+                error => error.into(),
             });
-            left.map_err(|error| RecipeError::new("leave", &self.path, error))
+            left.map_err(|error| self.call("leave").failed(error))
         })
     }
 
