@@ -197,10 +197,13 @@ fn an_upgrade_that_is_refused_in_vain_is_found() {
 
 #[test]
 fn an_upgrade_that_fails_in_vain_is_found() {
-    assert_found_in_recipes(Bug::OverlooksOwnWriter, "NotConverted(Lock(NodeVanished)) without a cause");
+    assert_found_in_recipes(
+        Bug::OverlooksOwnWriter,
+        "NotConverted(Lock(NodeVanished)) without a cause",
+    );
     assert_found_in_recipes(
         Bug::TakesUpgradesForLost,
-        "NotConverted(Request(ConnectionLost)) without a cause",
+        "NotConverted(Lock(Request(ConnectionLost))) without a cause",
     );
 }
 
