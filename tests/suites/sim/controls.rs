@@ -203,7 +203,7 @@ fn an_upgrade_that_fails_in_vain_is_found() {
     );
     assert_found_in_recipes(
         Bug::TakesUpgradesForLost,
-        "NotConverted(Request(ConnectionLost)) without a cause",
+        "NotConverted(Lock(Request(ConnectionLost))) without a cause",
     );
 }
 
