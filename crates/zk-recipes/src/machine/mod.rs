@@ -243,9 +243,17 @@ impl AttemptConfig {
     pub const fn node_guid(guid: Uuid, session: SessionId) -> Uuid {
         /// The bits that say how a GUID was made: its version and its variant.
         const KIND: u128 = 0xf << 76 | 0x3 << 62;
-        let session = session.0.cast_unsigned() as u128;
+        // Spread over all bits: the ids of sessions and the GUIDs of boards are often close to each
+        // other, and plain ones would cancel out.
+        let mut mixed = session.0.cast_unsigned();
+        let mut rounds = 0;
+        while rounds < 2 {
+            mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+            rounds += 1;
+        }
+        let mixed = (mixed ^ mixed >> 32) as u128;
         // Both halves, since each lacks other bits.
-        Uuid::from_u128(guid.as_u128() ^ ((session << 64 | session) & !KIND))
+        Uuid::from_u128(guid.as_u128() ^ ((mixed << 64 | mixed) & !KIND))
     }
 
     const fn own_guid(&self) -> Uuid {

@@ -11,8 +11,12 @@
 
 use super::*;
 
-/// What differs in the GUIDs of nodes of the next session, in each half.
-const RENEWED: u128 = (SESSION.0 ^ NEXT.0) as u128;
+/// Returns the GUID of our node in one of the attempts of a machine, which count from 0.
+pub(super) fn own_guid(attempt: u8, session: SessionId) -> u128 {
+    let first = AttemptConfig::node_guid(Uuid::from_u128(OWN), SESSION).as_u128();
+    let guid = Uuid::from_u128(first.wrapping_add(u128::from(attempt) << 64));
+    AttemptConfig::node_guid(guid, session).as_u128()
+}
 
 pub(super) fn prefix(guid: u128) -> String {
     SCHEME.prefix(LockMode::Exclusive, Uuid::from_u128(guid), SESSION)
@@ -28,13 +32,12 @@ pub(super) fn name(label: &str) -> String {
             ("B", number) => (Participant::SCHEME, LockMode::Shared, number),
             _ => (SCHEME, LockMode::Exclusive, rest),
         };
-        let (guid, renewed) = guid.strip_suffix('\'').map_or((guid, 0), |guid| (guid, RENEWED));
+        let (guid, session) = guid.strip_suffix('\'').map_or((guid, SESSION), |guid| (guid, NEXT));
         let guid = match guid {
-            "own" => OWN,
-            "2" | "3" => OWN + ((guid.parse::<u128>().ok()? - 1) << 64),
+            "own" => own_guid(0, session),
+            "2" | "3" => own_guid(guid.parse::<u8>().ok()? - 1, session),
             _ => u128::from_str_radix(guid, 16).ok()?,
         };
-        let guid = guid ^ (renewed << 64 | renewed);
         let prefix = scheme.prefix(mode, Uuid::from_u128(guid), SESSION);
         Some(format!("{prefix}{:010}", number.parse::<i32>().ok()?))
     };
@@ -53,15 +56,13 @@ pub(super) fn label(path: &str) -> String {
             _ => "",
         };
         let guid = guid?.as_u128();
-        let is_renewed = guid >> 64 & RENEWED != 0;
-        let renewed = if is_renewed { RENEWED } else { 0 };
-        let guid = guid ^ (renewed << 64 | renewed);
-        let mark = if is_renewed { "'" } else { "" };
-        let guid = match (guid >> 64, guid & u128::from(u64::MAX)) {
-            (0, OWN) => "own".to_string(),
-            (later, guid) => format!("{:x}", later + guid),
-        };
-        Some(format!("{guid}{mark}-{kind}{}", sequence.0))
+        let own = [(SESSION, ""), (NEXT, "'")].into_iter().find_map(|(session, mark)| {
+            let attempts = ["own", "2", "3"].into_iter().zip(0..);
+            let mut ours = attempts.filter(|(_, attempt)| own_guid(*attempt, session) == guid);
+            ours.next().map(|(name, _)| format!("{name}{mark}"))
+        });
+        let guid = own.unwrap_or_else(|| format!("{guid:x}"));
+        Some(format!("{guid}-{kind}{}", sequence.0))
     };
     [SCHEME, READ_WRITE, PRIVATE, Participant::SCHEME]
         .into_iter()

@@ -102,7 +102,7 @@ fn a_participant_notices_the_others_by_renewal() {
     h.renewed("watch presence c-B8", ready());
     h.expect(&[]);
     h.renewed("watch presence c-B8", gone());
-    h.expect(&["unwatch presence c-B8", "stat ready", "list"]);
+    h.expect(&["unwatch presence c-B8", "list"]);
 }
 
 #[test]

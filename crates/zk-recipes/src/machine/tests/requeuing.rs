@@ -209,5 +209,5 @@ fn the_next_attempt_for_permits_has_another_guid_and_the_same_path() {
     };
     let (next, first) = (submitted(first.restart(None)), submitted(first));
     let path = |guid| format!("/locks/printer/locks/{}", prefix(guid));
-    assert_eq!((first, next), (path(OWN), path(OWN + (1 << 64))));
+    assert_eq!((first, next), (path(OWN), path(labels::own_guid(1, SESSION))));
 }

@@ -237,6 +237,29 @@ fn a_repeated_search_ignores_a_node_that_is_being_deleted() {
     h.expect(&["stat own-7"]);
 }
 
+/// As boards have them: a serial number and a counter, on sessions that began one after another.
+#[test]
+fn no_two_attempts_of_different_sessions_have_the_same_node_guid() {
+    let mut seen = std::collections::BTreeSet::new();
+    for server in 0..3 {
+        for session in 0..16 {
+            let session = SessionId(server << 56 | 0x18f << 24 | session);
+            for serial in 0..8u64 {
+                for count in 0..16 {
+                    let places = [(serial, count), (serial << 56, count), (serial, count << 32)];
+                    for (upper, lower) in places {
+                        let guid = Uuid::from_u64_pair(upper, lower);
+                        seen.insert((AttemptConfig::node_guid(guid, session), guid, session));
+                    }
+                }
+            }
+        }
+    }
+    let guids: std::collections::BTreeSet<_> =
+        seen.iter().map(|(node_guid, ..)| node_guid).collect();
+    assert_eq!(guids.len(), seen.len());
+}
+
 #[test]
 fn a_node_of_another_session_with_the_same_guid_is_another_contender() {
     // Two boards with one seed, say.

@@ -141,10 +141,20 @@ pub(super) const fn guid(client: usize, attempt: u128) -> Uuid {
     Uuid::from_u128(((client as u128 + 1) << 8) + attempt)
 }
 
-/// Returns whether a node is of this client, in any of its attempts and sessions. These differ in the
-/// other bytes.
-pub(super) const fn is_guid_of(client: usize, guid: Uuid) -> bool {
-    guid.as_u64_pair().1 >> 8 & 0xff == client as u64 + 1
+/// Returns whether a node is of this client, in any of its attempts and sessions.
+pub(super) fn is_guid_of(client: usize, guid: Uuid) -> bool {
+    const MOST_SESSIONS: u8 = 8;
+    (0..MOST_SESSIONS).any(|expiries| {
+        let attempt = AttemptConfig::node_guid(guid, session_after(client, expiries));
+        let first = AttemptConfig::node_guid(attempt, session(client));
+        // Attempts that queue again differ in the upper half.
+        first.as_u64_pair().1 >> 8 == client as u64 + 1
+    })
+}
+
+/// Returns the session of a client after so many expiries.
+pub(super) const fn session_after(client: usize, expiries: u8) -> SessionId {
+    SessionId(session(client).0 + ((expiries as i64) << 16))
 }
 
 pub(super) const fn session(client: usize) -> SessionId {

@@ -202,7 +202,7 @@ impl Tree {
     /// Returns the session of a client, which differs after each expiry.
     pub(super) fn session(&self, client: usize) -> SessionId {
         let expiries = self.expiries.get(client).copied().unwrap_or_default();
-        SessionId(session(client).0 + (i64::from(expiries) << 16))
+        session_after(client, expiries)
     }
 
     // ---- Servers -------------------------------------------------------------------------------
