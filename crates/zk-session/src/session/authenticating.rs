@@ -97,7 +97,7 @@ impl<T> Session<T> {
 
     /// Leaves a server that refused the identity of the session. Others may accept it, for example
     /// while a password is changed at one server after the other. Once every server has refused it
-    /// in a row, the session ends.
+    /// in a row, the session ends; if some close the handshake meanwhile, after a session timeout.
     /// Without `full` there is nothing to accept, so it ends at once.
     pub(super) fn refused(&mut self, now: Instant, code: ErrorCode) {
         if !AUTHENTICATION {

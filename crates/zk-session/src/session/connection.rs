@@ -158,12 +158,17 @@ impl<T> Session<T> {
     fn disconnected(&mut self, now: Instant, mut cause: Cause) {
         let Some(server) = self.server() else { return };
         let mut end = self.closing.then_some(End::Closed);
-        if AUTHENTICATION && let Cause::AuthRefused(_) = cause {
-            if self.refusals >= self.servers.count() {
-                end = end.or(Some(End::AuthFailed));
+        match cause {
+            Cause::AuthRefused(_) => {
+                let since = *self.refused_since.get_or_insert(now);
+                let is_over = since + self.timeouts.session <= now;
+                if is_over || self.refusals >= self.servers.count() {
+                    end = end.or(Some(End::AuthFailed));
+                }
             }
-        } else {
-            self.refusals = 0;
+            // It may never answer: in an idle ensemble, a server lags until the next write.
+            _ if self.closes_handshake(cause) => self.refusals = 0,
+            _ => (self.refusals, self.refused_since) = (0, None),
         }
         if self.note_history(cause) {
             cause = Cause::OlderHistory;

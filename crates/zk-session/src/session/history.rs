@@ -42,13 +42,18 @@ impl<T> Session<T> {
     ///
     /// Call it before the connection is dropped.
     pub(super) fn note_history(&mut self, cause: Cause) -> bool {
-        let refusing =
-            |open: &&Connection<T>| open.stage == Stage::Handshaking && cause.is_transport();
-        let Some(connection) = self.connection.as_ref().filter(refusing) else { return false };
+        let closes = self.closes_handshake(cause);
+        let Some(connection) = self.connection.as_ref().filter(|_| closes) else { return false };
         if connection.purpose == Purpose::Service {
             self.history.refused_by = Some(connection.server);
         }
         connection.purpose == Purpose::Proof
+    }
+
+    /// Returns whether the server closes the connection in place of an answer to the handshake.
+    pub(super) fn closes_handshake(&self, cause: Cause) -> bool {
+        let is_open = |connection: &Connection<T>| connection.stage == Stage::Handshaking;
+        cause.is_transport() && self.connection.as_ref().is_some_and(is_open)
     }
 
     /// After a round in which all servers have failed, decides whether to ask one that has closed a

@@ -304,8 +304,11 @@ pub struct Session<T> {
     /// Whether the session refused a request for lack of room, and has not reported room since.
     refused: bool,
     credentials: Credentials<T>,
-    /// How many servers have refused the identity of the session, one after the other.
+    /// How many servers have refused the identity of the session, one after the other, besides those
+    /// that closed the handshake.
     refusals: usize,
+    /// When the first of them did.
+    refused_since: Option<Instant>,
     ephemerals: Ephemerals,
     watches: Watches,
     /// Cleared when a server is too old to remove watches: a second attempt would cost a
@@ -505,6 +508,7 @@ impl<T> Session<T> {
             refused: false,
             credentials: Credentials::new(),
             refusals: 0,
+            refused_since: None,
             ephemerals: Ephemerals::new(config.max_ephemerals()),
             watches: Watches::new(config.seed),
             can_remove_watches: true,

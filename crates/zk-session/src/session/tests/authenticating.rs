@@ -179,6 +179,37 @@ fn one_server_that_refuses_the_exchange_or_demands_one_is_a_failed_attempt() {
     }
 }
 
+/// In an idle ensemble, a server that was not restarted lacks what the session has seen, and closes
+/// each handshake.
+#[test]
+fn a_server_that_closes_handshakes_does_not_keep_a_refused_session_alive() {
+    let mut h = Harness::with(Config { authenticate: true, ..Config::new(3, 0) });
+    let silent = h.reach();
+    h.disconnect();
+    let before = h.now;
+    while h.session.state() != State::Ended(End::AuthFailed) {
+        let server = h.reach();
+        h.handshake();
+        if server == silent {
+            h.disconnect();
+        } else {
+            h.welcome();
+            let xid = exchange(&mut h, &FIRST);
+            h.reply(xid, 0, ErrorCode::AUTH_FAILED);
+        }
+        assert!(h.now - before < 3 * ms(GRANTED as u64), "{:?}", h.session.state());
+    }
+    assert!(h.now - before >= ms(GRANTED as u64), "a server that restarts may accept it");
+    // Without a refusal, nothing is known.
+    let mut h = Harness::with(Config { authenticate: true, ..Config::new(3, 0) });
+    for _ in 0..9 {
+        h.reach();
+        h.handshake();
+        h.disconnect();
+    }
+    assert_eq!(h.session.state(), State::Connecting);
+}
+
 #[test]
 fn an_exchange_that_fails_on_this_side_ends_the_session() {
     let mut h = Harness::connected();

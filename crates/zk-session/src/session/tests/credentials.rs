@@ -221,7 +221,10 @@ fn a_server_that_refuses_a_credential_is_not_asked_without_a_pause() {
     let before = h.now;
     for _ in 0..20 {
         refuse(&mut h);
-        h.reach();
+        // The other server does not accept connections.
+        while !h.actions().iter().any(|action| matches!(action, Action::Connect(_))) {
+            h.sleep();
+        }
         h.disconnect();
     }
     // The session can be saved, so each round waits for a fortieth of its timeout at least.
