@@ -17,6 +17,7 @@ mod rw;
 mod semaphore;
 mod semaphore_cost;
 mod trying;
+mod working;
 
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{
