@@ -263,6 +263,24 @@ fn work_of_a_thread_has_the_lock_and_asks_whether_it_is_lost() {
 }
 
 #[test]
+fn an_attempt_of_a_thread_tells_its_place() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let guard = Mutex::new(&other, "/lock").expect("valid").acquire().wait().expect("free");
+    let mut attempt = Mutex::new(&ours, "/lock").expect("valid").acquire().timeout(LONG);
+    let place = loop {
+        let place = attempt.next_place().wait().expect("held by another");
+        if place.behind.is_some() {
+            break place;
+        }
+    };
+    assert_eq!((place.behind.as_deref(), place.ahead), (Some(guard.node()), Some(1)));
+    guard.release().wait().expect("released");
+    assert_eq!(attempt.next_place().wait(), None);
+    assert_eq!(attempt.wait().expect("free").node(), place.node);
+}
+
+#[test]
 fn a_callback_that_panics_does_not_stop_the_others() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());

@@ -11,6 +11,7 @@ mod long_list;
 mod lose;
 mod options;
 mod others;
+mod place;
 mod refused;
 mod release;
 mod rw;

@@ -54,6 +54,19 @@ impl Status {
     }
 }
 
+/// Where an attempt stands in its queue, as of its last list of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The name of our node, which exists.
+    pub node: String,
+    /// The node that we wait for, as in [`Event::Waiting`](crate::Event::Waiting): if one is ahead,
+    /// that of the holder. `None` while it is not known whether any is ahead.
+    pub behind: Option<String>,
+    /// How many contenders block us, or how many permits must be released first.
+    pub ahead: Option<usize>,
+}
+
 /// The latest report of a machine.
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -61,6 +74,9 @@ pub(crate) struct Report {
     pub(crate) revoked: bool,
     /// Whether others were ahead.
     pub(crate) is_waiting: bool,
+    place: Option<Place>,
+    /// Whether the place has changed since it was last taken.
+    has_moved: bool,
     /// The result of acquiring the lock, or of changing its mode.
     pub(crate) acquired: Option<Result<HeldNode, LockError>>,
     /// The error in place of that result, if it belongs to one recipe.
@@ -110,12 +126,26 @@ impl Report {
         }
     }
 
-    /// A candidate that has lost queues again, if it still has an owner.
-    pub(crate) fn is_wanted_again(&mut self) {
+    /// The node is in the queue. A candidate that has lost queues again, if it still has an owner.
+    pub(crate) fn enqueued(&mut self, node: String) {
+        self.moved(Place { node, behind: None, ahead: None });
         if self.has_owner {
             self.cleanup.end();
             self.status = Status::Held;
         }
+    }
+
+    /// Others are ahead.
+    pub(crate) fn waits(&mut self, behind: String, ahead: usize) {
+        self.is_waiting = true;
+        if let Some(Place { node, .. }) = self.place.take() {
+            self.moved(Place { node, behind: Some(behind), ahead: Some(ahead) });
+        }
+    }
+
+    fn moved(&mut self, place: Place) {
+        self.place = Some(place);
+        self.has_moved = true;
     }
 }
 
@@ -227,6 +257,8 @@ impl SharedStatus {
             status: Status::Held,
             revoked: false,
             is_waiting: false,
+            place: None,
+            has_moved: false,
             acquired: None,
             refused: None,
             is_final: false,
@@ -246,6 +278,12 @@ impl SharedStatus {
     /// Returns a value read from the report.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Report) -> T) -> T {
         read(&self.content().report)
+    }
+
+    /// Returns the place in the queue, if it has changed since the last call.
+    pub(crate) fn take_place(&self) -> Option<Place> {
+        let report = &mut self.content().report;
+        core::mem::take(&mut report.has_moved).then(|| report.place.clone()).flatten()
     }
 
     /// Changes the report without waking its waiters.
