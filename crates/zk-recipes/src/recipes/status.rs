@@ -10,11 +10,12 @@ use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
+use std::io;
 use std::panic::catch_unwind;
 use std::sync::PoisonError;
 
 use zk_session::proto::Zxid;
-use zk_session::threads::{Mutex, MutexGuard};
+use zk_session::threads::{Mutex, MutexGuard, spawn};
 use zk_session::{Attachment, End};
 
 use crate::error::{LockError, Loss, Reason};
@@ -236,12 +237,35 @@ pub(crate) type OnLoss = Box<dyn FnOnce(Loss) + Send>;
 pub(crate) struct LossCallbacks(Option<Loss>, Vec<OnLoss>);
 
 impl LossCallbacks {
-    /// Runs the callbacks, or drops them if the lock was not lost. Both run user code.
+    /// Runs the callbacks in a thread of their own, which they may block, or drops them if the lock
+    /// was not lost. Both run user code.
     pub(crate) fn finish(self) {
-        for run in self.1 {
-            // The panic hook has reported it, and the other callbacks still run.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.0.map(run)));
+        self.finish_in(|run| spawn("zookeeper-loss", run));
+    }
+
+    /// Runs them in this thread if there can be no other.
+    fn finish_in(self, start: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<()>) {
+        let Self(Some(loss), callbacks) = self else { return };
+        let callbacks = Arc::new(Mutex::new(callbacks));
+        let theirs = callbacks.clone();
+        #[cfg(feature = "tokio")]
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        let started = start(Box::new(move || {
+            #[cfg(feature = "tokio")]
+            let _context = runtime.as_ref().map(tokio::runtime::Handle::enter);
+            run_all(&theirs, loss);
+        }));
+        if started.is_err() {
+            run_all(&callbacks, loss);
         }
+    }
+}
+
+fn run_all(callbacks: &Mutex<Vec<OnLoss>>, loss: Loss) {
+    let callbacks = core::mem::take(&mut *callbacks.lock().unwrap_or_else(PoisonError::into_inner));
+    for run in callbacks {
+        // The panic hook has reported it, and the other callbacks still run.
+        let _ = catch_unwind(AssertUnwindSafe(|| run(loss)));
     }
 }
 
@@ -411,5 +435,23 @@ impl Drop for Handle {
             }
         });
         self.command(Command::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn callbacks_run_here_if_the_system_has_no_thread() {
+        let (sender, called) = mpsc::channel();
+        let panics: OnLoss = Box::new(|_| panic!("on purpose"));
+        let sends: OnLoss = Box::new(move |loss| sender.send(loss).expect("a receiver"));
+        let callbacks = LossCallbacks(Some(Loss::NodeDeleted), vec![panics, sends]);
+        callbacks.finish_in(|_| Err(io::ErrorKind::WouldBlock.into()));
+        assert_eq!(called.try_recv(), Ok(Loss::NodeDeleted));
     }
 }
