@@ -68,6 +68,7 @@ async fn a_loss_drops_the_work_and_is_the_error() {
     let error = ended.expect("no panic").expect_err("lost");
     assert_eq!(error, RunError::Lost { path: LOCK.to_owned(), loss: Loss::NodeDeleted });
     assert_eq!((error.loss(), error.fault()), (Some(Loss::NodeDeleted), Fault::Session));
+    assert_eq!(error.name(), "Lost");
     let text = format!("the work under '{LOCK}' was cut off: our node was deleted");
     assert_eq!(error.to_string(), text);
     assert_eq!(error.into_value(), None);

@@ -39,6 +39,9 @@ pub enum Holding {
 
 /// A lock that is held, or permits of a semaphore. Dropped, it is released in the background.
 ///
+/// `let _ = mutex.acquire().await?;` drops it at once. Bind it to a name, or let
+/// [`Pending::run`] hold it for as long as some work lasts.
+///
 /// For permits, the node and the fencing token are those of the first one. One transaction creates
 /// all nodes, and the loss of one permit is the loss of all. Acquire permits one by one if you
 /// release them one by one.

@@ -39,6 +39,15 @@ pub enum RunError<T, R = LockError> {
 }
 
 impl<T, R: Reason> RunError<T, R> {
+    /// Returns the name of the variant, which does not change with the text of the message.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NotAcquired(_) => "NotAcquired",
+            Self::Lost { .. } => "Lost",
+            Self::NotReleased { .. } => "NotReleased",
+        }
+    }
+
     /// Returns why the lock was lost during the work, if it was.
     pub fn loss(&self) -> Option<Loss> {
         match self {
