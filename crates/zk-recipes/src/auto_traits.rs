@@ -44,6 +44,11 @@ fn acquisitions_are_send(mutex: &crate::Mutex, guard: crate::Guard) {
     is_send(mutex.acquire());
     is_send(mutex.try_acquire());
     is_send(guard.release());
+    let held = |guard: &crate::Guard| guard.fencing_token();
+    is_send(mutex.acquire().run(async |guard| {
+        tokio::task::yield_now().await;
+        held(guard)
+    }));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Instant;
 use zk_session::blocking::Client;
 use zk_session::threads::thread::{self, Thread};
 
-use crate::recipes::{Lookout, Owner, SessionClient};
+use crate::recipes::{Lookout, SessionClient};
 
 impl SessionClient for Client {
     fn now() -> Instant {
@@ -56,10 +56,6 @@ impl SessionClient for Client {
 
     fn lease_end(&self) -> Option<Instant> {
         self.lease()
-    }
-
-    fn current_owner() -> Owner {
-        Owner::current_thread()
     }
 }
 

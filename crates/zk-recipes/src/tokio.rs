@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use zk_session::Client;
 
-use crate::recipes::{Owner, SessionClient};
+use crate::recipes::SessionClient;
 
 impl SessionClient for Client {
     fn now() -> Instant {
@@ -27,9 +27,5 @@ impl SessionClient for Client {
 
     fn lease_end(&self) -> Option<Instant> {
         self.lease().map(Into::into)
-    }
-
-    fn current_owner() -> Owner {
-        Owner::current()
     }
 }

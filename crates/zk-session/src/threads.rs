@@ -33,7 +33,11 @@ use std::time::Instant;
 
 /// Starts a thread. Fails if the system has none, where `tokio::task::spawn_blocking` panics. Boxed,
 /// since each type of closure would bring the code of threads once more.
-pub(crate) fn spawn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+///
+/// # Errors
+///
+/// Why the system has not started it.
+pub fn spawn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     #[cfg(test)]
     if REFUSES.get() {
         return Err(io::ErrorKind::WouldBlock.into());

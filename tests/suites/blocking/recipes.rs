@@ -11,7 +11,9 @@ use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, MultiLock, Mutex,
     ReentrantMutex, RwLock, Semaphore,
 };
-use zk_recipes::{Holding, Leadership, LockError, Loss, ModeError, Options, Owner, Unconfirmed};
+use zk_recipes::{
+    Fault, Holding, Leadership, LockError, Loss, ModeError, Options, Owner, RunError, Unconfirmed,
+};
 
 use zk_testkit::scenarios;
 
@@ -229,6 +231,53 @@ fn a_lost_lock_is_reported_in_every_way() {
     let written = guard.transaction().create("/written", b"", NodeKind::Persistent).commit();
     assert!(written.wait().is_err());
     assert_eq!(guard.release().wait().expect_err("lost").reason, reason);
+}
+
+#[test]
+fn work_of_a_thread_has_the_lock_and_asks_whether_it_is_lost() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let mutex = Mutex::new(&ours, "/lock").expect("valid");
+    let mut pages = Vec::new();
+    let done = mutex.acquire().timeout(LONG).run(|held| {
+        assert_eq!(nodes(&ensemble, "/lock"), [held.node_path()]);
+        let tried = mutex.try_acquire().run(|_| ()).expect_err("held");
+        assert!(matches!(&tried, RunError::NotAcquired(error) if error.reason == LockError::Busy));
+        pages.push(1);
+        "done"
+    });
+    assert_eq!((done, pages), (Ok("done"), vec![1]));
+    assert_eq!(nodes(&ensemble, "/lock"), [""; 0], "released before it returns");
+    let lost = mutex.acquire().run(|held| {
+        other.delete(&held.node_path(), None).wait().expect("deleted");
+        eventually("the flag is set", || held.is_lost());
+        "partly done"
+    });
+    let error = lost.expect_err("lost");
+    assert_eq!((error.loss(), error.fault()), (Some(Loss::NodeDeleted), Fault::Session));
+    let printed = "the work is done, but release of '/lock': the lock was lost before: ";
+    assert!(error.to_string().starts_with(printed), "{error}");
+    assert_eq!(error.into_value(), Some("partly done"));
+    let election = LeaderElection::new(&ours, "/election").expect("valid");
+    assert_eq!(election.lead().run(|term| term.is_lost()), Ok(false));
+}
+
+#[test]
+fn an_attempt_of_a_thread_tells_its_place() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let guard = Mutex::new(&other, "/lock").expect("valid").acquire().wait().expect("free");
+    let mut attempt = Mutex::new(&ours, "/lock").expect("valid").acquire().timeout(LONG);
+    let place = loop {
+        let place = attempt.next_place().wait().expect("held by another");
+        if place.behind.is_some() {
+            break place;
+        }
+    };
+    assert_eq!((place.behind.as_deref(), place.ahead), (Some(guard.node()), Some(1)));
+    guard.release().wait().expect("released");
+    assert_eq!(attempt.next_place().wait(), None);
+    assert_eq!(attempt.wait().expect("free").node(), place.node);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_proto::{Acl, ErrorCode, Id, Perms};
-use zk_recipes::{LockError, Mutex, Options, ReentrantMutex, Semaphore};
+use zk_recipes::{LockError, Mutex, Options, Owner, ReentrantMutex, Semaphore};
 use zk_session::{Error, State};
 use zk_testkit::serve::Embedded;
 
@@ -150,7 +150,7 @@ async fn a_node_that_may_not_be_deleted_is_counted_and_does_not_block() {
     );
     // Another lock of the same client knows the second node, too; another client may wait for it.
     let same = ReentrantMutex::with(&one, LOCK, without_delete()).expect("valid");
-    let failed = same.acquire().await.map(drop).map_err(LockError::from);
+    let failed = same.acquire_as(Owner::unique()).await.map(drop).map_err(LockError::from);
     assert!(matches!(failed, Err(LockError::Abandoned { .. })), "{failed:?}");
     let limit = Duration::from_millis(50);
     let waiting = Mutex::new(&other, LOCK).expect("valid").acquire().timeout(limit).await;

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use zk_proto::OpCode;
-use zk_recipes::{LockError, LockRequest, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
+use zk_recipes::{
+    LockError, LockRequest, MultiLock, Mutex, Owner, ReentrantMutex, RwLock, Semaphore,
+};
 use zk_session::Client;
 use zk_testkit::contention::{Contention, clients};
 use zk_testkit::serve::Embedded;
@@ -145,7 +147,13 @@ async fn all_recipes_with_a_hint_skip_the_list() {
         read_write.read().await.expect("acquired").release().await.expect("released");
     };
     let again = async || {
-        reentrant.acquire().await.expect("acquired").release().await.expect("released");
+        reentrant
+            .acquire_as(Owner::unique())
+            .await
+            .expect("acquired")
+            .release()
+            .await
+            .expect("released");
     };
     let all = async || {
         several.acquire().await.expect("acquired").release().await.expect("released");
@@ -182,7 +190,7 @@ async fn a_lock_whose_guard_was_dropped_is_free_for_the_next_attempt() {
         assert!(listed - lists <= 2 + u64::from(turn == 0) * 2, "no lists but with the creates");
         drop(guard);
         drop(read_write.write().await.expect("acquired"));
-        drop(reentrant.acquire().await.expect("acquired"));
+        drop(reentrant.acquire_as(Owner::unique()).await.expect("acquired"));
         drop(semaphore.acquire().await.expect("acquired"));
         drop(several.acquire().await.expect("acquired"));
     }

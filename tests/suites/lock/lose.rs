@@ -77,6 +77,31 @@ async fn a_callback_of_an_async_guard_runs_on_loss_and_not_on_release() {
     assert!(guard.is_lost());
 }
 
+/// In this runtime of one thread, a task that blocks stops the session.
+#[tokio::test]
+async fn a_callback_that_blocks_stops_neither_the_session_nor_other_locks() {
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (holder, vandal) = (client(&embedded).await, client(&embedded).await);
+    let lock = |path| Mutex::new(&holder, path).expect("valid").acquire();
+    let (first, second) = (lock(LOCK).await.expect("free"), lock("/second").await.expect("free"));
+    let (sender, mut losses) = tokio::sync::mpsc::unbounded_channel();
+    let (go_on, blocks) = std::sync::mpsc::channel::<()>();
+    let lost = sender.clone();
+    first.on_lost(move |_| {
+        lost.send("begun").expect("a receiver");
+        blocks.recv_timeout(SESSION_TIMEOUT).expect("the session goes on meanwhile");
+        tokio::spawn(async move { lost.send("ended") });
+    });
+    second.on_lost(move |_| sender.send("second").expect("a receiver"));
+    vandal.delete(&first.node_path(), None).await.expect("the node exists");
+    assert_eq!(losses.recv().await, Some("begun"));
+    second.validate().await.expect("held");
+    vandal.delete(&second.node_path(), None).await.expect("the node exists");
+    assert_eq!(losses.recv().await, Some("second"));
+    go_on.send(()).expect("it waits");
+    assert_eq!(losses.recv().await, Some("ended"), "in the context of the runtime");
+}
+
 #[tokio::test]
 async fn a_guard_prints_its_node_its_token_and_its_state() {
     let embedded = Embedded::start(1).await.expect("loopback");

@@ -11,12 +11,14 @@ mod long_list;
 mod lose;
 mod options;
 mod others;
+mod place;
 mod refused;
 mod release;
 mod rw;
 mod semaphore;
 mod semaphore_cost;
 mod trying;
+mod working;
 
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{

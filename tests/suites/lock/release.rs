@@ -155,7 +155,10 @@ async fn no_release_waits_for_a_server_beyond_the_lease() {
     let reader = rw_lock.read().await.expect("free");
     let permits = Semaphore::new(&client, "/permits", 2).expect("valid");
     let permits = permits.acquire_many(2).await.expect("two");
-    let level = ReentrantMutex::new(&client, "/reentrant").expect("valid").acquire().await;
+    let level = ReentrantMutex::new(&client, "/reentrant")
+        .expect("valid")
+        .acquire_as(Owner::unique())
+        .await;
     let part = Mutex::new(&client, "/part").expect("valid");
     let multi =
         MultiLock::new([LockRequest::from(&part)]).expect("one").acquire().await.expect("free");

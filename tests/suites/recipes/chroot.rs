@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::time::timeout;
 use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockError, LockRequest, MultiLock, Mutex,
-    Reason, RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
+    Owner, Reason, RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
 };
 use zk_session::Client;
 
@@ -37,7 +37,11 @@ async fn call_each(client: &Client, path: &str) -> Vec<(&'static str, Option<Loc
         call("try_acquire", mutex().try_acquire()).await,
         call("read", rw().read()).await,
         call("try_write", rw().try_write()).await,
-        call("reentrant", ReentrantMutex::new(client, path).expect("valid").acquire()).await,
+        call(
+            "reentrant",
+            ReentrantMutex::new(client, path).expect("valid").acquire_as(Owner::unique()),
+        )
+        .await,
         call("multi", multi.acquire()).await,
         call("permit", semaphore(1).acquire()).await,
         call("permits", semaphore(1).refuse_other_locks().acquire()).await,

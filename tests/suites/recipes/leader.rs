@@ -6,7 +6,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use zk_recipes::machine::DisconnectPolicy;
-use zk_recipes::{Candidate, Event, LeaderElection, Leadership, LockError, Options};
+use zk_recipes::{Candidate, Event, LeaderElection, Leadership, LockError, Loss, Options};
 use zk_session::{Client, End};
 use zk_testkit::serve::Embedded;
 
@@ -52,6 +52,42 @@ async fn a_service_survives_the_expiry_of_its_session() {
 #[tokio::test]
 async fn attempts_that_wait_queue_again_on_the_next_session() {
     scenarios::attempts_that_wait_queue_again_on_the_next_session(&start().await).await;
+}
+
+#[tokio::test]
+async fn a_leader_works_for_one_term_and_can_stand_again_after_a_loss() {
+    let embedded = start().await;
+    let (ours, other) = (client(&embedded).await, client(&embedded).await);
+    let ours = election(&ours, "ours");
+    let (begun, mut tokens) = tokio::sync::mpsc::unbounded_channel();
+    let leader = ours.clone();
+    let leading = tokio::spawn(async move {
+        let mut losses = 0;
+        loop {
+            let term = leader.lead().run(async |term| {
+                begun.send((term.node_path(), term.fencing_token())).expect("a receiver");
+                if losses == 0 {
+                    core::future::pending::<()>().await;
+                }
+            });
+            match term.await {
+                Err(error) if error.loss() == Some(Loss::NodeDeleted) => losses += 1,
+                done => break done.map(|()| losses),
+            }
+        }
+    });
+    let (node, first) = tokens.recv().await.expect("it leads");
+    let follower = election(&other, "other").stand();
+    in_line(&embedded, 2).await;
+    assert_eq!(names(&ours).await, ["ours", "other"], "a candidate like others");
+    delete_node(&embedded, &node).await;
+    let next = follower.elected().await.expect("elected");
+    in_line(&embedded, 2).await;
+    follower.close().await.expect("resigned");
+    let (_, second) = tokens.recv().await.expect("it leads again");
+    assert!(first < next.token && next.token < second);
+    assert_eq!(leading.await.expect("no panic"), Ok(1));
+    nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]

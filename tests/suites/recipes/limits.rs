@@ -5,7 +5,7 @@ use std::future::Future;
 use tokio::time::timeout;
 use zk_recipes::{
     Barrier, DoubleBarrier, Ephemeral, LeaderElection, LockRequest, ModeError, MultiLock, Mutex,
-    Reason, RecipeError, ReentrantMutex, RwLock, Semaphore, SemaphoreError, SimpleLock,
+    Owner, Reason, RecipeError, ReentrantMutex, RwLock, Semaphore, SemaphoreError, SimpleLock,
 };
 use zk_session::{Client, ClientBuilder};
 
@@ -56,7 +56,11 @@ async fn run_each(client: &Client, other: &Client, of: &str) {
     })
     .await;
     run("reentrant mutex", async {
-        ReentrantMutex::new(client, &path("reentrant"))?.acquire().await?.release().await
+        ReentrantMutex::new(client, &path("reentrant"))?
+            .acquire_as(Owner::unique())
+            .await?
+            .release()
+            .await
     })
     .await;
     run::<SemaphoreError>("semaphore", async {

@@ -1,6 +1,7 @@
 //! A lock that its owner may acquire again.
 
 use core::future::poll_fn;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Poll;
 use std::sync::Arc;
 
@@ -48,10 +49,17 @@ async fn a_callback_is_dropped_after_the_release() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let (mutex, captured) = (reentrant(&client), Arc::new(()));
-    let guard = mutex.acquire().await.expect("acquired");
+    let owner = Owner::unique();
+    let outer = mutex.acquire_as(owner).await.expect("acquired");
+    let inner = mutex.acquire_as(owner).await.expect("acquired again");
     let owned = (mutex.clone(), captured.clone());
-    guard.on_lost(move |_| drop(owned));
-    guard.release().await.expect("released");
+    inner.on_lost(move |loss| {
+        drop(owned);
+        unreachable!("{loss}");
+    });
+    inner.release().await.expect("one level");
+    assert_eq!(Arc::strong_count(&captured), 2, "still held");
+    outer.release().await.expect("released");
     eventually(&embedded, "dropped", |_| Arc::strong_count(&captured) == 1).await;
 }
 
@@ -74,31 +82,28 @@ async fn a_try_waits_for_no_other_owner() {
     let outer = waiting.await.expect("no panic").expect("acquired");
     let inner = mutex.try_acquire_as(owner).await.expect("held by its owner");
     assert_eq!(inner.fencing_token(), outer.fencing_token());
-    busy(mutex.try_acquire().await);
+    busy(mutex.try_acquire_as(Owner::unique()).await);
     drop((outer, inner));
     // The rest of the cancelled attempt blocks no other contender.
-    let next = mutex.try_acquire().await.expect("free");
+    let next = mutex.try_acquire_as(Owner::unique()).await.expect("free");
     next.release().await.expect("released");
     nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
-async fn the_task_that_awaits_is_the_owner() {
+async fn attempts_of_one_task_exclude_each_other() {
     let embedded = start().await;
     let client = client(&embedded).await;
     let mutex = reentrant(&client);
-    // This future is not a task, so the thread is its owner.
-    let outer = mutex.acquire().await.expect("acquired");
-    let inner = mutex.acquire().await.expect("acquired again");
-    let other = tokio::spawn(mutex.acquire());
-    inner.release().await.expect("released");
-    tokio::time::sleep(MOMENT).await;
-    assert!(!other.is_finished(), "the owner is the task, not its spawner");
-    outer.release().await.expect("released");
-    let outer = other.await.expect("no panic").expect("acquired");
-    let again = timeout(MOMENT, mutex.acquire()).await;
-    assert!(again.is_err(), "held by another task");
-    outer.release().await.expect("released");
+    let inside = AtomicUsize::new(0);
+    let visit = async || {
+        let guard = mutex.acquire_as(Owner::unique()).await.expect("acquired");
+        assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "alone");
+        tokio::task::yield_now().await;
+        inside.fetch_sub(1, Ordering::Relaxed);
+        guard.release().await.expect("released");
+    };
+    tokio::join!(visit(), visit(), visit());
     nothing_is_left(&embedded).await;
 }
 

@@ -31,7 +31,6 @@ async fn no_timeout_is_too_long() {
     drop(multi.acquire().timeout(FOR_EVER).await.expect("acquired"));
 
     let reentrant = ReentrantMutex::new(&client, "/reentrant").expect("a valid path");
-    drop(reentrant.acquire().timeout(FOR_EVER).await.expect("acquired"));
     let owner = Owner::unique();
     drop(reentrant.acquire_as(owner).timeout(FOR_EVER).await.expect("acquired"));
 
@@ -57,7 +56,6 @@ async fn an_attempt_past_its_deadline_leaves_nothing() {
     let mutex = Mutex::new(&ours, "/mutex").expect("a valid path");
     timed_out(mutex.acquire().until(late())).await;
     let reentrant = ReentrantMutex::new(&ours, "/mutex").expect("a valid path");
-    timed_out(reentrant.acquire().until(late())).await;
     timed_out(reentrant.acquire_as(Owner::unique()).until(late())).await;
     drop(theirs);
 
@@ -158,8 +156,9 @@ async fn acquires_free_locks_within(limit: Duration) {
         let guard = multi.acquire().timeout(limit).await.expect("free");
         guard.release().await.expect("released");
         // The attempt waits for the owner's own release.
-        let outer = reentrant.acquire().timeout(limit).await.expect("free");
-        drop((reentrant.acquire().timeout(limit).await.expect("ours"), outer));
+        let owner = Owner::unique();
+        let outer = reentrant.acquire_as(owner).timeout(limit).await.expect("free");
+        drop((reentrant.acquire_as(owner).timeout(limit).await.expect("ours"), outer));
         let guard = simple.acquire().timeout(limit).await.expect("free");
         guard.release().await.expect("released");
         barrier.wait().timeout(limit).await.expect("open");
@@ -186,7 +185,7 @@ async fn a_timeout_of_zero_does_not_wait_for_a_connection() {
     let barrier = Barrier::new(&ours, "/barrier").expect(path);
     let double = DoubleBarrier::new(&ours, "/double", 1).expect(path);
     // Its release is not confirmed while the connection is lost.
-    let released = reentrant.acquire().await.expect("acquired");
+    let released = reentrant.acquire_as(Owner::unique()).await.expect("acquired");
     embedded.kill(0);
     let mut states = ours.states();
     states.wait_for(|state| *state == State::Suspended).await.expect("the session is alive");
@@ -199,7 +198,7 @@ async fn a_timeout_of_zero_does_not_wait_for_a_connection() {
     not_connected(semaphore.acquire_many(2).timeout(ZERO)).await;
     let error = multi.acquire().timeout(ZERO).await.expect_err("no connection");
     assert_eq!((&*error.path, error.reason), ("/mutex", LockError::NoConnection.into()));
-    not_connected(reentrant.acquire().timeout(ZERO)).await;
+    not_connected(reentrant.acquire_as(Owner::unique()).timeout(ZERO)).await;
     not_connected(simple.acquire().timeout(ZERO)).await;
     not_connected(barrier.wait().timeout(ZERO)).await;
     not_connected(double.enter().timeout(ZERO)).await;

@@ -10,8 +10,6 @@ use std::time::Instant;
 
 use zk_session::AnyClient;
 
-use super::reentrant::Owner;
-
 /// A client that recipes can use: `session::Client` or `session::blocking::Client`.
 ///
 /// It is sealed: no other type can implement it.
@@ -35,10 +33,6 @@ pub trait SessionClient: AnyClient {
     /// Returns the end of the session's lease.
     #[doc(hidden)]
     fn lease_end(&self) -> Option<Instant>;
-
-    /// Returns the task or thread of the caller.
-    #[doc(hidden)]
-    fn current_owner() -> Owner;
 }
 
 /// When a wait ends.

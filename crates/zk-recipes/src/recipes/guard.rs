@@ -39,6 +39,9 @@ pub enum Holding {
 
 /// A lock that is held, or permits of a semaphore. Dropped, it is released in the background.
 ///
+/// `let _ = mutex.acquire().await?;` drops it at once. Bind it to a name, or let
+/// [`Pending::run`] hold it for as long as some work lasts.
+///
 /// For permits, the node and the fencing token are those of the first one. One transaction creates
 /// all nodes, and the loss of one permit is the loss of all. Acquire permits one by one if you
 /// release them one by one.
@@ -120,13 +123,15 @@ impl<C: SessionClient> Guard<C> {
         Signal::new(&self.client, self.losing())
     }
 
-    /// Runs a callback once, when the lock is lost. It does not run when the lock is released.
+    /// Runs a callback once, when the lock is lost. It is dropped instead when the lock is released,
+    /// here or by another guard of a [`ReentrantMutex`](super::ReentrantMutex).
     ///
     /// If the lock is lost already, the callback runs before this method returns. Otherwise it runs
-    /// soon after the loss is noticed: with the async client in a task that uses the session, so it
-    /// must not block; with the blocking client in a thread for callbacks. It may use the client.
+    /// soon after the loss is noticed, in a thread of the lock's own, so it may block and use the
+    /// client. If the system has no thread left, it runs in one that uses the session. In a program
+    /// with tokio, it may spawn tasks.
     ///
-    /// Callbacks run one at a time, those of one lock in the order in which they were added. If one
+    /// The callbacks of one lock run one at a time, in the order in which they were added. If one
     /// panics, the others still run.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();

@@ -11,6 +11,7 @@ use zk_session::{End, Transaction};
 use super::call::Call;
 use super::client::unless;
 use super::contenders::{self, QueueEntry};
+use super::guard::Guard;
 use super::pending::{Pending, Signal};
 use super::queue::{Queue, leftover};
 use super::status::Handle;
@@ -113,6 +114,30 @@ impl<C: SessionClient> LeaderElection<C> {
         let election = ElectionMachine::new(self.0.config(LockMode::Exclusive, WaitPolicy::Queue));
         let handle = self.0.attach(election, self.0.note(), Some(Arc::new(hook)));
         Candidate { call: self.0.call("stand"), scheme: self.0.scheme, leadership, handle }
+    }
+
+    /// Waits for a term, and leads until the guard is released, dropped or lost: one term, and no
+    /// longer candidacy. To lead again, call this again; to follow the leadership, use
+    /// [`stand`](Self::stand).
+    ///
+    /// ```no_run
+    /// # use zk_recipes::{LeaderElection, LockError, RunError};
+    /// # async fn example(election: LeaderElection) -> Result<(), Box<dyn std::error::Error>> {
+    /// loop {
+    ///     match election.lead().run(async |term| schedule(term.fencing_token().0).await).await {
+    ///         Err(error) if error.loss().is_some() => {} // Stand again.
+    ///         done => break Ok(done?),
+    ///     }
+    /// }
+    /// # }
+    /// # async fn schedule(_: i64) {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Mutex::acquire`](super::Mutex::acquire).
+    pub fn lead(&self) -> Pending<Guard<C>, C> {
+        self.0.acquire("lead", LockMode::Exclusive, WaitPolicy::Queue, |held| held)
     }
 
     /// Returns the candidates in the order in which they lead; the first one leads. The list may be

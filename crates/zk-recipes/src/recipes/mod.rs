@@ -35,6 +35,7 @@ mod pending;
 mod queue;
 mod reentrant;
 mod reporter;
+mod run;
 mod rw_lock;
 #[cfg(feature = "full")]
 mod semaphore;
@@ -63,10 +64,12 @@ pub use self::loss::MultiLoss;
 pub use self::multi_lock::{MultiGuard, MultiLock};
 pub use self::mutex::Mutex;
 pub use self::options::{Attempt, Options};
-pub use self::pending::{Pending, Signal};
+pub use self::pending::{NextPlace, Pending, Signal};
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
+pub use self::run::RunError;
 pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};
 #[cfg(feature = "full")]
 pub use self::semaphore::Semaphore;
 #[cfg(feature = "study")]
 pub use self::simple::SimpleLock;
+pub use self::status::Place;

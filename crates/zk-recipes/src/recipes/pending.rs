@@ -1,6 +1,7 @@
 //! Operations that a task awaits, or a thread waits for.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 use core::mem;
 use core::pin::Pin;
@@ -15,6 +16,8 @@ use super::call::Call;
 use super::client::{TimeLimit, before};
 use super::guard::{Guard, Releasing};
 use super::queue::{Attempted, Entrance};
+use super::run::Hold;
+use super::status::{Place, SharedStatus};
 use crate::Client;
 use crate::error::{LockError, Reason, RecipeError, Unconfirmed};
 
@@ -52,7 +55,10 @@ pub struct Pending<T, C = Client, E = RecipeError> {
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Begins an operation, with the end of its time limit.
-type Begin<T> = Box<dyn FnOnce(Option<Instant>) -> BoxFuture<T> + Send>;
+type Begin<T> = Box<dyn FnOnce(Option<Instant>) -> Running<T> + Send>;
+
+/// An operation that has begun, and for an attempt the status of its machine.
+type Running<T> = (BoxFuture<T>, Option<Arc<SharedStatus>>);
 
 /// The work, and a function that converts its result. Acquiring a lock and releasing it need no
 /// allocation here.
@@ -61,7 +67,9 @@ enum Work<T, C, E> {
     Acquire(Attempted<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
     Release(Releasing, fn(Result<(), RecipeError>) -> Result<T, E>),
     Begin(Begin<Result<T, E>>),
-    Run(BoxFuture<Result<T, E>>),
+    Run(Running<Result<T, E>>),
+    /// The result that [`NextPlace`] has come to.
+    Done(Result<T, E>),
     /// The result was returned.
     Over,
 }
@@ -157,8 +165,48 @@ impl<T, C: SessionClient, E> Pending<T, C, E> {
         client: &C,
         begin: impl FnOnce(Option<Instant>) -> F + Send + 'static,
     ) -> Self {
-        let begin: Begin<_> = Box::new(|end| Box::pin(begin(end)));
+        Self::begin(client, Box::new(|end| (Box::pin(begin(end)), None)))
+    }
+
+    /// An attempt with a place in a queue.
+    pub(super) fn attempt<F: Future<Output = Result<T, E>> + Send + 'static>(
+        client: &C,
+        begin: impl FnOnce(Option<Instant>) -> (F, Option<Arc<SharedStatus>>) + Send + 'static,
+    ) -> Self {
+        Self::begin(
+            client,
+            Box::new(|end| {
+                let (future, status) = begin(end);
+                (Box::pin(future), status)
+            }),
+        )
+    }
+
+    fn begin(client: &C, begin: Begin<Result<T, E>>) -> Self {
         Self { client: client.clone(), limit: TimeLimit::default(), work: Work::Begin(begin) }
+    }
+
+    /// Begins the operation, and polls it.
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
+        let Self { client, limit, work } = self;
+        if let Work::Enter(..) | Work::Begin(_) | Work::Done(_) = work {
+            *work = match mem::replace(work, Work::Over) {
+                Work::Enter(entrance, finish) => Work::Acquire(entrance.enter(), finish),
+                Work::Begin(begin) => Work::Run(begin(limit.end)),
+                Work::Done(result) => return Poll::Ready(result),
+                work => work,
+            };
+        }
+        let result = match work {
+            Work::Acquire(attempted, finish) => attempted.poll_held(limit, cx).map(*finish),
+            Work::Release(releasing, finish) => releasing.poll(client, limit, cx).map(*finish),
+            Work::Run((future, _)) => future.as_mut().poll(cx),
+            Work::Enter(..) | Work::Begin(_) | Work::Done(_) | Work::Over => Poll::Pending,
+        };
+        if result.is_ready() {
+            *work = Work::Over;
+        }
+        result
     }
 }
 
@@ -178,24 +226,73 @@ impl<T, C: SessionClient, E> Future for Pending<T, C, E> {
     type Output = Result<T, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
-        let Self { client, limit, work } = self.get_mut();
-        if let Work::Enter(..) | Work::Begin(_) = work {
-            *work = match mem::replace(work, Work::Over) {
-                Work::Enter(entrance, finish) => Work::Acquire(entrance.enter(), finish),
-                Work::Begin(begin) => Work::Run(begin(limit.end)),
-                work => work,
-            };
+        self.get_mut().poll_work(cx)
+    }
+}
+
+impl<G: Hold<C>, C: SessionClient, E> Pending<G, C, E> {
+    /// Begins the attempt, and waits for the next change of its place in the queue: first until its
+    /// node is there. `None` once the attempt has succeeded or failed: await it then.
+    ///
+    /// ```no_run
+    /// # async fn example(mutex: zk_recipes::Mutex) -> Result<(), zk_recipes::RecipeError> {
+    /// let mut attempt = mutex.acquire();
+    /// while let Some(place) = attempt.next_place().await {
+    ///     println!("{} ahead of {}", place.ahead.unwrap_or_default(), place.node);
+    /// }
+    /// let guard = attempt.await?;
+    /// # guard.release().await
+    /// # }
+    /// ```
+    ///
+    /// Changes in between may be missed. A place is reported when this contender lists the queue, so
+    /// there is no news of contenders further ahead than the one that it waits for. A
+    /// [`ReentrantMutex`](super::ReentrantMutex), a [`MultiLock`](super::MultiLock) and a textbook
+    /// lock without a queue report none.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the returned value changes nothing. Dropping the attempt leaves the queue.
+    pub fn next_place(&mut self) -> NextPlace<'_, G, C, E> {
+        NextPlace(self)
+    }
+}
+
+/// Waits until the place of an attempt changes; see [`Pending::next_place`].
+#[must_use = "it is awaited or waited for"]
+pub struct NextPlace<'a, T, C = Client, E = RecipeError>(&'a mut Pending<T, C, E>);
+
+impl<T, C, E> fmt::Debug for NextPlace<'_, T, C, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NextPlace").field(&self.0).finish()
+    }
+}
+
+#[cfg(feature = "blocking")]
+impl<T, E> NextPlace<'_, T, zk_session::blocking::Client, E> {
+    /// Waits in this thread until it changes.
+    pub fn wait(self) -> Option<Place> {
+        self.0.client.clone().block_on(self.0.limit.end, self)
+    }
+}
+
+impl<T, C: SessionClient, E> Future for NextPlace<'_, T, C, E> {
+    type Output = Option<Place>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Place>> {
+        let pending = &mut *self.get_mut().0;
+        // From here on, the machine wakes this task.
+        if let Poll::Ready(result) = pending.poll_work(cx) {
+            pending.work = Work::Done(result);
+            return Poll::Ready(None);
         }
-        let result = match work {
-            Work::Acquire(attempted, finish) => attempted.poll_held(limit, cx).map(*finish),
-            Work::Release(releasing, finish) => releasing.poll(client, limit, cx).map(*finish),
-            Work::Run(future) => future.as_mut().poll(cx),
-            Work::Enter(..) | Work::Begin(_) | Work::Over => Poll::Pending,
+        let status = match &pending.work {
+            Work::Acquire(attempted, _) => attempted.status(),
+            Work::Run((_, status)) => status.clone(),
+            _ => None,
         };
-        if result.is_ready() {
-            *work = Work::Over;
-        }
-        result
+        let place = status.and_then(|status| status.take_place());
+        place.map_or(Poll::Pending, |place| Poll::Ready(Some(place)))
     }
 }
 

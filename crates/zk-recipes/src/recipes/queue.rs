@@ -106,7 +106,11 @@ impl<C: SessionClient> Queue<C> {
         enter: impl FnOnce() -> Attempted<C, R> + Send + 'static,
         finish: fn(Guard<C>) -> G,
     ) -> Pending<G, C, RecipeError<R>> {
-        Pending::new(&self.client, move |end| async move { enter().held(end).await.map(finish) })
+        Pending::attempt(&self.client, move |end| {
+            let attempted = enter();
+            let status = attempted.status();
+            (async move { attempted.held(end).await.map(finish) }, status)
+        })
     }
 
     /// Enters the queue at once.

@@ -10,6 +10,8 @@ use core::task::{Poll, Waker};
 use std::sync::PoisonError;
 use std::time::Instant;
 
+#[cfg(feature = "blocking")]
+use zk_session::blocking::Client as Threads;
 use zk_session::threads::thread::{self, ThreadId};
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
@@ -33,22 +35,11 @@ pub struct Owner(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
-    #[cfg(feature = "tokio")]
-    Task(tokio::task::Id),
     Thread(ThreadId),
     Unique(u64),
 }
 
 impl Owner {
-    /// Returns the current tokio task, or the current thread outside of a task, as in `block_on`.
-    ///
-    /// Futures that one task polls side by side are one owner. Use a [unique](Self::unique) owner
-    /// if it outlives its task, or is passed to another task.
-    #[cfg(feature = "tokio")]
-    pub fn current() -> Self {
-        tokio::task::try_id().map_or_else(Self::current_thread, |task| Self(Kind::Task(task)))
-    }
-
     /// Returns the current thread.
     pub fn current_thread() -> Self {
         Self(Kind::Thread(thread::current().id()))
@@ -82,8 +73,9 @@ impl Owner {
 /// head enters the queue in ZooKeeper. So all clones together have at most one node. They hold the
 /// lock as often as any other process, however many owners wait.
 ///
-/// The owner is the task or thread that acquires the lock, even if a guard is moved to another. The
-/// methods that end in `_as` take an [`Owner`] of your choice.
+/// In threads, [`acquire`](Self::acquire) takes the thread as the owner, even if the guard is moved to
+/// another. Tasks name their [`Owner`]: futures that one task polls side by side would be the same
+/// owner, and would all hold the lock at once.
 ///
 /// # Guarantee
 ///
@@ -142,22 +134,6 @@ impl<C: SessionClient> ReentrantMutex<C> {
         Ok(Self { queue, local: Arc::new(StdMutex::new(local)) })
     }
 
-    /// Waits for the lock, or acquires it again.
-    ///
-    /// The owner is the current task or thread. For the async client that is the task that first
-    /// polls the attempt, not the one that calls this method. Attempts of one task, joined or
-    /// selected, do not exclude each other.
-    ///
-    /// A guard that is moved to another task does not let that task acquire the lock again: it
-    /// waits for the guard instead. [Unique](Owner::unique) owners avoid both.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`acquire_as`](Self::acquire_as).
-    pub fn acquire(&self) -> Pending<ReentrantGuard<C>, C> {
-        self.enter("acquire", None, WaitPolicy::Queue)
-    }
-
     /// Waits for the lock, or acquires it again, for `owner`. Owners are served in the order in
     /// which their attempts begin.
     ///
@@ -167,16 +143,6 @@ impl<C: SessionClient> ReentrantMutex<C> {
     /// when all its guards are dropped. See [`LockError`] for others.
     pub fn acquire_as(&self, owner: Owner) -> Pending<ReentrantGuard<C>, C> {
         self.enter("acquire_as", Some(owner), WaitPolicy::Queue)
-    }
-
-    /// Does the same as [`try_acquire_as`](Self::try_acquire_as), for the current task or thread.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`try_acquire_as`](Self::try_acquire_as).
-    #[cfg(feature = "full")]
-    pub fn try_acquire(&self) -> Pending<ReentrantGuard<C>, C> {
-        self.enter("try_acquire", None, WaitPolicy::OnlyIfFree)
     }
 
     /// Acquires the lock again, or acquires it if no owner in any process holds it or waits for it.
@@ -231,7 +197,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
         self.queue.abandoned_nodes()
     }
 
-    /// Enters for an owner, or for the task or thread that begins the attempt.
+    /// Enters for an owner, or for the thread that begins the attempt.
     fn enter(
         &self,
         operation: &'static str,
@@ -240,7 +206,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
     ) -> Pending<ReentrantGuard<C>, C> {
         let this = self.clone();
         Pending::new(&self.queue.client, move |end| async move {
-            let owner = owner.unwrap_or_else(C::current_owner);
+            let owner = owner.unwrap_or_else(Owner::current_thread);
             let held = match this.enter_local(owner, wait_policy) {
                 Ok(entered) => this.hold(operation, wait_policy, end, entered).await,
                 Err(error) => Err(error),
@@ -324,6 +290,32 @@ impl<C: SessionClient> ReentrantMutex<C> {
         // May drop user code, so only after `local` is unlocked.
         drop(last);
         Ok(attempted.held(end).await?)
+    }
+}
+
+#[cfg(feature = "blocking")]
+impl ReentrantMutex<Threads> {
+    /// Waits for the lock, or acquires it again, for the thread that waits.
+    ///
+    /// A guard that is moved to another thread does not let that thread acquire the lock again: it
+    /// waits for the guard instead. To await attempts of this client, use
+    /// [`acquire_as`](Self::acquire_as): those that one thread polls do not exclude each other.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`acquire_as`](Self::acquire_as).
+    pub fn acquire(&self) -> Pending<ReentrantGuard<Threads>, Threads> {
+        self.enter("acquire", None, WaitPolicy::Queue)
+    }
+
+    /// Does the same as [`try_acquire_as`](Self::try_acquire_as), for the thread that waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_acquire_as`](Self::try_acquire_as).
+    #[cfg(feature = "full")]
+    pub fn try_acquire(&self) -> Pending<ReentrantGuard<Threads>, Threads> {
+        self.enter("try_acquire", None, WaitPolicy::OnlyIfFree)
     }
 }
 

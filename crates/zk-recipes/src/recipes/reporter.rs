@@ -81,9 +81,12 @@ impl Observer for Reporter {
             port.defer(move || note(&event));
         }
         let status = match event {
-            // A candidate that has lost queues again.
-            Event::Enqueued { .. } => return self.status.note(Report::is_wanted_again),
-            Event::Waiting { .. } => return self.change(|report| report.is_waiting = true, port),
+            Event::Enqueued { node, .. } => {
+                return self.change(|report| report.enqueued(node), port);
+            }
+            Event::Waiting { behind, ahead } => {
+                return self.change(|report| report.waits(behind, ahead), port);
+            }
             Event::UnknownNode(_) | Event::Abandoned { .. } => return,
             Event::Permits(leases) => {
                 self.leases = leases;

@@ -10,11 +10,12 @@ use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
+use std::io;
 use std::panic::catch_unwind;
 use std::sync::PoisonError;
 
 use zk_session::proto::Zxid;
-use zk_session::threads::{Mutex, MutexGuard};
+use zk_session::threads::{Mutex, MutexGuard, spawn};
 use zk_session::{Attachment, End};
 
 use crate::error::{LockError, Loss, Reason};
@@ -54,6 +55,19 @@ impl Status {
     }
 }
 
+/// Where an attempt stands in its queue, as of its last list of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The name of our node, which exists.
+    pub node: String,
+    /// The node that we wait for, as in [`Event::Waiting`](crate::Event::Waiting): if one is ahead,
+    /// that of the holder. `None` while it is not known whether any is ahead.
+    pub behind: Option<String>,
+    /// How many contenders block us, or how many permits must be released first.
+    pub ahead: Option<usize>,
+}
+
 /// The latest report of a machine.
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -61,6 +75,9 @@ pub(crate) struct Report {
     pub(crate) revoked: bool,
     /// Whether others were ahead.
     pub(crate) is_waiting: bool,
+    place: Option<Place>,
+    /// Whether the place has changed since it was last taken.
+    has_moved: bool,
     /// The result of acquiring the lock, or of changing its mode.
     pub(crate) acquired: Option<Result<HeldNode, LockError>>,
     /// The error in place of that result, if it belongs to one recipe.
@@ -110,12 +127,26 @@ impl Report {
         }
     }
 
-    /// A candidate that has lost queues again, if it still has an owner.
-    pub(crate) fn is_wanted_again(&mut self) {
+    /// The node is in the queue. A candidate that has lost queues again, if it still has an owner.
+    pub(crate) fn enqueued(&mut self, node: String) {
+        self.moved(Place { node, behind: None, ahead: None });
         if self.has_owner {
             self.cleanup.end();
             self.status = Status::Held;
         }
+    }
+
+    /// Others are ahead.
+    pub(crate) fn waits(&mut self, behind: String, ahead: usize) {
+        self.is_waiting = true;
+        if let Some(Place { node, .. }) = self.place.take() {
+            self.moved(Place { node, behind: Some(behind), ahead: Some(ahead) });
+        }
+    }
+
+    fn moved(&mut self, place: Place) {
+        self.place = Some(place);
+        self.has_moved = true;
     }
 }
 
@@ -206,12 +237,35 @@ pub(crate) type OnLoss = Box<dyn FnOnce(Loss) + Send>;
 pub(crate) struct LossCallbacks(Option<Loss>, Vec<OnLoss>);
 
 impl LossCallbacks {
-    /// Runs the callbacks, or drops them if the lock was not lost. Both run user code.
+    /// Runs the callbacks in a thread of their own, which they may block, or drops them if the lock
+    /// was not lost. Both run user code.
     pub(crate) fn finish(self) {
-        for run in self.1 {
-            // The panic hook has reported it, and the other callbacks still run.
-            let _ = catch_unwind(AssertUnwindSafe(|| self.0.map(run)));
+        self.finish_in(|run| spawn("zookeeper-loss", run));
+    }
+
+    /// Runs them in this thread if there can be no other.
+    fn finish_in(self, start: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<()>) {
+        let Self(Some(loss), callbacks) = self else { return };
+        let callbacks = Arc::new(Mutex::new(callbacks));
+        let theirs = callbacks.clone();
+        #[cfg(feature = "tokio")]
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        let started = start(Box::new(move || {
+            #[cfg(feature = "tokio")]
+            let _context = runtime.as_ref().map(tokio::runtime::Handle::enter);
+            run_all(&theirs, loss);
+        }));
+        if started.is_err() {
+            run_all(&callbacks, loss);
         }
+    }
+}
+
+fn run_all(callbacks: &Mutex<Vec<OnLoss>>, loss: Loss) {
+    let callbacks = core::mem::take(&mut *callbacks.lock().unwrap_or_else(PoisonError::into_inner));
+    for run in callbacks {
+        // The panic hook has reported it, and the other callbacks still run.
+        let _ = catch_unwind(AssertUnwindSafe(|| run(loss)));
     }
 }
 
@@ -227,6 +281,8 @@ impl SharedStatus {
             status: Status::Held,
             revoked: false,
             is_waiting: false,
+            place: None,
+            has_moved: false,
             acquired: None,
             refused: None,
             is_final: false,
@@ -246,6 +302,12 @@ impl SharedStatus {
     /// Returns a value read from the report.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Report) -> T) -> T {
         read(&self.content().report)
+    }
+
+    /// Returns the place in the queue, if it has changed since the last call.
+    pub(crate) fn take_place(&self) -> Option<Place> {
+        let report = &mut self.content().report;
+        core::mem::take(&mut report.has_moved).then(|| report.place.clone()).flatten()
     }
 
     /// Changes the report without waking its waiters.
@@ -373,5 +435,23 @@ impl Drop for Handle {
             }
         });
         self.command(Command::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn callbacks_run_here_if_the_system_has_no_thread() {
+        let (sender, called) = mpsc::channel();
+        let panics: OnLoss = Box::new(|_| panic!("on purpose"));
+        let sends: OnLoss = Box::new(move |loss| sender.send(loss).expect("a receiver"));
+        let callbacks = LossCallbacks(Some(Loss::NodeDeleted), vec![panics, sends]);
+        callbacks.finish_in(|_| Err(io::ErrorKind::WouldBlock.into()));
+        assert_eq!(called.try_recv(), Ok(Loss::NodeDeleted));
     }
 }

@@ -15,17 +15,17 @@ async fn reentrant_futures() {
     fn reentrant(client: &Client) -> ReentrantMutex {
         ReentrantMutex::new(client, PATH).expect("a valid path")
     }
-    dropped_anywhere("ReentrantMutex::acquire", async |ours, _| {
-        (success(reentrant(ours).acquire()), Others::idle())
+    dropped_anywhere("ReentrantMutex::acquire_as", async |ours, _| {
+        (success(reentrant(ours).acquire_as(Owner::unique())), Others::idle())
     })
     .await;
-    dropped_anywhere("ReentrantMutex::try_acquire", async |ours, _| {
-        (success(reentrant(ours).try_acquire()), Others::idle())
+    dropped_anywhere("ReentrantMutex::try_acquire_as", async |ours, _| {
+        (success(reentrant(ours).try_acquire_as(Owner::unique())), Others::idle())
     })
     .await;
-    dropped_anywhere("ReentrantMutex::acquire, held elsewhere", async |ours, other| {
+    dropped_anywhere("ReentrantMutex::acquire_as, held elsewhere", async |ours, other| {
         let guard = mutex(other).acquire().await.expect("acquired");
-        (success(reentrant(ours).acquire()), Others::hold(guard))
+        (success(reentrant(ours).acquire_as(Owner::unique())), Others::hold(guard))
     })
     .await;
     dropped_anywhere("ReentrantMutex::acquire_as_until, held elsewhere", async |ours, other| {
@@ -60,7 +60,7 @@ async fn reentrant_futures() {
     })
     .await;
     dropped_anywhere("ReentrantGuard::release, last", async |ours, _| {
-        let guard = reentrant(ours).acquire().await.expect("acquired");
+        let guard = reentrant(ours).acquire_as(Owner::unique()).await.expect("acquired");
         (success(guard.release()), Others::idle())
     })
     .await;

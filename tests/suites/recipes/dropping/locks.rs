@@ -17,6 +17,22 @@ async fn mutex_futures() {
         (success(mutex(ours).acquire()), Others::hold(guard))
     })
     .await;
+    dropped_anywhere("Mutex::acquire, held, with work", async |ours, other| {
+        let guard = mutex(other).acquire().await.expect("acquired");
+        let working = mutex(ours).acquire().run(async |held| held.validate().await.expect("held"));
+        (success(working), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("Mutex::acquire, held, by places", async |ours, other| {
+        let guard = mutex(other).acquire().await.expect("acquired");
+        let mut attempt = mutex(ours).acquire();
+        let acquired = async move {
+            while attempt.next_place().await.is_some() {}
+            attempt.await
+        };
+        (success(acquired), Others::hold(guard))
+    })
+    .await;
     dropped_anywhere("Mutex::acquire_timeout, held", async |ours, other| {
         let guard = mutex(other).acquire().await.expect("acquired");
         (success(mutex(ours).acquire().timeout(SESSION_TIMEOUT)), Others::hold(guard))
