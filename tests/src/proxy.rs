@@ -15,13 +15,16 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
-use zk_proto::conversation::{Conversation, Direction};
-use zk_proto::{OpCode, frame};
+use zk_proto::conversation::{Conversation, Direction, Kind};
+use zk_proto::{ConnectResponse, Decode as _, OpCode, SessionId, frame};
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause after a connection that could not be accepted, such as without a free file descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// A session takes more for a server that refuses the operation.
+const MOST_IN_A_ROW: usize = 2;
 
 /// A limited connection forwards so many pieces in a second.
 const PIECES: usize = 20;
@@ -51,6 +54,8 @@ pub struct Proxy {
 struct Plan {
     at: Option<(When, OpCode)>,
     rest: usize,
+    /// The connections that this plan has cut of each session.
+    of_sessions: BTreeMap<SessionId, usize>,
     cuts: Cuts,
     unreadable: Vec<String>,
     /// The bytes that each connection forwards in a second, in each direction.
@@ -89,10 +94,11 @@ impl Proxy {
         self.addresses.join(",")
     }
 
-    /// Cuts the next `count` connections that reach this operation. Replaces the earlier plan.
+    /// Cuts the next `count` connections that reach this operation, but at most two of each session.
+    /// Replaces the earlier plan.
     pub fn cut(&self, when: When, operation: OpCode, count: usize) {
         let mut plan = lock(&self.plan);
-        (plan.at, plan.rest) = (Some((when, operation)), count);
+        (plan.at, plan.rest, plan.of_sessions) = (Some((when, operation)), count, BTreeMap::new());
     }
 
     /// Cuts no more connections.
@@ -149,13 +155,15 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Plan {
     /// Returns whether to cut the connection in place of this message, and counts it.
-    fn cuts(&mut self, when: When, operation: Option<OpCode>) -> bool {
+    fn cuts(&mut self, when: When, operation: Option<OpCode>, session: SessionId) -> bool {
         let at = operation.map(|operation| (when, operation));
-        let is_cut = at.is_some() && at == self.at && self.rest > 0;
+        let of_session = self.of_sessions.get(&session).copied().unwrap_or_default();
+        let is_cut = at.is_some() && at == self.at && self.rest > 0 && of_session < MOST_IN_A_ROW;
         if let Some(at) = at
             && is_cut
         {
             self.rest -= 1;
+            self.of_sessions.insert(session, of_session + 1);
             *self.cuts.0.entry(at).or_default() += 1;
         }
         is_cut
@@ -178,12 +186,12 @@ async fn pass_on(mut client: TcpStream, server: SocketAddr, plan: &Mutex<Plan>) 
     let mut server = timeout(CONNECT_TIMEOUT, TcpStream::connect(server)).await??;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let conversation = Mutex::new(Conversation::new(frame::DEFAULT_LIMIT));
+    let connection = Mutex::new((Conversation::new(frame::DEFAULT_LIMIT), SessionId::NONE));
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
     tokio::select! {
-        end = forward(Direction::ToServer, from_client, to_server, &conversation, plan) => end,
-        end = forward(Direction::ToClient, from_server, to_client, &conversation, plan) => end,
+        end = forward(Direction::ToServer, from_client, to_server, &connection, plan) => end,
+        end = forward(Direction::ToClient, from_server, to_client, &connection, plan) => end,
     }
 }
 
@@ -192,7 +200,7 @@ async fn forward(
     direction: Direction,
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
-    conversation: &Mutex<Conversation>,
+    connection: &Mutex<(Conversation, SessionId)>,
     plan: &Mutex<Plan>,
 ) -> io::Result<()> {
     let when = match direction {
@@ -203,14 +211,19 @@ async fn forward(
     loop {
         let mut is_cut = from.read_buf(&mut bytes).await? == 0;
         let mut whole = 0;
-        while !is_cut
-            && let Some((message, _)) =
-                lock(conversation).read(direction, &bytes[whole..]).map_err(|error| {
-                    lock(plan).unreadable.push(format!("{error}"));
-                    io::Error::other(error)
-                })?
-        {
-            is_cut = lock(plan).cuts(when, message.opcode());
+        while !is_cut {
+            let (conversation, session) = &mut *lock(connection);
+            let read = conversation.read(direction, &bytes[whole..]).map_err(|error| {
+                lock(plan).unreadable.push(format!("{error}"));
+                io::Error::other(error)
+            });
+            let Some((message, _)) = read? else { break };
+            if message.kind == Kind::ConnectResponse
+                && let Ok(response) = ConnectResponse::decode_all(message.payload())
+            {
+                *session = response.session_id;
+            }
+            is_cut = lock(plan).cuts(when, message.opcode(), *session);
             whole += if is_cut { 0 } else { message.bytes.len() };
         }
         let mut rest = bytes.split_to(whole);
