@@ -251,7 +251,7 @@ impl AttemptConfig {
             mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
             rounds += 1;
         }
-        let mixed = (mixed ^ mixed >> 32) as u128;
+        let mixed = mixed as u128;
         // Both halves, since each lacks other bits.
         Uuid::from_u128(guid.as_u128() ^ ((mixed << 64 | mixed) & !KIND))
     }

@@ -250,7 +250,11 @@ fn no_two_attempts_of_different_sessions_have_the_same_node_guid() {
                     let places = [(serial, count), (serial << 56, count), (serial, count << 32)];
                     for (upper, lower) in places {
                         let guid = Uuid::from_u64_pair(upper, lower);
-                        seen.insert((AttemptConfig::node_guid(guid, session), guid, session));
+                        let node_guid = AttemptConfig::node_guid(guid, session);
+                        assert_eq!(AttemptConfig::node_guid(node_guid, session), guid);
+                        let kind = |guid: Uuid| (guid.get_version_num(), guid.get_variant());
+                        assert_eq!(kind(node_guid), kind(guid));
+                        seen.insert((node_guid, guid, session));
                     }
                 }
             }
