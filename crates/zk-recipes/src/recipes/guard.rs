@@ -39,6 +39,16 @@ pub enum Holding {
 
 /// A lock that is held, or permits of a semaphore. Dropped, it is released in the background.
 ///
+/// ```no_run
+/// # async fn work(token: zk_recipes::session::proto::Zxid) {}
+/// # async fn example(guard: zk_recipes::Guard) {
+/// tokio::select! {
+///     () = work(guard.fencing_token()) => drop(guard),
+///     loss = guard.lost() => eprintln!("lost: {loss}"), // The work ended at its last `await`.
+/// }
+/// # }
+/// ```
+///
 /// For permits, the node and the fencing token are those of the first one. One transaction creates
 /// all nodes, and the loss of one permit is the loss of all. Acquire permits one by one if you
 /// release them one by one.
