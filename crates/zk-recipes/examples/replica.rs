@@ -31,7 +31,7 @@ async fn main() -> Result<(), Failure> {
         _ = stop.recv() => Ok(()),
     };
     // Deletes the lock node. Otherwise the others would wait for the session timeout.
-    if let Some(client) = client.get() {
+    if let Some(client) = client.into_inner() {
         client.close().await;
     }
     println!("stopped");

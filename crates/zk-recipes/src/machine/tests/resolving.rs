@@ -240,7 +240,7 @@ fn a_repeated_search_ignores_a_node_that_is_being_deleted() {
 /// As boards have them: a serial number and a counter, on sessions that began one after another.
 #[test]
 fn no_two_attempts_of_different_sessions_have_the_same_node_guid() {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = alloc::collections::BTreeSet::new();
     for server in 0..3 {
         for session in 0..16 {
             let session = SessionId(server << 56 | 0x18f << 24 | session);
@@ -255,7 +255,7 @@ fn no_two_attempts_of_different_sessions_have_the_same_node_guid() {
             }
         }
     }
-    let guids: std::collections::BTreeSet<_> =
+    let guids: alloc::collections::BTreeSet<_> =
         seen.iter().map(|(node_guid, ..)| node_guid).collect();
     assert_eq!(guids.len(), seen.len());
 }
