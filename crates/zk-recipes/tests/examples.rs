@@ -159,7 +159,8 @@ impl Replica {
     /// Returns the reply to a health check.
     fn health(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.health).expect("it listens");
-        write!(stream, "GET /{path} HTTP/1.1\r\n\r\n").expect("it reads");
+        let request = format!("GET /{path} HTTP/1.1\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
         let mut reply = String::new();
         stream.read_to_string(&mut reply).expect("it answers");
         reply
