@@ -53,7 +53,8 @@ mod tools;
 #[cfg(feature = "tools")]
 pub use tools::*;
 
-/// The examples in the README of the repository compile.
+/// The examples in the README of the repository and in its pages compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../docs/timing.md")]
 struct Readme;

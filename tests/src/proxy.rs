@@ -60,6 +60,7 @@ struct Plan {
     unreadable: Vec<String>,
     /// The bytes that each connection forwards in a second, in each direction.
     rate: Option<usize>,
+    is_mute: bool,
 }
 
 /// The number of connections that were cut, by operation.
@@ -110,6 +111,11 @@ impl Proxy {
     /// the limit away.
     pub fn limit(&self, rate: Option<usize>) {
         lock(&self.plan).rate = rate;
+    }
+
+    /// Forwards requests only: what the servers send from now on is lost.
+    pub fn mute(&self) {
+        lock(&self.plan).is_mute = true;
     }
 
     /// Returns the cuts so far, by operation.
@@ -227,6 +233,9 @@ async fn forward(
             whole += if is_cut { 0 } else { message.bytes.len() };
         }
         let mut rest = bytes.split_to(whole);
+        if direction == Direction::ToClient && lock(plan).is_mute {
+            rest.clear();
+        }
         while !rest.is_empty() {
             let rate = lock(plan).rate;
             let piece = rate.map_or(rest.len(), |rate| rate.div_ceil(PIECES).min(rest.len()));

@@ -1,9 +1,11 @@
 //! One of several replicas of a service: it works while it holds a lock, answers health checks, and
 //! hands over at once when it is stopped.
 //!
-//! `replica host:port,... [address]`, where `address` is that of the health check.
+//! `replica host:port,... [address]`, where `address` is that of the health checks `/live` and
+//! `/ready`. Of tokio it needs `io-util`, `macros`, `net`, `rt-multi-thread`, `signal` and `time`.
 
 use std::error::Error;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,23 +22,26 @@ async fn main() -> Result<(), Failure> {
     let servers = arguments.next().ok_or("the address of a server is missing")?;
     let health = TcpListener::bind(arguments.next().as_deref().unwrap_or("127.0.0.1:0")).await?;
     println!("health check at {}", health.local_addr()?);
-    let client = Client::builder(&servers).renew(true).connect().await?;
     let mut stop = signal(SignalKind::terminate())?;
+    let client = OnceLock::new();
     let ended = tokio::select! {
-        ended = run(&client) => ended,
+        ended = run(&servers, &client) => ended,
         ended = answer(&health, &client) => ended,
         // The work ends at its next `await`.
         _ = stop.recv() => Ok(()),
     };
     // Deletes the lock node. Otherwise the others would wait for the session timeout.
-    client.close().await;
+    if let Some(client) = client.into_inner() {
+        client.close().await;
+    }
     println!("stopped");
     ended
 }
 
 /// Works whenever this replica holds the lock. Ends only with an error that no attempt can mend.
-async fn run(client: &Client) -> Result<(), Failure> {
-    let mutex = Mutex::new(client, "/locks/report")?;
+async fn run(servers: &str, client: &OnceLock<Client>) -> Result<(), Failure> {
+    let connected = Client::builder(servers).renew(true).connect().await?;
+    let mutex = Mutex::new(client.get_or_init(|| connected), "/locks/report")?;
     loop {
         let guard = mutex.acquire().await?;
         tokio::select! {
@@ -47,26 +52,28 @@ async fn run(client: &Client) -> Result<(), Failure> {
 }
 
 async fn work(guard: &Guard) {
-    // Every write carries the token, and the database refuses it behind a greater one.
+    // Commit the token alone, first. From then on the database refuses every smaller one.
     println!("works with token {}", guard.fencing_token().0);
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-/// Answers every request. In a service with axum, this is a route, and `client` its state.
-async fn answer(health: &TcpListener, client: &Client) -> Result<(), Failure> {
+/// Answers from the start. In a service with axum, these are routes, and `client` their state.
+async fn answer(health: &TcpListener, client: &OnceLock<Client>) -> Result<(), Failure> {
     loop {
         let (stream, _) = health.accept().await?;
-        tokio::spawn(reply(stream, client.state(), client.last_failure()));
+        tokio::spawn(reply(stream, client.get().cloned()));
     }
 }
 
-async fn reply(mut stream: TcpStream, state: State, failure: Option<(String, String)>) {
+async fn reply(mut stream: TcpStream, client: Option<Client>) {
+    let state = client.as_ref().map_or(State::Suspended, Client::state);
     let is_ready = matches!(state, State::Connected { .. });
-    let status = if is_ready { "200 OK" } else { "503 Service Unavailable" };
+    let failure = client.filter(|_| !is_ready).and_then(|client| client.last_failure());
+    let mut request = [0; 1024];
+    let _ = stream.read(&mut request).await;
+    let is_well = is_ready || request.starts_with(b"GET /live ");
+    let status = if is_well { "200 OK" } else { "503 Service Unavailable" };
     let body = format!("{state:?}; last failure: {failure:?}\n");
     let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
-    let reply = format!("{head}Connection: close\r\n\r\n{body}");
-    // A caller that goes away does no harm.
-    let _ = stream.read(&mut [0; 1024]).await;
-    let _ = stream.write_all(reply.as_bytes()).await;
+    let _ = stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes()).await;
 }

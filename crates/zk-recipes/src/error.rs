@@ -67,10 +67,18 @@ zk_session::proto::named! {
         NotConfirmed(Unconfirmed),
         /// Another contender holds the lock, and the method does not wait for it.
         Busy,
-        /// The time limit has passed while the client was connected.
+        /// The time limit has passed, and other contenders are in the way: they were ahead when a
+        /// server last answered.
         ///
-        /// Other contenders hold the lock, or no server has answered yet.
+        /// Our node in the queue is deleted in the background, counted by `pending_cleanups`.
         TimedOut,
+        /// The time limit has passed, and no server has answered while the client was connected.
+        /// Nothing was acquired, and it is unknown whether other contenders are in the way.
+        ///
+        /// The cause is the network or the servers, which may have done what was asked. A node that
+        /// the attempt may have created is deleted in the background, counted by
+        /// `pending_cleanups`, or with the session.
+        NoAnswer,
         /// There is no connection to a quorum of the ensemble. Nothing was acquired.
         ///
         /// A method with a time limit returns it when that has passed. A `try_` method does not
@@ -240,10 +248,10 @@ pub enum Fault {
     /// The call, its options, permissions, or the nodes at its path. The same call fails again until
     /// one of them is changed.
     Caller,
-    /// Other contenders were in the way. Call again later, or wait longer.
+    /// Other contenders were in the way, as a server has said. Call again later, or wait longer.
     Others,
-    /// The network or the servers. Call again once the client is connected. A release continues in
-    /// the background: do not repeat it.
+    /// The network or the servers: there is no connection, or no answer. Call again later. A release
+    /// continues in the background: do not repeat it.
     Ensemble,
     /// The session has ended, or our node in it was deleted. Acquire again, with another client if
     /// the session has ended and this client does not [renew](zk_session::ClientBuilder::renew) it.
@@ -265,7 +273,9 @@ pub trait Reason: core::error::Error + From<LockError> + Send + 'static {
         match self.lock_error() {
             Err((_, fault)) => fault,
             Ok(LockError::Busy | LockError::TimedOut) => Fault::Others,
-            Ok(LockError::NoConnection | LockError::NotConfirmed(_)) => Fault::Ensemble,
+            Ok(LockError::NoConnection | LockError::NoAnswer | LockError::NotConfirmed(_)) => {
+                Fault::Ensemble
+            }
             Ok(LockError::Ended(_) | LockError::NodeVanished | LockError::Lost(_)) => {
                 Fault::Session
             }
@@ -278,10 +288,12 @@ pub trait Reason: core::error::Error + From<LockError> + Send + 'static {
     }
 
     /// Returns whether the servers may count the lock as held by this client, although it has no
-    /// guard. Others cannot acquire it until its node is deleted, in the background or with the
-    /// session. If there is a guard, that reports the state.
+    /// guard: no server has answered an attempt in time, or confirmed a release. Others cannot
+    /// acquire it until its node is deleted, in the background or with the session. If there is a
+    /// guard, that reports the state.
     fn may_be_held(&self) -> bool {
-        matches!(self.lock_error(), Ok(LockError::NoConnection | LockError::NotConfirmed(_)))
+        let Ok(error) = self.lock_error() else { return false };
+        matches!(error, LockError::NoConnection | LockError::NoAnswer | LockError::NotConfirmed(_))
     }
 
     /// Returns how the session ended, if it has.
@@ -370,6 +382,7 @@ impl fmt::Display for LockError {
             Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
             Self::Busy => f.write_str("the lock is taken"),
             Self::TimedOut => f.write_str("the time limit has passed"),
+            Self::NoAnswer => f.write_str("no server has answered in time"),
             Self::NoConnection => f.write_str("there is no connection to a quorum of the ensemble"),
             Self::OtherLock { node, scheme } => write!(
                 f,

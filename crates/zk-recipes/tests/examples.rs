@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use zk_recipes::Mutex;
 use zk_recipes::session::{Client, proto::NodeKind};
@@ -156,12 +157,23 @@ impl Replica {
     }
 
     /// Returns the reply to a health check.
-    fn health(&self) -> String {
+    fn health(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.health).expect("it listens");
-        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
+        let request = format!("GET /{path} HTTP/1.1\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
         let mut reply = String::new();
         stream.read_to_string(&mut reply).expect("it answers");
         reply
+    }
+
+    fn is_ready(&self) -> bool {
+        self.health("ready").starts_with("HTTP/1.1 200 OK\r\n")
+    }
+
+    fn becomes_ready(&self, is_ready: bool) {
+        while self.is_ready() != is_ready {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 }
 
@@ -180,9 +192,8 @@ async fn a_replica_answers_health_checks_and_hands_over_when_it_is_stopped() {
         let mut first = Replica::start(&ensemble);
         let token = first.works();
         let mut second = Replica::start(&ensemble);
-        for replica in [&first, &second] {
-            assert!(replica.health().starts_with("HTTP/1.1 200 OK\r\n"), "{}", replica.health());
-        }
+        assert!(first.is_ready(), "{}", first.health("ready"));
+        second.becomes_ready(true);
         let kill = Command::new("kill").arg(first.process.id().to_string()).status();
         assert!(kill.expect("it starts").success());
         assert!(first.process.wait().expect("a child").success());
@@ -193,10 +204,19 @@ async fn a_replica_answers_health_checks_and_hands_over_when_it_is_stopped() {
         for server in 0..3 {
             ensemble.kill(server);
         }
-        while second.health().starts_with("HTTP/1.1 200") {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+        second.becomes_ready(false);
+        assert!(second.health("ready").contains("\r\n\r\nSuspended; last failure: Some("));
+        // It answers before it is connected, too.
+        let third = Replica::start(&ensemble);
+        for replica in [&second, &third] {
+            let live = replica.health("live");
+            assert!(live.starts_with("HTTP/1.1 200 OK\r\n") && !replica.is_ready(), "{live}");
         }
-        assert!(second.health().contains("\r\n\r\nSuspended; last failure: Some("));
+        for server in 0..3 {
+            Handle::current().block_on(ensemble.restart(server)).expect("the port is still free");
+        }
+        second.becomes_ready(true);
+        assert!(second.health("ready").ends_with("; last failure: None\n"));
     });
     test.await.expect("no panic");
 }

@@ -35,7 +35,7 @@ mod client;
 pub mod blocking;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub mod driver {
-    //! The client, for any driver: `Tokio` or [`Threads`](crate::blocking::Threads).
+    //! The client, for any driver: `Tokio` or `blocking::Threads`.
 
     pub use crate::client::{Client, Driver};
 }

@@ -61,6 +61,13 @@ assert write(other, 4294967303, 'd')
 assert not write(one, 4294967301, 'e') and not write(one, -1, 'f')
 assert write(other, 4294967303, 'g') and write(one, 9223372036854775807, 'h')
 assert not write(other, 4294967303, 'i')
+
+# A new holder that has not written yet: the late one still writes, until its token is committed.
+one.execute('DELETE FROM fence')
+assert write(one, 5, 'j') and write(one, 5, 'k')
+assert other.execute(fence, {'token': 6}).fetchall() == [(6,)]
+assert not write(one, 5, 'l')
+assert write(other, 6, 'm')
 print(''.join(text for text, in one.execute('SELECT text FROM report ORDER BY rowid')))
 ";
 
@@ -74,7 +81,8 @@ fn sqlite_refuses_a_late_token() {
     python.args(["-c", SQLITE]).args(blocks(&page(), "sql")).current_dir(&folder);
     let output = python.output().expect("it starts");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "abdgh\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "abdghjkm\n");
+    assert!(page().contains("As soon as you hold the lock, commit this statement once, alone."));
 }
 
 /// systemd prints a line for each setting that it would ignore.

@@ -335,16 +335,16 @@ async fn a_deadline_is_kept_when_the_network_drops_everything() {
     let limit = Duration::from_millis(50);
     assert_eq!(
         queue.acquire().timeout(limit).await.map(drop).map_err(LockError::from),
-        Err(LockError::TimedOut)
+        Err(LockError::NoAnswer)
     );
     let read_write = read_write.expect("a valid path");
     assert_eq!(
         read_write.read().timeout(limit).await.map(drop).map_err(LockError::from),
-        Err(LockError::TimedOut)
+        Err(LockError::NoAnswer)
     );
     assert_eq!(
         read_write.write().timeout(limit).await.map(drop).map_err(LockError::from),
-        Err(LockError::TimedOut)
+        Err(LockError::NoAnswer)
     );
     assert!(matches!(cut_off.state(), State::Connected { .. }), "not noticed yet");
     let pending = || (queue.pending_cleanups(), read_write.pending_cleanups());

@@ -145,6 +145,8 @@ async fn a_time_limit_that_has_passed_needs_no_timer() {
     let leader = election(&client, "one").stand();
     let follower = election(&client, "two").stand();
     let term = leader.elected().await.expect("elected");
+    // The answers to the follower come first.
+    assert_eq!(election(&client, "one").participants().await.expect("listed").len(), 2);
     let looks = |candidate: &Candidate| {
         let looking = pin!(candidate.elected().timeout(Duration::ZERO));
         looking.poll(&mut Context::from_waker(Waker::noop())).map_err(|error| error.reason)

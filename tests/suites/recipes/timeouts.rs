@@ -4,12 +4,13 @@ use core::time::Duration;
 
 use tokio::time::Instant;
 use zk_recipes::{
-    Barrier, DoubleBarrier, LeaderElection, LockError, LockRequest, MultiLock, Mutex, Owner,
-    Reason, RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
+    Barrier, Cache, DoubleBarrier, Ephemeral, Fault, LeaderElection, LockError, LockRequest,
+    MultiLock, Mutex, Owner, Reason, RecipeError, ReentrantMutex, RwLock, Semaphore, SimpleLock,
 };
-use zk_session::{End, State};
+use zk_session::{Client, End, State};
+use zk_testkit::proxy::Proxy;
 
-use super::{MOMENT, client, eventually, nothing_is_left, start};
+use super::{MOMENT, SESSION_TIMEOUT, client, ephemerals, eventually, nothing_is_left, start};
 
 const FOR_EVER: Duration = Duration::MAX;
 const ZERO: Duration = Duration::ZERO;
@@ -75,7 +76,10 @@ async fn an_attempt_past_its_deadline_leaves_nothing() {
 
     let leader = LeaderElection::new(&other, "/election").expect("a valid path").stand();
     leader.elected().await.expect("elected");
-    let candidate = LeaderElection::new(&ours, "/election").expect("a valid path").stand();
+    let election = LeaderElection::new(&ours, "/election").expect("a valid path");
+    let candidate = election.stand();
+    // The answers to the candidate come first.
+    assert_eq!(election.participants().await.expect("listed").len(), 2);
     timed_out(candidate.elected().until(late())).await;
     timed_out(candidate.elected().timeout(MOMENT)).await;
     leader.close().await.expect("closed");
@@ -103,6 +107,67 @@ async fn timed_out<T>(waiting: impl Future<Output = Result<T, RecipeError<impl R
 async fn not_connected<T>(waiting: impl Future<Output = Result<T, RecipeError<impl Reason>>>) {
     let error = waiting.await.map(drop).expect_err("there is no connection");
     assert_eq!(error.lock_error(), Some(&LockError::NoConnection));
+}
+
+async fn not_answered<T>(waiting: impl Future<Output = Result<T, RecipeError<impl Reason>>>) {
+    let error = waiting.await.map(drop).expect_err("no server answers");
+    assert_eq!(error.lock_error(), Some(&LockError::NoAnswer), "{error}");
+    assert_eq!((error.fault(), error.may_be_held()), (Fault::Ensemble, true));
+}
+
+/// Requests arrive, and their replies are lost. Nobody is ahead, and others see our nodes.
+#[tokio::test]
+async fn a_silent_server_is_not_taken_for_other_contenders() {
+    let embedded = start().await;
+    let proxy = Proxy::start(&embedded.connect_string()).expect("a free port");
+    let builder = Client::builder(&proxy.connect_string()).session_timeout(SESSION_TIMEOUT);
+    let ours = builder.connect().await.expect("connected");
+    let path = "a valid path";
+    let mutex = Mutex::new(&ours, "/mutex").expect(path);
+    let rw_lock = RwLock::new(&ours, "/rw").expect(path);
+    let semaphore = Semaphore::new(&ours, "/semaphore", 2).expect(path);
+    let multi = MultiLock::new([LockRequest::read(&rw_lock)]).expect("compatible locks");
+    let reentrant = ReentrantMutex::new(&ours, "/reentrant").expect(path);
+    let simple = SimpleLock::new(&ours, "/simple").expect(path);
+    let barrier = Barrier::new(&ours, "/barrier").expect(path);
+    let double = DoubleBarrier::new(&ours, "/double", 2).expect(path);
+    let election = LeaderElection::new(&ours, "/election").expect(path);
+    // The next attempt creates its node at once.
+    mutex.acquire().await.expect("free").release().await.expect("released");
+    let held = Mutex::new(&ours, "/held").expect(path).acquire().await.expect("free");
+    let again = ReentrantMutex::new(&ours, "/again").expect(path);
+    let released = again.acquire().await.expect("free");
+    proxy.mute();
+    drop(released);
+
+    let begun = Instant::now();
+    not_answered(mutex.acquire().timeout(MOMENT)).await;
+    assert_eq!(mutex.pending_cleanups(), 1);
+    not_answered(mutex.try_acquire().timeout(MOMENT)).await;
+    let candidate = election.stand();
+    let member = Ephemeral::new(&ours, "/member", "").expect(path);
+    let cache = Cache::new(&ours, "/").expect(path);
+    tokio::join!(
+        not_answered(rw_lock.read().timeout(MOMENT)),
+        not_answered(rw_lock.try_write().timeout(MOMENT)),
+        not_answered(semaphore.acquire().timeout(MOMENT)),
+        not_answered(semaphore.try_acquire_many(2).timeout(MOMENT)),
+        not_answered(multi.acquire().timeout(MOMENT)),
+        not_answered(reentrant.acquire().timeout(MOMENT)),
+        not_answered(again.acquire().timeout(MOMENT)),
+        not_answered(simple.acquire().timeout(MOMENT)),
+        not_answered(barrier.wait().timeout(MOMENT)),
+        not_answered(double.enter().timeout(MOMENT)),
+        not_answered(candidate.elected().timeout(MOMENT)),
+        not_answered(member.created().timeout(MOMENT)),
+        not_answered(cache.ready().timeout(MOMENT)),
+        not_answered(mutex.contenders().timeout(MOMENT)),
+        not_answered(semaphore.permits().timeout(MOMENT)),
+        not_answered(held.validate().timeout(MOMENT)),
+    );
+    let longest = 10 * Duration::from_secs(1);
+    assert!(begun.elapsed() < longest, "{:?}, until the connection was given up", begun.elapsed());
+    assert!(ephemerals(&embedded).iter().any(|node| node.starts_with("/mutex/")));
 }
 
 #[tokio::test]

@@ -426,10 +426,12 @@ impl<C: SessionClient> Cache<C> {
     /// a node cannot be read, or [`LockError::Ended`] with the session.
     pub fn ready(&self) -> Pending<(), C, RecipeError<CacheError>> {
         let shared = self.shared.clone();
-        wait(&self.call, &self.handle.status, move || match shared.lock().machine.state() {
-            CacheState::Loading | CacheState::Stale => None,
-            CacheState::Ready => Some(Ok(())),
-            CacheState::Ended(error) => Some(Err(error.clone())),
+        wait(&self.call, &self.handle.status, LockError::NoAnswer, move || {
+            match shared.lock().machine.state() {
+                CacheState::Loading | CacheState::Stale => None,
+                CacheState::Ready => Some(Ok(())),
+                CacheState::Ended(error) => Some(Err(error.clone())),
+            }
         })
     }
 }
@@ -462,7 +464,7 @@ impl<C: SessionClient> CacheChanges<C> {
     /// The error that the cache has ended with; [`LockError::Ended`] when the cache was dropped.
     pub fn next(&self) -> Pending<CacheChange, C, RecipeError<CacheError>> {
         let (shared, receiver) = (self.shared.clone(), self.receiver);
-        wait(&self.call, &self.status, move || {
+        wait(&self.call, &self.status, LockError::TimedOut, move || {
             let content = &mut *shared.lock();
             let mut receivers = content.receivers.iter_mut();
             let receiver = receivers.find(|other| other.number == receiver);
@@ -475,14 +477,15 @@ impl<C: SessionClient> CacheChanges<C> {
     }
 }
 
-/// Waits until `find` returns a value.
+/// Waits until `find` returns a value. Fails with `late` at the time limit.
 fn wait<C: SessionClient, T: Send + 'static>(
     call: &Call<C>,
     status: &Arc<SharedStatus>,
+    late: LockError,
     mut find: impl FnMut() -> Option<Result<T, CacheError>> + Send + Unpin + 'static,
 ) -> Pending<T, C, RecipeError<CacheError>> {
     let found = status.wait(move |_| find());
-    Pending::within(call.clone(), async {
+    Pending::within_or(call.clone(), || late, async {
         found.await.unwrap_or_else(|| Err(LockError::Ended(End::Closed).into()))
     })
 }

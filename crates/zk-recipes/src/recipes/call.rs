@@ -20,7 +20,7 @@ impl<C: SessionClient> Call<C> {
     pub(crate) fn failed<R: Reason>(&self, reason: R) -> RecipeError<R> {
         let reason = match (reason.lock_error(), self.client.state()) {
             (_, State::Connected { .. }) => reason,
-            (Ok(LockError::TimedOut), _) => LockError::NoConnection.into(),
+            (Ok(LockError::TimedOut | LockError::NoAnswer), _) => LockError::NoConnection.into(),
             _ => reason,
         };
         RecipeError::new(self.operation, &self.path, reason)

@@ -135,7 +135,8 @@ impl<C: SessionClient> Ephemeral<C> {
             Presence::Missing => None,
             decided => Some(decided),
         });
-        Pending::within(self.call.clone(), async {
+        let status = self.handle.status.clone();
+        Pending::within_or(self.call.clone(), move || status.late(), async {
             match created.await {
                 Some(Presence::Created(czxid)) => Ok(czxid),
                 Some(Presence::Failed(error)) => Err(error),

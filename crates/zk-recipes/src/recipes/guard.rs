@@ -39,6 +39,16 @@ pub enum Holding {
 
 /// A lock that is held, or permits of a semaphore. Dropped, it is released in the background.
 ///
+/// ```no_run
+/// # async fn work(token: zk_recipes::session::proto::Zxid) {}
+/// # async fn example(guard: zk_recipes::Guard) {
+/// tokio::select! {
+///     () = work(guard.fencing_token()) => drop(guard),
+///     loss = guard.lost() => eprintln!("lost: {loss}"), // The work ended at its last `await`.
+/// }
+/// # }
+/// ```
+///
 /// `let _ = mutex.acquire().await?;` drops it at once. Bind it to a name, or let
 /// [`Pending::run`] hold it for as long as some work lasts.
 ///

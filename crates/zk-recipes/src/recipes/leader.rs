@@ -254,7 +254,8 @@ impl<C: SessionClient> Candidate<C> {
         });
         let Call { client, path, .. } = self.call.clone();
         let leftover = leftover(client, path, self.scheme);
-        Pending::within(self.call.clone(), async {
+        let status = self.handle.status.clone();
+        Pending::within_or(self.call.clone(), move || status.late(), async {
             match unless(leftover, decided).await {
                 Ok(Some(Leadership::Leader(term))) => Ok(term),
                 Ok(Some(Leadership::Failed(error))) => Err(error),

@@ -299,7 +299,7 @@ impl<C: SessionClient> MultiGuard<C> {
                     _ => (0, not_validated(error)),
                 },
                 Some(Err((index, loss))) => (index, LockError::Lost(loss)),
-                None => (0, LockError::TimedOut),
+                None => (0, LockError::NoAnswer),
             };
             Err(calls[index].failed(error))
         })

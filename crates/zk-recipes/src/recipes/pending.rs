@@ -21,8 +21,8 @@ use super::status::{Place, SharedStatus};
 use crate::Client;
 use crate::error::{LockError, Reason, RecipeError, Unconfirmed};
 
-/// An operation of a recipe that takes time: await it in a task, or [wait](Self::wait) for it in a
-/// thread.
+/// An operation of a recipe that takes time: await it in a task, or, with the feature `blocking`,
+/// call `wait` in a thread.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -98,7 +98,8 @@ impl<T, C: SessionClient, R: Reason> Pending<T, C, RecipeError<R>> {
     ///
     /// # Errors
     ///
-    /// At the time limit, [`TimedOut`](LockError::TimedOut), or
+    /// At the time limit, [`TimedOut`](LockError::TimedOut) if others are in the way,
+    /// [`NoAnswer`](LockError::NoAnswer) if no server has answered, or
     /// [`NoConnection`](LockError::NoConnection) if there is no connection to a quorum. For a
     /// release, [`NotConfirmed`](LockError::NotConfirmed) with
     /// [`TimedOut`](crate::Unconfirmed::TimedOut): the rest is done in the background.
@@ -110,7 +111,7 @@ impl<T, C: SessionClient, R: Reason> Pending<T, C, RecipeError<R>> {
         Self { limit: TimeLimit::new(Some(end.into())), ..self }
     }
 
-    /// Runs `work`, and fails with [`LockError::TimedOut`] at the time limit.
+    /// Runs requests, and fails with [`LockError::NoAnswer`] at the time limit.
     pub(super) fn within(
         call: Call<C>,
         work: impl Future<Output = Result<T, R>> + Send + 'static,
@@ -118,9 +119,21 @@ impl<T, C: SessionClient, R: Reason> Pending<T, C, RecipeError<R>> {
     where
         T: Send,
     {
+        Self::within_or(call, || LockError::NoAnswer, work)
+    }
+
+    /// Runs `work`, and fails with the error of `late` at the time limit.
+    pub(super) fn within_or(
+        call: Call<C>,
+        late: impl FnOnce() -> LockError + Send + 'static,
+        work: impl Future<Output = Result<T, R>> + Send + 'static,
+    ) -> Self
+    where
+        T: Send,
+    {
         Self::new(&call.client.clone(), |end| async move {
             let result = before(&call.client, end, work).await;
-            let result = result.unwrap_or_else(|| Err(LockError::TimedOut.into()));
+            let result = result.unwrap_or_else(|| Err(late().into()));
             result.map_err(|error| call.failed(error))
         })
     }
@@ -296,8 +309,8 @@ impl<T, C: SessionClient, E> Future for NextPlace<'_, T, C, E> {
     }
 }
 
-/// An event that may never come, such as the loss of a lock: await it in a task, or
-/// [wait](Self::wait) for it in a thread.
+/// An event that may never come, such as the loss of a lock: await it in a task, or, with the
+/// feature `blocking`, call `wait` in a thread.
 ///
 /// Dropping it changes nothing.
 #[must_use = "a signal is awaited or waited for"]

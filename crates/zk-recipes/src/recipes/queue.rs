@@ -344,7 +344,7 @@ pub(crate) struct Patience {
 
 impl Patience {
     /// However short its limit, an attempt waits this long for the first answer.
-    const FOR_AN_ANSWER: Duration = Duration::from_secs(1);
+    pub(crate) const FOR_AN_ANSWER: Duration = Duration::from_secs(1);
 
     /// Completes when the attempt must fail: it is late, and others are ahead, the connection is
     /// lost, or the time for the first answer is over.
@@ -366,8 +366,9 @@ impl Patience {
         });
         match Pin::new(lookout).poll(cx) {
             Poll::Ready(Seen::Disconnected) => Poll::Ready(LockError::NoConnection),
-            Poll::Pending if !status.read(|report| report.is_waiting) => Poll::Pending,
-            Poll::Ready(Seen::Late) | Poll::Pending => Poll::Ready(LockError::TimedOut),
+            Poll::Ready(Seen::Late) => Poll::Ready(status.late()),
+            Poll::Pending if !status.is_waiting() => Poll::Pending,
+            Poll::Pending => Poll::Ready(LockError::TimedOut),
         }
     }
 }

@@ -22,7 +22,7 @@ use super::guard::{Guard, Holding};
 use super::local_queue::{LocalQueue, Ticket};
 use super::once::Once;
 use super::pending::Pending;
-use super::queue::Queue;
+use super::queue::{Patience, Queue};
 use super::status::SharedStatus;
 use super::{Options, SessionClient};
 use crate::Client;
@@ -280,9 +280,10 @@ impl<C: SessionClient> ReentrantMutex<C> {
                 _ => true,
             };
             // Then it waits for the server, but not for a connection. Without one, the attempt
-            // fails by itself.
+            // fails by itself. So it does if a silent server has exhausted its patience.
             if is_late {
-                let _ = unless(Lookout::new(&self.queue.client, None), last.gone()).await;
+                let longest = (wait_policy == WaitPolicy::Queue).then_some(Patience::FOR_AN_ANSWER);
+                let _ = unless(Lookout::new(&self.queue.client, longest), last.gone()).await;
             }
         }
         let attempted = self.queue.enter(operation, LockMode::Exclusive, wait_policy);

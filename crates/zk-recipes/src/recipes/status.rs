@@ -310,6 +310,16 @@ impl SharedStatus {
         core::mem::take(&mut report.has_moved).then(|| report.place.clone()).flatten()
     }
 
+    /// Returns whether a server has said that others are ahead.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.read(|report| report.is_waiting)
+    }
+
+    /// Returns the error of an attempt whose time limit has passed.
+    pub(crate) fn late(&self) -> LockError {
+        if self.is_waiting() { LockError::TimedOut } else { LockError::NoAnswer }
+    }
+
     /// Changes the report without waking its waiters.
     pub(crate) fn note(&self, change: impl FnOnce(&mut Report)) {
         change(&mut self.content().report);

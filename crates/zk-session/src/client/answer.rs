@@ -25,7 +25,7 @@ use crate::time::Instant;
 /// The answer to a request, once it arrives: `.await` it in a task, on any runtime, or `.wait()` for
 /// it in a thread. The request is sent when its method is called, whether or not anyone waits.
 ///
-/// The answer of [`Threads`](crate::blocking::Threads) is a future, too, which needs no runtime:
+/// The answer of `blocking::Threads` is a future, too, which needs no runtime:
 /// threads of the session wake its task.
 ///
 /// A method that sends several requests sends the first ones at the call, and the others while the

@@ -500,7 +500,7 @@ zk_proto::named! {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address(_) => f.write_str("the connection string is invalid"),
+            Self::Address(error) => write!(f, "the connection string is invalid: {error}"),
             Self::Unreachable { connect_timeout, last: Some((server, error)) } => {
                 write!(
                     f,
@@ -523,7 +523,8 @@ impl fmt::Display for ConnectError {
 impl core::error::Error for ConnectError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Address(error) => Some(error),
+            // It is printed with the error itself.
+            Self::Address(error) => error.source(),
             _ => None,
         }
     }

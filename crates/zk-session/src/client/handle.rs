@@ -22,10 +22,9 @@ use crate::time::Instant;
 
 /// A session with an ensemble, kept alive across its servers. Cloning it is cheap.
 ///
-/// `zk_session::Client` is the one of tokio,
-/// [`zk_session::blocking::Client`](crate::blocking::Client) that of threads. They have the same
-/// methods, and connect and close in their own ways. A method that sends requests returns an
-/// [`Answer`], to be awaited or waited for:
+/// `zk_session::Client` is the one of tokio, `zk_session::blocking::Client` that of threads. They
+/// have the same methods, and connect and close in their own ways. A method that sends requests
+/// returns an [`Answer`], to be awaited or waited for:
 ///
 /// ```no_run
 /// # #[cfg(all(feature = "tokio", feature = "blocking"))]

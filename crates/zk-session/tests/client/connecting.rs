@@ -136,7 +136,14 @@ async fn the_session_leaves_a_silent_server_for_the_next_one() {
 async fn an_invalid_address_is_reported_at_once() {
     let error = Client::builder(" , ").connect_with(Nobody).await.unwrap_err();
     assert_eq!(error, ConnectError::Address(ConnectStringError::NoHost));
-    assert!(matches!(Client::connect("one:port").await, Err(ConnectError::Address(_))));
+    let error = Client::connect("one:port").await.expect_err("no number");
+    assert!(matches!(error, ConnectError::Address(_)));
+    let printed = error.to_string();
+    assert!(
+        printed.ends_with("\"one:port\": the port is not a number from 1 to 65535"),
+        "{printed}"
+    );
+    assert!(core::error::Error::source(&error).is_none());
 }
 
 #[tokio::test(start_paused = true)]
