@@ -86,7 +86,7 @@ pub(crate) async fn run(
     Arguments { path, json }: &Arguments,
 ) -> Result<ExitCode, Failure> {
     let before = milliseconds();
-    let client = settings.connect().await?;
+    let client = settings.connect_to_look().await?;
     let after = milliseconds();
     let mut sessions = sessions::ask(&client).await;
     let contents = contents::read(&client, path).await?;
@@ -253,7 +253,7 @@ impl Facts<'_> {
             for contender in contenders.iter().take(MAX_LISTED) {
                 let entry = &contender.entry;
                 let (node, owner) = (cell(&label(&entry.node)), owner(entry.data.as_deref()));
-                text += &format!("{who:8}{node}, for {}: {owner}\n", age(entry));
+                text += &format!("{who:8}{node}, {} old: {owner}\n", age(entry));
                 text += &format!(
                     "        session {}{}\n",
                     session(entry),

@@ -198,7 +198,8 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// Says who holds the lock at `path`, and for how long. Returns `None` if nobody does, or if that
+/// Says who holds the lock at `path`, and how old its node is: how long it has held the lock, after a
+/// wait, is known to nobody else. Returns `None` if nobody does, or if that
 /// cannot be read.
 pub(crate) async fn holder(client: &Client, path: &str) -> Option<String> {
     let contents = contents::read(client, path).await.ok()??;
@@ -210,8 +211,8 @@ pub(crate) async fn holder(client: &Client, path: &str) -> Option<String> {
         more => format!(", and {more} more"),
     };
     Some(match owner(first.data.as_deref()) {
-        none if none == "-" => format!("held for {age} by {label}{more}"),
-        owner => format!("held for {age} by {owner} ({label}){more}"),
+        none if none == "-" => format!("held by {label}, whose node is {age} old{more}"),
+        owner => format!("held by {owner} ({label}), whose node is {age} old{more}"),
     })
 }
 
