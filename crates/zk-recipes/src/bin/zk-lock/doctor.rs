@@ -16,7 +16,7 @@ use crate::sessions::{self, Connection, Life, Living, Sessions};
 use crate::settings::Settings;
 use crate::show::{HIGH_SEQUENCE, age, age_of, owner, print, session, width};
 use crate::text::{cell, json, line, wrap};
-use crate::{Failure, code};
+use crate::{Failure, OutputClosed, code, explain};
 
 /// The most waiters and unknown nodes that are listed.
 const MAX_LISTED: usize = 10;
@@ -81,7 +81,20 @@ impl fmt::Display for Level {
 
 type Finding = (Level, String);
 
-pub(crate) async fn run(
+pub(crate) async fn run(settings: &Settings, arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let result = examine(settings, arguments).await;
+    if let Err(failure) = &result
+        && arguments.json
+        && !failure.is::<OutputClosed>()
+    {
+        // Without an object, a filter would see no problem.
+        let (path, level) = (&*arguments.path, Level::Problem.to_string());
+        print(&self::json(&Record { path, level, text: &explain(failure) })?)?;
+    }
+    result
+}
+
+async fn examine(
     settings: &Settings,
     Arguments { path, json }: &Arguments,
 ) -> Result<ExitCode, Failure> {

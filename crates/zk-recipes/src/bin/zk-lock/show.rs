@@ -67,8 +67,19 @@ pub(crate) async fn ls(
         let records = contenders.iter().map(|contender| Record::new(path, contender, &sessions));
         print(&records.map(|record| json_line(&record)).collect::<io::Result<String>>()?)?;
     } else if contenders.is_empty() {
+        // Semaphores have such a child.
+        let is_semaphore = contents.children.iter().any(|child| child == "max");
+        let is_parent = !contents.children.is_empty() && !is_semaphore;
+        let below = match is_parent {
+            true => format!("Locks below it: `zk-lock top {}`\n", line(path)),
+            false => String::new(),
+        };
         let next = next.map(|next| format!("; the next sequence number is {next}"));
-        print(&format!("{}: no holder, no waiters{}\n", line(path), next.unwrap_or_default()))?;
+        print(&format!(
+            "{}: no holder, no waiters{}\n{below}",
+            line(path),
+            next.unwrap_or_default()
+        ))?;
     } else {
         let details = || contenders.iter().map(|contender| details(contender, &sessions)).collect();
         let shown: String = if is_verbose { details() } else { table(&contents, width()) };
