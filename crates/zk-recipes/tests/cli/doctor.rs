@@ -38,13 +38,14 @@ fn a_free_lock_and_a_busy_lock_are_well() {
     world.eventually("a waiter", |world| world.contenders().len() == 2);
     let (code, report) = examine(&world);
     assert_eq!(code, Some(0), "{report}");
-    let pid = child.id();
+    let (pid, host) = (child.id(), host());
     for part in [
-        &*format!("{PATH}: mutex\nholder  lock-0, for "),
-        &format!(" pid {pid}: sh\n        session 0x"),
+        &*format!("{PATH}: mutex\nholder  lock-0, "),
+        &format!("s old: {host} pid {pid}: sh\n        session 0x"),
         ", connected from 127.0.0.1:",
         ", timeout 40s\n",
-        "\nwaiter  lock-1, for ",
+        "\nwaiter  lock-1, ",
+        "s old: -\n",
         "\nok      the clients of all contenders are connected\n",
         "\nok      sequence numbers: 1 of 2147483647\n",
         "\nThe lock is busy: look at the holder's process, at 127.0.0.1:",
@@ -53,6 +54,24 @@ fn a_free_lock_and_a_busy_lock_are_well() {
     }
     drop((waiting, child.stdin.take()));
     ended(child);
+}
+
+/// The name of this host, as `zk-lock` publishes it.
+fn host() -> String {
+    out(&output(unignoring("hostname"))).trim_end().to_owned()
+}
+
+#[test]
+fn an_outage_is_a_problem_in_json() {
+    let world = World::new();
+    (0..3).for_each(|server| world.embedded.kill(server));
+    let done = world.run(&["--connect-timeout", "0.1", "doctor", "--json", PATH]);
+    assert_eq!(done.status.code(), Some(69));
+    let message = error_message(&done);
+    let objects = objects(&out(&done));
+    assert_eq!(objects.len(), 1);
+    assert_eq!((&objects[0]["path"], &objects[0]["level"]), (&PATH.into(), &"problem".into()));
+    assert_eq!(format!("zk-lock: {}", objects[0]["text"].as_str().expect("text")), message);
 }
 
 #[test]

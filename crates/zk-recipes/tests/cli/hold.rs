@@ -130,12 +130,23 @@ fn a_program_that_is_killed_leaves_no_lock_and_no_waiter() {
     assert!(!first_line(&mut holder.1).is_empty());
     let waiter = start();
     world.eventually("a waiter", |world| world.contenders().len() == 2);
-    for ((mut program, child), code) in [(waiter, 1), (holder, 0)] {
+    for ((mut program, child), code) in [(waiter, 70), (holder, 0)] {
         program.kill().expect("running");
         program.wait().expect("a child");
         assert_eq!(ended(child).status.code(), Some(code));
     }
     assert!(world.contenders().is_empty(), "not released");
+}
+
+const NO_INPUT: &str = "was not acquired: the standard input has ended";
+
+/// The conflict exit code would say that another contender has it.
+#[test]
+fn without_an_input_a_free_lock_is_no_conflict() {
+    let world = World::new();
+    let output = world.run(&["hold", "-E", "7", PATH]);
+    assert_eq!((output.status.code(), out(&output)), (Some(70), String::new()));
+    assert!(error_message(&output).ends_with(NO_INPUT), "{}", error_message(&output));
 }
 
 #[test]
@@ -161,9 +172,8 @@ fn a_lock_that_is_not_acquired_prints_no_token() {
     let mut child = waiting();
     drop(child.stdin.take());
     let output = ended(child);
-    assert_eq!((output.status.code(), out(&output)), (Some(1), String::new()));
-    let message = error_message(&output);
-    assert!(message.ends_with("was not acquired: the standard input has ended"), "{message}");
+    assert_eq!((output.status.code(), out(&output)), (Some(70), String::new()));
+    assert!(error_message(&output).ends_with(NO_INPUT), "{}", error_message(&output));
     let child = waiting();
     send("-TERM", &child.id().to_string());
     assert_eq!(ended(child).status.code(), Some(128 + 15));

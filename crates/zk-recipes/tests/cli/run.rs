@@ -90,7 +90,7 @@ fn a_waiter_says_again_and_again_who_holds_the_lock() {
             "{line}"
         );
         let holder = holder.replace(|c: char| c.is_ascii_digit(), "#");
-        assert_eq!(holder, "held for #s by host-# pid #: backup (lock-#)");
+        assert_eq!(holder, "held by host-# pid #: backup (lock-#), whose node is #s old");
     }
     world.runtime.block_on(guard.release()).expect("held");
     let last = lines.map_while(Result::ok).last().expect("a line");
@@ -114,7 +114,9 @@ fn a_conflict_names_the_holder_and_quiet_is_silent() {
         let message = error_message(&output);
         let (reason, holder) = message.split_once("; ").expect("two parts");
         assert_eq!(reason, format!("zk-lock: the lock '{PATH}' was not acquired: {why}"));
-        assert!(holder.contains("s by host-7 pid 8: backup (READ-0), and 1 more"), "{holder}");
+        let (owner, age) = holder.split_once("), whose node is ").expect("an age");
+        assert_eq!(owner, "held by host-7 pid 8: backup (READ-0");
+        assert!(age.ends_with("s old, and 1 more"), "{holder}");
         let silent = run(&["-q"]);
         assert_eq!((silent.status.code(), error_message(&silent)), (Some(1), String::new()));
     }

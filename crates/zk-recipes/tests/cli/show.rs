@@ -11,7 +11,7 @@ use zk_testkit::server::Config;
 use zk_testkit::suite::begun;
 
 use crate::run::requests;
-use crate::{PATH, World, ended, error_message, out, unignoring};
+use crate::{PATH, World, ended, error_message, out, output, unignoring};
 
 #[test]
 fn all_holders_and_waiters_are_shown() {
@@ -40,6 +40,44 @@ fn all_holders_and_waiters_are_shown() {
     let nowhere = world.run(&["ls", "/nowhere"]);
     assert_eq!(nowhere.status.code(), Some(0));
     assert_eq!(out(&nowhere), "/nowhere: no holder, no waiters\n");
+}
+
+#[test]
+fn a_chroot_that_does_not_exist_is_no_free_lock() {
+    let world = World::new();
+    let at = format!("{}/nowhere", world.embedded.connect_string());
+    for arguments in [
+        &["ls", PATH][..],
+        &["ls", "--json", PATH],
+        &["ls", "-q", PATH],
+        &["doctor", PATH],
+        &["doctor", "--json", PATH],
+        &["top", "--count", "1"],
+        &["top", "--json", "--count", "1", PATH],
+        &["watch", PATH],
+        &["break", "--yes", PATH, "--node", "lock-7"],
+        &["run", PATH, "true"],
+    ] {
+        let mut command = unignoring(env!("CARGO_BIN_EXE_zk-lock"));
+        let done = output({
+            command.args(["--connect", &at]).args(arguments);
+            command
+        });
+        assert_eq!(done.status.code(), Some(70), "{arguments:?}");
+        let message = error_message(&done);
+        assert!(message.contains("the chroot '/nowhere' does not exist"), "{message}");
+    }
+}
+
+#[test]
+fn a_parent_of_locks_is_left_to_top() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let _guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let text = out(&world.run(&["ls", "/locks"]));
+    assert!(text.starts_with("/locks: no holder, no waiters; "), "{text}");
+    assert!(text.ends_with("\nLocks below it: `zk-lock top /locks`\n"), "{text}");
 }
 
 #[test]

@@ -292,7 +292,7 @@ pub(crate) struct Conflict {
 }
 
 impl Conflict {
-    pub(crate) fn new(arguments: &LockArguments, why: &str) -> Self {
+    fn new(arguments: &LockArguments, why: &str) -> Self {
         Self { path: arguments.path.clone(), why: why.to_owned(), holder: None }
     }
 

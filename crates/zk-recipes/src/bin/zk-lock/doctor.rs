@@ -16,7 +16,7 @@ use crate::sessions::{self, Connection, Life, Living, Sessions};
 use crate::settings::Settings;
 use crate::show::{HIGH_SEQUENCE, age, age_of, owner, print, session, width};
 use crate::text::{cell, json, line, wrap};
-use crate::{Failure, code};
+use crate::{Failure, OutputClosed, code, explain};
 
 /// The most waiters and unknown nodes that are listed.
 const MAX_LISTED: usize = 10;
@@ -81,12 +81,25 @@ impl fmt::Display for Level {
 
 type Finding = (Level, String);
 
-pub(crate) async fn run(
+pub(crate) async fn run(settings: &Settings, arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let result = examine(settings, arguments).await;
+    if let Err(failure) = &result
+        && arguments.json
+        && !failure.is::<OutputClosed>()
+    {
+        // Without an object, a filter would see no problem.
+        let (path, level) = (&*arguments.path, Level::Problem.to_string());
+        print(&self::json(&Record { path, level, text: &explain(failure) })?)?;
+    }
+    result
+}
+
+async fn examine(
     settings: &Settings,
     Arguments { path, json }: &Arguments,
 ) -> Result<ExitCode, Failure> {
     let before = milliseconds();
-    let client = settings.connect().await?;
+    let client = settings.connect_to_look().await?;
     let after = milliseconds();
     let mut sessions = sessions::ask(&client).await;
     let contents = contents::read(&client, path).await?;
@@ -253,7 +266,7 @@ impl Facts<'_> {
             for contender in contenders.iter().take(MAX_LISTED) {
                 let entry = &contender.entry;
                 let (node, owner) = (cell(&label(&entry.node)), owner(entry.data.as_deref()));
-                text += &format!("{who:8}{node}, for {}: {owner}\n", age(entry));
+                text += &format!("{who:8}{node}, {} old: {owner}\n", age(entry));
                 text += &format!(
                     "        session {}{}\n",
                     session(entry),

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use tokio::task::{JoinHandle, spawn_blocking};
 use zk_recipes::Guard;
 
-use crate::acquire::{Attempt, Conflict, LockArguments, acquire, close};
+use crate::acquire::{Attempt, LockArguments, acquire, close};
 use crate::processes::shows_descendants;
 use crate::run::exit_code_of_signal;
 use crate::settings::Settings;
@@ -31,7 +31,11 @@ pub(crate) async fn run(
     let end = async {
         match program.ended().await? {
             Some(signal) => Ok(exit_code_of_signal(signal)),
-            None => Err(Conflict::new(arguments, "the standard input has ended").into()),
+            None => {
+                let path = arguments.path();
+                let why = "the standard input has ended";
+                Err(format!("the lock '{path}' was not acquired: {why}").into())
+            }
         }
     };
     let attempt = acquire(settings, arguments, &parent(), is_verbose, end).await;

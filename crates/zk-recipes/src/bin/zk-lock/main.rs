@@ -355,11 +355,17 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
         },
         Command::Hold(arguments) => hold::run(&settings, &arguments, verbose).await,
         Command::Release => release::run().await,
-        Command::Ls(arguments) => show::ls(&settings.connect().await?, &arguments, verbose).await,
-        Command::Watch(arguments) => show::watch(&settings.connect().await?, &arguments).await,
-        Command::Break(arguments) => break_lock(&settings.connect().await?, &arguments).await,
+        Command::Ls(arguments) => {
+            show::ls(&settings.connect_to_look().await?, &arguments, verbose).await
+        }
+        Command::Watch(arguments) => {
+            show::watch(&settings.connect_to_look().await?, &arguments).await
+        }
+        Command::Break(arguments) => {
+            break_lock(&settings.connect_to_look().await?, &arguments).await
+        }
         Command::Doctor(arguments) => doctor::run(&settings, &arguments).await,
-        Command::Top(arguments) => top::run(&settings.connect().await?, &arguments).await,
+        Command::Top(arguments) => top::run(&settings.connect_to_look().await?, &arguments).await,
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Exec(arguments) => Ok(exec::run(&arguments)),
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{Arg, Args, Command};
+use zk_recipes::LockError;
 use zk_recipes::session::sasl::DigestMd5;
 use zk_recipes::session::{Client, TlsConfig};
 
@@ -80,6 +81,16 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
         self.connect_to(&self.connect).await
+    }
+
+    /// Connects, and checks that the chroot exists: without it, every lock would seem to be free.
+    pub(crate) async fn connect_to_look(&self) -> Result<Client, Failure> {
+        let client = self.connect().await?;
+        let chroot = client.chroot().apply("/").into_owned();
+        if chroot != "/" && matches!(client.exists("/").await, Ok(None)) {
+            return Err(LockError::NoChroot { chroot }.into());
+        }
+        Ok(client)
     }
 
     /// Connects to other servers than those of the settings.

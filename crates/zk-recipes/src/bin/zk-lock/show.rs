@@ -67,8 +67,19 @@ pub(crate) async fn ls(
         let records = contenders.iter().map(|contender| Record::new(path, contender, &sessions));
         print(&records.map(|record| json_line(&record)).collect::<io::Result<String>>()?)?;
     } else if contenders.is_empty() {
+        // Semaphores have such a child.
+        let is_semaphore = contents.children.iter().any(|child| child == "max");
+        let is_parent = !contents.children.is_empty() && !is_semaphore;
+        let below = match is_parent {
+            true => format!("Locks below it: `zk-lock top {}`\n", line(path)),
+            false => String::new(),
+        };
         let next = next.map(|next| format!("; the next sequence number is {next}"));
-        print(&format!("{}: no holder, no waiters{}\n", line(path), next.unwrap_or_default()))?;
+        print(&format!(
+            "{}: no holder, no waiters{}\n{below}",
+            line(path),
+            next.unwrap_or_default()
+        ))?;
     } else {
         let details = || contenders.iter().map(|contender| details(contender, &sessions)).collect();
         let shown: String = if is_verbose { details() } else { table(&contents, width()) };
@@ -198,7 +209,8 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// Says who holds the lock at `path`, and for how long. Returns `None` if nobody does, or if that
+/// Says who holds the lock at `path`, and how old its node is: how long it has held the lock, after a
+/// wait, is known to nobody else. Returns `None` if nobody does, or if that
 /// cannot be read.
 pub(crate) async fn holder(client: &Client, path: &str) -> Option<String> {
     let contents = contents::read(client, path).await.ok()??;
@@ -210,8 +222,8 @@ pub(crate) async fn holder(client: &Client, path: &str) -> Option<String> {
         more => format!(", and {more} more"),
     };
     Some(match owner(first.data.as_deref()) {
-        none if none == "-" => format!("held for {age} by {label}{more}"),
-        owner => format!("held for {age} by {owner} ({label}){more}"),
+        none if none == "-" => format!("held by {label}, whose node is {age} old{more}"),
+        owner => format!("held by {owner} ({label}), whose node is {age} old{more}"),
     })
 }
 
