@@ -89,7 +89,7 @@ pub(crate) async fn run(settings: &Settings, arguments: &Arguments) -> Result<Ex
     {
         // Without an object, a filter would see no problem.
         let (path, level) = (&*arguments.path, Level::Problem.to_string());
-        print(&self::json(&Record { path, level, text: &explain(failure) })?)?;
+        print(&json(&Record { path, level, text: &explain(failure) })?)?;
     }
     result
 }
