@@ -6,14 +6,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A expected=(
-    [get]=232016
-    [mutex]=347936
-    [blocking-get]=276496
-    [blocking-mutex]=390480
-    [get,full]=298529
-    [mutex,full]=464577
-    [blocking-get,full]=333377
-    [blocking-mutex,full]=497409
+    [get]=240960
+    [mutex]=364784
+    [blocking-get]=285488
+    [blocking-mutex]=407184
+    [get,full]=299025
+    [mutex,full]=473073
+    [blocking-get,full]=333473
+    [blocking-mutex,full]=505393
 )
 
 build() {

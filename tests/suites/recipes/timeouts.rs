@@ -136,7 +136,7 @@ async fn a_silent_server_is_not_taken_for_other_contenders() {
     mutex.acquire().await.expect("free").release().await.expect("released");
     let held = Mutex::new(&ours, "/held").expect(path).acquire().await.expect("free");
     let again = ReentrantMutex::new(&ours, "/again").expect(path);
-    let released = again.acquire().await.expect("free");
+    let released = again.acquire_as(Owner::unique()).await.expect("free");
     proxy.mute();
     drop(released);
 
@@ -153,8 +153,8 @@ async fn a_silent_server_is_not_taken_for_other_contenders() {
         not_answered(semaphore.acquire().timeout(MOMENT)),
         not_answered(semaphore.try_acquire_many(2).timeout(MOMENT)),
         not_answered(multi.acquire().timeout(MOMENT)),
-        not_answered(reentrant.acquire().timeout(MOMENT)),
-        not_answered(again.acquire().timeout(MOMENT)),
+        not_answered(reentrant.acquire_as(Owner::unique()).timeout(MOMENT)),
+        not_answered(again.acquire_as(Owner::unique()).timeout(MOMENT)),
         not_answered(simple.acquire().timeout(MOMENT)),
         not_answered(barrier.wait().timeout(MOMENT)),
         not_answered(double.enter().timeout(MOMENT)),
