@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStdout};
 
-use zk_recipes::{Guard, Mutex};
+use zk_recipes::{Guard, Mutex, Semaphore};
 use zk_testkit::suite::begun;
 
 use crate::{LONG, PATH, World, ended, error_message, out};
@@ -81,6 +81,44 @@ fn watch_goes_on_in_the_next_session() {
     drop(second);
     watching.kill().expect("it goes on");
     watching.wait().expect("an ended child");
+}
+
+#[test]
+fn top_says_that_no_server_answers() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    // The first waiter for a permit takes requests to show.
+    let semaphore = Semaphore::new(&client, "/permits", 1).expect("valid");
+    let _permit = world.runtime.block_on(semaphore.acquire()).expect("free");
+    let _waiting = begun(semaphore.acquire());
+    let (_mutex, guard) = held(&world);
+    let mut printing = start(&world, &["top", "--json", "--interval", "0.01"]);
+    let mut drawing = start(&world, &["top", "--interval", "0.01"]);
+    let mut counting = start(&world, &["top", "--json", "--interval", "1", "--count", "3"]);
+    let (mut printed, mut drawn) = (lines(&mut printing), lines(&mut drawing));
+    let mut shows = |json: &str, text: &str| {
+        for (lines, what) in [(&mut printed, json), (&mut drawn, text)] {
+            while !lines.next().expect("a line").expect("text").contains(what) {}
+        }
+    };
+    shows(r#""connected":true,"#, "zk-lock top / - locks: 2, holders: 2,");
+    let mut first = lines(&mut counting);
+    first.next().expect("a line").expect("text");
+    (0..3).for_each(|server| world.embedded.kill(server));
+    for _ in 0..3 {
+        shows(r#""connected":false,"#, "zk-lock top / - NO SERVER; last known: locks: 2, ");
+    }
+    assert_eq!(first.map_while(Result::ok).count(), 2);
+    assert_eq!(ended(counting).status.code(), Some(69));
+    for server in 0..3 {
+        world.runtime.block_on(world.embedded.restart(server)).expect("its port is free");
+    }
+    shows(r#""connected":true,"#, "zk-lock top / - locks: ");
+    drop(guard);
+    for mut child in [printing, drawing] {
+        child.kill().expect("it goes on");
+        child.wait().expect("an ended child");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use zk_recipes::machine::queue_order;
 use zk_recipes::session::proto::{ErrorCode, EventType, path};
-use zk_recipes::session::{Client, WatchUpdate};
+use zk_recipes::session::{Client, State, WatchUpdate};
 
 use crate::contents::{
     self, KAZOO_QUEUE, KINDS, SEMAPHORE, despite_outages, is_kazoo_permit, kazoo_queue,
@@ -21,7 +21,7 @@ use crate::contents::{
 use crate::settings::positive_seconds;
 use crate::show::{columns, owner, print, width};
 use crate::text::{cell, json, line};
-use crate::{Failure, Usage};
+use crate::{Failure, Usage, code};
 
 /// The most rows if the output is no terminal.
 const MAX_ROWS: usize = 100;
@@ -51,6 +51,8 @@ pub(crate) struct Arguments {
 #[derive(Serialize)]
 struct Record<'a> {
     path: &'a str,
+    /// Whether there is a connection. Without one, the locks are those that were last known.
+    connected: bool,
     seconds: f64,
     locks: &'a [Summary],
 }
@@ -75,20 +77,29 @@ pub(crate) async fn run(client: &Client, arguments: &Arguments) -> Result<ExitCo
             _ = ticks.tick() => {
                 let elapsed = since.elapsed();
                 since = Instant::now();
+                let connected = is_connected(client);
                 match is_json {
                     true => {
                         let locks = &summaries(client, &mut board, usize::MAX).await;
-                        print(&json(&Record { path, seconds: elapsed.as_secs_f64(), locks })?)?;
+                        let seconds = elapsed.as_secs_f64();
+                        print(&json(&Record { path, connected, seconds, locks })?)?;
                     }
                     false => draw(client, path, &mut board, elapsed).await?,
                 }
                 shown += 1;
                 if Some(shown) == *count {
-                    return Ok(ExitCode::SUCCESS);
+                    return Ok(match connected {
+                        true => ExitCode::SUCCESS,
+                        false => ExitCode::from(code::NO_SERVER),
+                    });
                 }
             }
         }
     }
+}
+
+fn is_connected(client: &Client) -> bool {
+    matches!(client.state(), State::Connected { .. })
 }
 
 /// Shows the locks with the longest queues.
@@ -109,8 +120,9 @@ async fn draw(
         _ => "-".to_owned(),
     };
     let mut text = format!(
-        "zk-lock top {} - locks: {}, holders: {}, waiters: {}, hand-overs/s: {}\n\n",
+        "zk-lock top {} - {}locks: {}, holders: {}, waiters: {}, hand-overs/s: {}\n\n",
         line(path),
+        if is_connected(client) { "" } else { "NO SERVER; last known: " },
         locks.len(),
         sum(|lock| lock.holders),
         sum(|lock| lock.waiters),
@@ -120,8 +132,10 @@ async fn draw(
         vec![["PATH", "HOLDERS", "WAITERS", "HAND-OVERS/S", "HOLDER"].map(str::to_owned)];
     for lock in locks.iter().take(height) {
         let data = match &lock.holder {
-            Some(node) => client.get_data(node).await.ok().map(|(data, _)| owner(Some(&data))),
-            None => None,
+            Some(node) if is_connected(client) => {
+                client.get_data(node).await.ok().map(|(data, _)| owner(Some(&data)))
+            }
+            _ => None,
         };
         rows.push([
             cell(&lock.path),
@@ -146,7 +160,12 @@ async fn draw(
 async fn summaries(client: &Client, board: &mut Board, exact: usize) -> Vec<Summary> {
     let mut locks = board.take_summaries();
     // The names do not show which waiter has created its permit node already.
-    for lock in locks.iter_mut().filter(|lock| lock.is_semaphore && lock.waiters > 0).take(exact) {
+    let is_waited_for = |lock: &&mut Summary| lock.is_semaphore && lock.waiters > 0;
+    for lock in locks.iter_mut().filter(is_waited_for).take(exact) {
+        // A request would wait for a connection.
+        if !is_connected(client) {
+            break;
+        }
         if let Ok(held) = contents::permits_held(client, &lock.path).await {
             lock.holders = held;
         }
