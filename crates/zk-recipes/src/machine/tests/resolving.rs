@@ -264,6 +264,28 @@ fn no_two_attempts_of_different_sessions_have_the_same_node_guid() {
     assert_eq!(guids.len(), seen.len());
 }
 
+/// The kind of a GUID takes two bits from the lower half, and four others from the upper one.
+#[test]
+fn sessions_that_differ_in_two_bits_of_the_mixed_id_have_different_guids() {
+    let guid = config().guid;
+    let lower = |session| AttemptConfig::node_guid(guid, session).as_u64_pair().1;
+    // The inverse of the factor, modulo 2^64.
+    let factor = 0xd6e8_feb8_6659_fd93u64;
+    let inverse = (0..6).fold(factor, |inverse, _| {
+        inverse.wrapping_mul(2u64.wrapping_sub(factor.wrapping_mul(inverse)))
+    });
+    let unmixed = |mixed: u64| {
+        (0..2).fold(mixed, |mixed, _| {
+            let product = mixed.wrapping_mul(inverse);
+            product ^ product >> 32
+        })
+    };
+    let sessions = [1, 1 | 1 << 62].map(|mixed| SessionId(unmixed(mixed).cast_signed()));
+    assert_eq!(lower(sessions[0]), lower(sessions[1]));
+    let guids = sessions.map(|session| AttemptConfig::node_guid(guid, session));
+    assert_ne!(guids[0], guids[1]);
+}
+
 #[test]
 fn a_node_of_another_session_with_the_same_guid_is_another_contender() {
     // Two boards with one seed, say.
