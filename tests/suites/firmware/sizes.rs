@@ -14,7 +14,7 @@ fn the_programs_fit() {
         (LOCK, 60 << 10, 6_400),
         (READ_WRITE_LOCK, 64 << 10, 6_400),
         (FULL_LOCK, 90 << 10, 6_400),
-        (CODEC, 4_608, 16),
+        (CODEC, 5_120, 16),
     ] {
         let Some(image) = program.build_or_skip() else { return };
         let size = Size::of(&image);
