@@ -75,16 +75,19 @@ fn answers_to_tasks_come_at_once_while_threads_come_and_go() {
     server.stream.set_nodelay(true).expect("connected");
     let answers = thread::spawn(move || (0..4 * ROUNDS).for_each(|_| answer_sync(&mut server)));
     // A thread that has waited makes the session's own thread sleep for a while.
-    let begun = Instant::now();
+    let mut times = Vec::new();
     for _ in 0..ROUNDS {
+        let begun = Instant::now();
         theirs.sync("/").wait().expect("answered");
         block_on(theirs.sync("/")).expect("answered");
         let (first, second) = (theirs.sync("/"), theirs.sync("/"));
         block_on(second).expect("answered");
         block_on(first).expect("answered");
+        times.push(begun.elapsed());
     }
-    // It sleeps for 5 ms.
-    assert!(begun.elapsed() < ROUNDS as u32 * Duration::from_millis(4), "{:?}", begun.elapsed());
+    // It sleeps for 5 ms. On a busy machine, many rounds take longer, but not all.
+    times.sort_unstable();
+    assert!(times[ROUNDS / 10] < Duration::from_millis(4), "{times:?}");
     answers.join().expect("no panic");
     drop(client);
 }
