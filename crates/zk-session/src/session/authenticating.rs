@@ -14,6 +14,15 @@ pub(super) struct Exchange {
 }
 
 /// # The exchange that comes first
+/// The servers that have refused the identity of the session since one was lost for another reason.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Refusals {
+    /// How many did so since one closed the handshake.
+    pub(super) in_a_row: usize,
+    /// When the first one did.
+    pub(super) since: Option<Instant>,
+}
+
 impl<T> Session<T> {
     /// Sends an authentication request after [`Event::Authenticate`].
     ///
@@ -107,7 +116,8 @@ impl<T> Session<T> {
         if let Some(connection) = &mut self.connection {
             connection.has_served = false;
         }
-        self.refusals += 1;
+        self.refusals.in_a_row += 1;
+        self.refusals.since.get_or_insert(now);
         self.disconnect(now, Cause::AuthRefused(code));
     }
 }

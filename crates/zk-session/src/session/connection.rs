@@ -160,15 +160,15 @@ impl<T> Session<T> {
         let mut end = self.closing.then_some(End::Closed);
         match cause {
             Cause::AuthRefused(_) => {
-                let since = *self.refused_since.get_or_insert(now);
-                let is_over = since + self.timeouts.session <= now;
-                if is_over || self.refusals >= self.servers.count() {
+                let timeout = self.timeouts.session;
+                let is_over = self.refusals.since.is_some_and(|since| since + timeout <= now);
+                if is_over || self.refusals.in_a_row >= self.servers.count() {
                     end = end.or(Some(End::AuthFailed));
                 }
             }
             // It may never answer: in an idle ensemble, a server lags until the next write.
-            _ if self.closes_handshake(cause) => self.refusals = 0,
-            _ => (self.refusals, self.refused_since) = (0, None),
+            _ if self.closes_handshake(cause) => self.refusals.in_a_row = 0,
+            _ => self.refusals = Refusals::default(),
         }
         if self.note_history(cause) {
             cause = Cause::OlderHistory;

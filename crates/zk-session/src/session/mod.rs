@@ -210,6 +210,7 @@ use zk_proto::{
     Request, RequestHeader, SessionId, SetWatches, SetWatches2, WatcherEvent, Xid, Zxid, frame,
 };
 
+use self::authenticating::Refusals;
 use self::config::Secret;
 pub use self::config::{Config, SessionTicket};
 use self::connection::{Connection, Receiving, Stage};
@@ -304,11 +305,7 @@ pub struct Session<T> {
     /// Whether the session refused a request for lack of room, and has not reported room since.
     refused: bool,
     credentials: Credentials<T>,
-    /// How many servers have refused the identity of the session, one after the other, besides those
-    /// that closed the handshake.
-    refusals: usize,
-    /// When the first of them did.
-    refused_since: Option<Instant>,
+    refusals: Refusals,
     ephemerals: Ephemerals,
     watches: Watches,
     /// Cleared when a server is too old to remove watches: a second attempt would cost a
@@ -507,8 +504,7 @@ impl<T> Session<T> {
             disconnect_timed_out: false,
             refused: false,
             credentials: Credentials::new(),
-            refusals: 0,
-            refused_since: None,
+            refusals: Refusals::default(),
             ephemerals: Ephemerals::new(config.max_ephemerals()),
             watches: Watches::new(config.seed),
             can_remove_watches: true,

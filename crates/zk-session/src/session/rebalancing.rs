@@ -40,7 +40,7 @@ impl<T> Session<T> {
         let old = kept.iter().take(self.servers.names());
         let kept: Vec<_> = old.map(|new| new.filter(|new| *new < count)).collect();
         let renumbered = |server: usize| kept.get(server).copied().flatten();
-        (self.history, self.refusals) = (History::default(), 0);
+        (self.history, self.refusals) = (History::default(), Refusals::default());
         let leaves = self.servers.update(&kept, count, self.server());
         // Actions that were not polled need the new indices.
         self.actions.retain_mut(|action| match action {

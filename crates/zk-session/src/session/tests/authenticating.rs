@@ -211,6 +211,23 @@ fn a_server_that_closes_handshakes_does_not_keep_a_refused_session_alive() {
 }
 
 #[test]
+fn servers_of_another_list_are_asked_anew() {
+    let mut h = Harness::with(Config { authenticate: true, ..Config::new(2, 0) });
+    let refuse = |h: &mut Harness| {
+        h.reach();
+        h.handshake();
+        h.welcome();
+        let xid = exchange(h, &FIRST);
+        h.reply(xid, 0, ErrorCode::AUTH_FAILED);
+    };
+    refuse(&mut h);
+    h.session.update_servers(h.now, &[None, None], 3);
+    h.advance(ms(GRANTED as u64));
+    refuse(&mut h);
+    assert_eq!(h.session.state(), State::Connecting, "two have not been asked");
+}
+
+#[test]
 fn an_exchange_that_fails_on_this_side_ends_the_session() {
     let mut h = Harness::connected();
     h.session.authentication_failed();
