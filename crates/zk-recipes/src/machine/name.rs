@@ -203,7 +203,7 @@ impl Scheme {
     /// Returns the scheme of a node's name, if it is a contender of any known kind of lock. A
     /// private scheme is recognized with any markers.
     ///
-    /// Schemes whose feature is off are unknown.
+    /// Without the feature `full`, only the schemes of Curator are known.
     pub fn recognize(child: &str) -> Option<Self> {
         let known = Self::KNOWN.iter().find(|scheme| scheme.parse(child).is_some()).copied();
         #[cfg(feature = "full")]

@@ -207,8 +207,8 @@ impl BarrierWorkload {
 
     /// Follows the participants and `ready`, after any transaction.
     ///
-    /// An announcement lets in all that are there, if these are as many as needed, or if one was
-    /// let in before and is still there.
+    /// An announcement lets in everyone who is present: if enough are, or if one of them was let in
+    /// before.
     fn observe(&mut self, tree: &Tree) {
         let all = self.members.len();
         for (client, member) in self.members.iter_mut().enumerate() {
