@@ -65,6 +65,27 @@ fn who_waits_queues_again_in_the_next_session() {
 }
 
 #[test]
+fn who_waits_is_told_that_no_server_answers() {
+    let world = World::new();
+    let (_mutex, guard) = held(&world);
+    let waits = ["-v", "run", "--report-interval", "0.02", PATH, "true"];
+    let mut waiter = start(&world, &waits);
+    let mut lines = BufReader::new(waiter.stderr.take().expect("piped")).lines();
+    let mut shows = |what: &str| {
+        while !lines.next().expect("a line").expect("text").contains(what) {}
+    };
+    shows(" s; held by ");
+    (0..3).for_each(|server| world.embedded.kill(server));
+    (0..3).for_each(|_| shows(" s; no server answers"));
+    for server in 0..3 {
+        world.runtime.block_on(world.embedded.restart(server)).expect("its port is free");
+    }
+    shows(" s; held by ");
+    world.runtime.block_on(guard.release()).expect("held");
+    assert!(ended(waiter).status.success());
+}
+
+#[test]
 fn watch_goes_on_in_the_next_session() {
     let world = World::new();
     let (mutex, guard) = held(&world);

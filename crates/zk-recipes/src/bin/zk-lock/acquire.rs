@@ -22,6 +22,7 @@ use zk_recipes::{
     Semaphore, SemaphoreError, WriteGuard,
 };
 
+use crate::contents::{connection_lost, while_connected};
 use crate::processes::sleep_until;
 use crate::settings::{Settings, positive_seconds, seconds};
 use crate::show::Owner;
@@ -339,8 +340,10 @@ async fn report_holder(
         tokio::time::sleep(REPORT_DELAY).await;
     }
     loop {
-        let holder = show::holder(client, &arguments.path).await;
-        let holder = holder.unwrap_or_else(|| "the holder is not known".to_owned());
+        let holder = match while_connected(client, show::holder(client, &arguments.path)).await {
+            None => "no server answers".to_owned(),
+            Some(holder) => holder.unwrap_or_else(|| "the holder is not known".to_owned()),
+        };
         let (path, seconds) = (&arguments.path, begun.elapsed().as_secs());
         let text = format!("waiting for the lock '{path}' for {seconds} s; {holder}");
         print_meanwhile(arguments.event("waiting", &text, None)).finished().await;
@@ -370,15 +373,6 @@ fn is_connection_loss(failure: &Failure) -> bool {
     let of_request = failure.downcast_ref::<RequestError>().map(|error| &error.reason);
     lock_error(failure) == Some(&LockError::NoConnection)
         || of_request == Some(&session::Error::ConnectionLost)
-}
-
-/// Waits until the connection is lost.
-async fn connection_lost(client: &Client) {
-    let is_lost = |state: &State| !matches!(state, State::Connected { .. } | State::Ended(_));
-    if client.states().wait_for(is_lost).await.is_err() {
-        // Requests fail by the end of the session, so this need not report it.
-        pending::<()>().await;
-    }
 }
 
 /// The time limit has passed.

@@ -1,8 +1,10 @@
 //! The contenders at a lock path, whatever the kind of lock.
 
+use std::future::pending;
+
 use bytes::Bytes;
 use zk_recipes::session::proto::{ErrorCode, SessionId, Stat, Zxid, path};
-use zk_recipes::session::{Client, End, Error, RequestError};
+use zk_recipes::session::{Client, End, Error, RequestError, State};
 use zk_recipes::{
     LockError, LockMode, Mutex, Options, QueueEntry, RwLock, Scheme, Semaphore, SemaphoreError,
 };
@@ -178,7 +180,28 @@ pub(crate) async fn despite_outages<T>(
     }
 }
 
-fn is_outage(failure: &Failure) -> bool {
+/// Returns what a request does, or `None` without a connection: the request would wait for one.
+pub(crate) async fn while_connected<T>(
+    client: &Client,
+    request: impl IntoFuture<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = connection_lost(client) => None,
+        result = request.into_future() => Some(result),
+    }
+}
+
+/// Waits until the connection is lost.
+pub(crate) async fn connection_lost(client: &Client) {
+    let is_lost = |state: &State| !matches!(state, State::Connected { .. } | State::Ended(_));
+    if client.states().wait_for(is_lost).await.is_err() {
+        // Requests fail by the end of the session, so this need not report it.
+        pending::<()>().await;
+    }
+}
+
+pub(crate) fn is_outage(failure: &Failure) -> bool {
     let error = match lock_error(failure) {
         Some(LockError::Request(error)) => Some(error),
         Some(LockError::Ended(end)) => return *end == End::Expired,

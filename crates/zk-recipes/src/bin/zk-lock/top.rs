@@ -16,7 +16,7 @@ use zk_recipes::session::proto::{ErrorCode, EventType, path};
 use zk_recipes::session::{Client, State, WatchUpdate};
 
 use crate::contents::{
-    self, KAZOO_QUEUE, KINDS, SEMAPHORE, despite_outages, is_kazoo_permit, kazoo_queue,
+    self, KAZOO_QUEUE, KINDS, SEMAPHORE, is_kazoo_permit, is_outage, kazoo_queue, while_connected,
 };
 use crate::settings::positive_seconds;
 use crate::show::{columns, owner, print, width};
@@ -67,14 +67,22 @@ pub(crate) async fn run(client: &Client, arguments: &Arguments) -> Result<ExitCo
     let mut ticks = interval(*period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut shown, mut since) = (0, Instant::now());
+    let mut is_stale = false;
     loop {
         tokio::select! {
             update = changes.next() => match update? {
                 WatchUpdate::Event(event) => board.handle(event.event_type, &event.path),
                 // A gap, or anything else that may have changed the queue.
-                _ => board = despite_outages(|| Board::read(client, path)).await?,
+                _ => is_stale = true,
             },
             _ = ticks.tick() => {
+                if is_stale {
+                    match while_connected(client, Board::read(client, path)).await {
+                        Some(Err(failure)) if !is_outage(&failure) => return Err(failure),
+                        None | Some(Err(_)) => {}
+                        Some(Ok(read)) => (board, is_stale) = (read, false),
+                    }
+                }
                 let elapsed = since.elapsed();
                 since = Instant::now();
                 let connected = is_connected(client);
@@ -132,17 +140,15 @@ async fn draw(
         vec![["PATH", "HOLDERS", "WAITERS", "HAND-OVERS/S", "HOLDER"].map(str::to_owned)];
     for lock in locks.iter().take(height) {
         let data = match &lock.holder {
-            Some(node) if is_connected(client) => {
-                client.get_data(node).await.ok().map(|(data, _)| owner(Some(&data)))
-            }
-            _ => None,
+            Some(node) => while_connected(client, client.get_data(node)).await,
+            None => None,
         };
         rows.push([
             cell(&lock.path),
             lock.holders.to_string(),
             lock.waiters.to_string(),
             per_second(lock.hand_overs),
-            data.unwrap_or_else(|| "-".to_owned()),
+            data.and_then(Result::ok).map_or("-".to_owned(), |(data, _)| owner(Some(&data))),
         ]);
     }
     text += &columns(&rows, width());
@@ -162,11 +168,8 @@ async fn summaries(client: &Client, board: &mut Board, exact: usize) -> Vec<Summ
     // The names do not show which waiter has created its permit node already.
     let is_waited_for = |lock: &&mut Summary| lock.is_semaphore && lock.waiters > 0;
     for lock in locks.iter_mut().filter(is_waited_for).take(exact) {
-        // A request would wait for a connection.
-        if !is_connected(client) {
-            break;
-        }
-        if let Ok(held) = contents::permits_held(client, &lock.path).await {
+        let held = while_connected(client, contents::permits_held(client, &lock.path)).await;
+        if let Some(Ok(held)) = held {
             lock.holders = held;
         }
     }
