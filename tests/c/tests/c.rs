@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use tokio::runtime::Runtime;
 use zk_session::blocking::Client;
-use zk_testkit::serve::Embedded;
+use zk_test_server::serve::Embedded;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
