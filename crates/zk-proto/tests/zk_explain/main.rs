@@ -266,6 +266,17 @@ fn filters_select_messages_and_their_replies() {
     assert_eq!(count(&["--path", "/k-lock", "--errors", "--op", "getData"]), 0);
 }
 
+/// The marker behind the last operation of a multi has the operation -1, which is that of errors.
+#[test]
+fn the_end_of_a_multi_is_no_error() {
+    let lines = printed(&["--format", "lines", &golden("3.8.0-java3.8.0-multi")]);
+    let ends = |line: &&str| line.ends_with("; DELETE \"/t-multi-3.8.0/m/e\" version=-1");
+    assert_eq!(lines.lines().filter(ends).count(), 1, "{lines}");
+    assert!(lines.contains("; CHECK; DELETE, after "), "{lines}");
+    assert!(lines.contains("; ERROR err=NODE_EXISTS, after "), "{lines}");
+    assert!(!lines.contains("; ERROR\n") && !lines.contains("; ERROR, "), "{lines}");
+}
+
 #[test]
 fn lanes_show_who_wakes_whom() {
     let folder = Folder::new("lanes");

@@ -169,6 +169,10 @@ pub(crate) fn what(seen: &Seen<'_>, full: bool) -> String {
         if is_header && (name == "err" || name == "done") {
             return;
         }
+        // The header behind the last operation has no operation: `done` follows.
+        if is_header && message.bytes.get(field.range.end) == Some(&1) {
+            return;
+        }
         let value = match zxid(field, message.bytes) {
             Some(zxid) => format!("{:#x}/{}", zxid.epoch(), zxid.counter()),
             None => cut(field.value.to_string(), LETTERS_IN_LINE, full),
