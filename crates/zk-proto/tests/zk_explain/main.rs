@@ -5,6 +5,7 @@ mod captures;
 mod pcap;
 #[path = "../skipped/mod.rs"]
 pub mod skipped;
+mod variants;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};

@@ -3,9 +3,11 @@
 mod input;
 mod lanes;
 mod output;
+mod packet;
 mod pcap;
 mod proxy;
 mod record;
+mod resync;
 mod show;
 mod tracker;
 mod wireshark;
@@ -56,7 +58,10 @@ struct Arguments {
     /// Both directions of one connection; replies are matched to requests by their xid
     #[arg(long, num_args = 2, value_names = ["C2S", "S2C"])]
     pair: Option<Vec<String>>,
-    /// A packet capture, in the format of tcpdump or of Wireshark (pcap, pcapng)
+    /// A packet capture, in the format of tcpdump or of Wireshark (pcap, pcapng), or `-`
+    ///
+    /// It may be compressed by gzip. Tunnels such as VXLAN and GRE are read, and fragments of IP.
+    /// Where bytes are missing, the next frame is searched for.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pair", "proxy"])]
     pcap: Option<PathBuf>,
     /// In a capture, the port of the server; other connections are left out

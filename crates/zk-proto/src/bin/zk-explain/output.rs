@@ -15,6 +15,11 @@ use crate::record::Recorder;
 use crate::tracker::{Seen, Tracker, Unreadable};
 use crate::{Failure, Format, pcap, show};
 
+/// The longest frame of a connection. Servers may permit more than the default.
+const LIMIT: usize = 16 * frame::DEFAULT_LIMIT;
+/// Times before this one, in seconds after 1970, are not those of a clock.
+const FIRST_DATE: u64 = 366 * 24 * 3600;
+
 /// The messages to show.
 #[derive(Debug)]
 pub(crate) struct Filter {
@@ -50,6 +55,7 @@ pub(crate) struct Output {
     pcap: Option<pcap::Writer>,
     /// The first time that was seen. All times are shown since then.
     start: Option<Duration>,
+    last: Duration,
     failure: Option<Failure>,
 }
 
@@ -70,6 +76,7 @@ impl Output {
             folder: None,
             pcap: None,
             start: None,
+            last: Duration::ZERO,
             failure: None,
         }
     }
@@ -88,11 +95,41 @@ impl Output {
 
     /// Adds a connection, and returns its number.
     pub(crate) fn open(&mut self, name: &str) -> Result<usize, Failure> {
-        // Servers may permit more than the default, and a proxy passes it on.
-        self.open_with_limit(name, 16 * frame::DEFAULT_LIMIT)
+        self.open_with_limit(name, "", LIMIT)
     }
 
-    fn open_with_limit(&mut self, name: &str, limit: usize) -> Result<usize, Failure> {
+    /// Adds a connection of a capture, which may lack its beginning and bytes in between.
+    pub(crate) fn open_captured(
+        &mut self,
+        client: &str,
+        server: &str,
+        is_whole: bool,
+    ) -> Result<usize, Failure> {
+        let connection = self.open_with_limit(client, server, LIMIT)?;
+        if let Some(Some(open)) = self.connections.last_mut() {
+            open.tracker.search(is_whole);
+        }
+        Ok(connection)
+    }
+
+    /// Passes over bytes of a connection that were not captured.
+    pub(crate) fn gap(&mut self, connection: usize, direction: Direction, lost: u64) {
+        if let Some(Some(open)) = self.connections.get_mut(connection - 1) {
+            open.tracker.gap(direction, lost);
+        }
+    }
+
+    /// Returns the time of the last bytes.
+    pub(crate) fn last_time(&self) -> Duration {
+        self.last
+    }
+
+    fn open_with_limit(
+        &mut self,
+        name: &str,
+        server: &str,
+        limit: usize,
+    ) -> Result<usize, Failure> {
         let connection = self.connections.len() + 1;
         let recorder = match &self.folder {
             Some(folder) => Some(Recorder::create(folder, &format!("{connection:04}"))?),
@@ -102,7 +139,7 @@ impl Output {
             pcap.open(connection, self.start)?;
         }
         self.lanes.open(connection, name);
-        let tracker = Tracker::new(connection, name, limit);
+        let tracker = Tracker::new(connection, name, server, limit);
         self.connections.push(Some(Connection { tracker, recorder }));
         Ok(connection)
     }
@@ -117,7 +154,9 @@ impl Output {
     ) -> Result<(), Failure> {
         let start = self.start.or(time);
         self.start = start;
+        self.last = time.unwrap_or(self.last);
         let since = time.map(|time| time.saturating_sub(start.unwrap_or_default()));
+        let date = time.filter(|time| time.as_secs() >= FIRST_DATE).and_then(show::date);
         if let Some(pcap) = &mut self.pcap {
             pcap.data(connection, direction, bytes, time)?;
         }
@@ -133,8 +172,8 @@ impl Output {
             }
             match format {
                 Format::Dump => writeln!(out, "{}", show::dump(seen, *full))?,
-                Format::Lines => writeln!(out, "{}", show::line(seen, *full))?,
-                Format::Json => writeln!(out, "{}", show::json(seen))?,
+                Format::Lines => writeln!(out, "{}", show::line(seen, date, *full))?,
+                Format::Json => writeln!(out, "{}", show::json(seen, date))?,
                 Format::Lanes | Format::Svg => lanes.add(seen),
             }
             Ok(())
@@ -159,6 +198,7 @@ impl Output {
         }
         self.lanes.close(connection);
         for direction in [Direction::ToServer, Direction::ToClient] {
+            self.note_missing(&mut closed.tracker, direction);
             let Some((offset, bytes)) = closed.tracker.incomplete(direction) else { continue };
             let text = format!("{} bytes at byte {offset} are an incomplete frame", bytes.len());
             let hint = if offset == 0 { input::hint(direction, bytes) } else { None };
@@ -169,6 +209,27 @@ impl Output {
             hint.into_iter().for_each(|hint| complain("hint", hint));
         }
         Ok(())
+    }
+
+    /// Notes what is missing of a direction.
+    fn note_missing(&mut self, tracker: &mut Tracker, direction: Direction) {
+        let missing = tracker.missing(direction);
+        let stream = match direction {
+            Direction::ToServer => "to the server",
+            Direction::ToClient => "to the client",
+        };
+        let stream = format!("{}: {stream}", tracker.name());
+        if missing.lost > 0 {
+            let what = "bytes are missing in the capture";
+            complain("note", format!("{stream}, {} {what}", missing.lost));
+        }
+        if missing.skipped > 0 {
+            let what = "bytes were skipped, which belong to no whole frame";
+            complain("note", format!("{stream}, {} {what}", missing.skipped));
+        }
+        if let Some(hint) = missing.hint {
+            complain("hint", format!("{stream}, {hint}"));
+        }
     }
 
     /// Shows recorded connections, in the order of their times.
@@ -185,7 +246,7 @@ impl Output {
             }
             let limit = frame::DEFAULT_LIMIT.max(sent.len()).max(received.len());
             let name = if is_alone { "" } else { name };
-            let connection = self.open_with_limit(name, limit)?;
+            let connection = self.open_with_limit(name, "", limit)?;
             let Some(order) = order else {
                 is_ordered &= sent.is_empty() || received.is_empty();
                 let transcript = conversation::transcript(sent, received);
@@ -229,7 +290,7 @@ impl Output {
         bytes: Vec<u8>,
         reply_to: Option<OpCode>,
     ) -> Result<(), Failure> {
-        let connection = self.open_with_limit("", frame::DEFAULT_LIMIT.max(bytes.len()))?;
+        let connection = self.open_with_limit("", "", frame::DEFAULT_LIMIT.max(bytes.len()))?;
         if let Some(Some(open)) = self.connections.last_mut() {
             open.tracker.set_reply_to(reply_to);
         }

@@ -106,9 +106,12 @@ fn rows(
 // ---- One line ----------------------------------------------------------------------------------
 
 /// Returns the message as one line, with its time, its fields, and the latency of a reply.
-pub(crate) fn line(seen: &Seen<'_>, full: bool) -> String {
+pub(crate) fn line(seen: &Seen<'_>, date: Option<SystemTime>, full: bool) -> String {
     let message = &seen.message;
     let mut line = String::new();
+    if let Some(date) = date {
+        let _ = write!(line, "{} ", humantime::format_rfc3339_micros(date));
+    }
     if let Some(time) = seen.time {
         let _ = write!(line, "{:>12}  ", clock(time));
     }
@@ -125,7 +128,11 @@ pub(crate) fn line(seen: &Seen<'_>, full: bool) -> String {
     };
     let what = what(seen, full);
     let style = style(seen);
-    let _ = write!(line, "{} {xid:>6}  {style}{what}{style:#}", arrow(message.direction));
+    let _ = write!(line, "{} ", arrow(message.direction));
+    if !seen.server.is_empty() {
+        let _ = write!(line, " {} ", printable(seen.server));
+    }
+    let _ = write!(line, "{xid:>6}  {style}{what}{style:#}");
     line + &timing(seen)
 }
 
@@ -201,12 +208,15 @@ fn is_short(name: &str) -> bool {
 ///
 /// Bytes are hexadecimal. Numbers of 64 bits are decimal strings, because many readers of JSON keep
 /// only 53 bits.
-pub(crate) fn json(seen: &Seen<'_>) -> String {
+pub(crate) fn json(seen: &Seen<'_>, date: Option<SystemTime>) -> String {
     let message = &seen.message;
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
     if !seen.name.is_empty() {
         put("connection", json!(seen.name));
+    }
+    if !seen.server.is_empty() {
+        put("server", json!(seen.server));
     }
     let direction = match message.direction {
         Direction::ToServer => "to_server",
@@ -217,6 +227,9 @@ pub(crate) fn json(seen: &Seen<'_>) -> String {
     put("offset", json!(message.offset));
     if let Some(time) = seen.time {
         put("time_us", json!(time.as_micros() as u64));
+    }
+    if let Some(date) = date {
+        put("time", json!(humantime::format_rfc3339_micros(date).to_string()));
     }
     let kind = match message.kind {
         Kind::ConnectRequest => "connect_request",

@@ -7,10 +7,15 @@ use std::time::Duration;
 use zk_proto::conversation::{Conversation, Direction, Kind, MAX_UNANSWERED, Message};
 use zk_proto::explain::{self, FieldVisitor, MessageKind};
 use zk_proto::frame::FrameError;
-use zk_proto::{DecodeError, ErrorCode, OpCode, Response};
+use zk_proto::{DecodeError, ErrorCode, OpCode, Response, Xid, frame};
+
+use crate::input;
+use crate::resync::{self, Context};
 
 /// The paths of a request that are remembered for its reply.
 const PATHS: usize = 16;
+/// The bytes that are searched for a frame. Those in front are dropped.
+const SEARCHED: usize = 1 << 21;
 
 /// A message as it was seen on its connection.
 #[derive(Clone, Debug)]
@@ -19,6 +24,8 @@ pub(crate) struct Seen<'m> {
     pub(crate) connection: usize,
     /// The name of the connection, which is empty if there is only one.
     pub(crate) name: &'m str,
+    /// The address of the server, which is empty if it is not known.
+    pub(crate) server: &'m str,
     pub(crate) time: Option<Duration>,
     pub(crate) message: Message<'m>,
     /// The paths of the message, or of the request that it answers.
@@ -72,6 +79,12 @@ impl std::error::Error for Unreadable {}
 pub(crate) struct Tracker {
     connection: usize,
     name: String,
+    server: String,
+    limit: usize,
+    /// Whether to search for the next frame where bytes cannot be one.
+    searches: bool,
+    /// The newest zxid in a reply.
+    zxid: Option<i64>,
     /// The operation that replies answer if their requests are not there.
     reply_to: Option<OpCode>,
     conversation: Conversation,
@@ -84,20 +97,157 @@ pub(crate) struct Tracker {
 struct Buffer {
     bytes: Vec<u8>,
     offset: u64,
-    is_unreadable: bool,
+    state: State,
+    missing: Missing,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Readable,
+    /// So many bytes belong to a frame of which others are missing.
+    Within(u64),
+    /// Any byte may begin a frame, from this place in the buffer on.
+    Search(usize),
+    Unreadable,
+}
+
+/// What is missing of a direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Missing {
+    /// The bytes that were not captured.
+    pub(crate) lost: u64,
+    /// The bytes that belong to no whole frame, and are left out.
+    pub(crate) skipped: u64,
+    /// What the stream might be.
+    pub(crate) hint: Option<String>,
 }
 
 #[derive(Debug)]
 struct Asked {
+    xid: Xid,
+    opcode: OpCode,
     time: Option<Duration>,
     paths: Vec<String>,
 }
 
 impl Tracker {
-    pub(crate) fn new(connection: usize, name: &str, limit: usize) -> Self {
-        let (conversation, name) = (Conversation::new(limit), name.to_owned());
+    pub(crate) fn new(connection: usize, name: &str, server: &str, limit: usize) -> Self {
+        let (name, server) = (name.to_owned(), server.to_owned());
         let (sent, received, asked) = Default::default();
-        Self { connection, name, reply_to: None, conversation, sent, received, asked }
+        let conversation = Conversation::new(limit);
+        let (searches, zxid, reply_to) = (false, None, None);
+        Self {
+            connection,
+            name,
+            server,
+            limit,
+            searches,
+            zxid,
+            reply_to,
+            conversation,
+            sent,
+            received,
+            asked,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes it search for the next frame behind bytes that cannot be one. A connection that was
+    /// captured from its middle may begin within a frame.
+    pub(crate) fn search(&mut self, is_whole: bool) {
+        self.searches = true;
+        if !is_whole {
+            self.sent.state = State::Search(0);
+            self.received.state = State::Search(0);
+        }
+    }
+
+    /// Passes over bytes that were not captured.
+    pub(crate) fn gap(&mut self, direction: Direction, lost: u64) {
+        let limit = self.limit;
+        let buffer = self.buffer(direction);
+        buffer.missing.lost += lost;
+        let rest = match buffer.state {
+            State::Readable => {
+                let length = buffer.bytes.first_chunk().map(|it| u32::from_be_bytes(*it) as usize);
+                let length = length.filter(|length| *length <= limit);
+                length.map(|it| (frame::PREFIX_LEN + it - buffer.bytes.len()) as u64)
+            }
+            State::Within(rest) => Some(rest),
+            State::Search(_) | State::Unreadable => None,
+        };
+        buffer.state = match rest.and_then(|rest| rest.checked_sub(lost)) {
+            Some(0) => State::Readable,
+            Some(rest) => State::Within(rest),
+            None => State::Search(0),
+        };
+        let dropped = core::mem::take(&mut buffer.bytes).len() as u64;
+        buffer.missing.skipped += dropped;
+        buffer.offset += dropped + lost;
+        self.conversation.skip(direction, dropped + lost);
+    }
+
+    /// Returns what is missing of a direction, at the end of the connection.
+    pub(crate) fn missing(&mut self, direction: Direction) -> Missing {
+        let buffer = self.buffer(direction);
+        let mut missing = core::mem::take(&mut buffer.missing);
+        if let State::Search(_) = buffer.state {
+            missing.skipped += buffer.bytes.len() as u64;
+        }
+        missing
+    }
+
+    /// Drops the bytes in front of the next frame. Returns whether one was found.
+    fn resume(&mut self, direction: Direction) -> bool {
+        let Self { limit, zxid, asked, conversation, .. } = self;
+        let buffer = match direction {
+            Direction::ToServer => &mut self.sent,
+            Direction::ToClient => &mut self.received,
+        };
+        let found = match buffer.state {
+            State::Readable => return true,
+            State::Unreadable => return false,
+            State::Within(rest) => {
+                let taken = rest.min(buffer.bytes.len() as u64);
+                if taken < rest {
+                    buffer.state = State::Within(rest - taken);
+                    buffer.drop(taken as usize, conversation, direction);
+                    return false;
+                }
+                Ok(taken as usize)
+            }
+            State::Search(from) => {
+                if buffer.offset == 0 && from == 0 {
+                    buffer.missing.hint = input::foreign(&buffer.bytes);
+                    if buffer.bytes.len() == 4 && buffer.bytes.iter().all(u8::is_ascii_lowercase) {
+                        // A four-letter word, which is answered by text.
+                        self.received.state = State::Readable;
+                        self.sent.state = State::Readable;
+                        return true;
+                    }
+                }
+                let asked = |xid| asked.values().find(|it| it.xid == xid).map(|it| it.opcode);
+                let context = Context { direction, limit: *limit, zxid: *zxid, asked: &asked };
+                resync::find(&context, &buffer.bytes, from)
+            }
+        };
+        match found {
+            Ok(place) => {
+                buffer.drop(place, conversation, direction);
+                buffer.state = State::Readable;
+                true
+            }
+            Err(place) => {
+                let excess = buffer.bytes.len().saturating_sub(SEARCHED);
+                buffer.drop(excess, conversation, direction);
+                buffer.state = State::Search(place.saturating_sub(excess));
+                false
+            }
+        }
     }
 
     pub(crate) fn set_reply_to(&mut self, opcode: Option<OpCode>) {
@@ -121,29 +271,56 @@ impl Tracker {
         time: Option<Duration>,
         visit: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Self { connection, name, reply_to, conversation, asked, .. } = self;
+        let buffer = self.buffer(direction);
+        if matches!(buffer.state, State::Unreadable) {
+            return Ok(());
+        }
+        buffer.bytes.extend_from_slice(bytes);
+        while self.resume(direction) {
+            let error = match self.read(direction, time, visit) {
+                Ok(None) => break,
+                Ok(Some(error)) => error,
+                Err(error) => return Err(error),
+            };
+            let searches = self.searches;
+            let buffer = self.buffer(direction);
+            if !searches {
+                buffer.state = State::Unreadable;
+                buffer.bytes = Vec::new();
+                return Err(Unreadable { error, offset: buffer.offset }.into());
+            }
+            if buffer.offset == 0 {
+                buffer.missing.hint = input::foreign(&buffer.bytes);
+            }
+            buffer.state = State::Search(1);
+        }
+        Ok(())
+    }
+
+    /// Reads the whole messages in the buffer. Returns why the rest cannot be a frame.
+    fn read<E>(
+        &mut self,
+        direction: Direction,
+        time: Option<Duration>,
+        visit: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+    ) -> Result<Option<FrameError>, E> {
+        let Self { connection, name, server, reply_to, conversation, asked, zxid, .. } = self;
         let buffer = match direction {
             Direction::ToServer => &mut self.sent,
             Direction::ToClient => &mut self.received,
         };
-        if buffer.is_unreadable {
-            return Ok(());
-        }
-        buffer.bytes.extend_from_slice(bytes);
         let mut rest = &buffer.bytes[..];
         let result = loop {
             let in_flight = conversation.unanswered();
             let (message, behind) = match conversation.read(direction, rest) {
                 Ok(Some(split)) => split,
-                Ok(None) => break Ok(()),
-                Err(error) => {
-                    buffer.is_unreadable = true;
-                    let read = (buffer.bytes.len() - rest.len()) as u64;
-                    rest = &[];
-                    break Err(Unreadable { error, offset: buffer.offset + read }.into());
-                }
+                Ok(None) => break Ok(None),
+                Err(error) => break Ok(Some(error)),
             };
             rest = behind;
+            if let Some(header) = message.reply_header().filter(|header| header.zxid.0 > 0) {
+                *zxid = Some(header.zxid.0);
+            }
             let answered = match message.kind {
                 Kind::Reply { request, .. } => asked.remove(&request),
                 _ => None,
@@ -160,6 +337,7 @@ impl Tracker {
             let seen = Seen {
                 connection: *connection,
                 name,
+                server,
                 time,
                 message,
                 paths: &paths,
@@ -170,8 +348,9 @@ impl Tracker {
             if let Err(error) = visit(&seen) {
                 break Err(error);
             }
-            if let Kind::Request(_) = message.kind {
-                asked.insert(message.number, Asked { time, paths });
+            if let Kind::Request(header) = message.kind {
+                let (xid, opcode) = (header.xid, header.opcode);
+                asked.insert(message.number, Asked { xid, opcode, time, paths });
                 if asked.len() > MAX_UNANSWERED {
                     asked.pop_first();
                 }
@@ -186,7 +365,18 @@ impl Tracker {
     /// Returns the bytes of an incomplete frame at the end of a direction, with their offset.
     pub(crate) fn incomplete(&mut self, direction: Direction) -> Option<(u64, &[u8])> {
         let buffer = self.buffer(direction);
-        let is_incomplete = !buffer.is_unreadable && !buffer.bytes.is_empty();
+        let is_readable = matches!(buffer.state, State::Readable);
+        let is_incomplete = is_readable && !buffer.bytes.is_empty();
         is_incomplete.then_some((buffer.offset, &buffer.bytes[..]))
+    }
+}
+
+impl Buffer {
+    /// Drops bytes that belong to no whole frame.
+    fn drop(&mut self, count: usize, conversation: &mut Conversation, direction: Direction) {
+        self.bytes.drain(..count);
+        self.missing.skipped += count as u64;
+        self.offset += count as u64;
+        conversation.skip(direction, count as u64);
     }
 }
