@@ -166,10 +166,7 @@ impl Packets {
                     };
                     let ends = [source, destination].map(|it: [u8; 16]| Ipv6Addr::from(it).into());
                     let protocol = byte(bytes, 6)?;
-                    (
-                        Layer::Payload(protocol, ends),
-                        from(&bytes[..bytes.len().min(length)], 40)?,
-                    )
+                    (Layer::Payload(protocol, ends), from(&bytes[..bytes.len().min(length)], 40)?)
                 }
                 Layer::Ip => return Err(Other::Malformed),
                 // A fragment of IPv6.
@@ -211,10 +208,10 @@ impl Packets {
             self.incomplete += 1;
         }
         let number = self.incomplete + self.fragments.len();
-        let waiting = self.fragments.entry(datagram).or_insert_with(|| Fragments {
-            number,
-            ..Fragments::default()
-        });
+        let waiting = self
+            .fragments
+            .entry(datagram)
+            .or_insert_with(|| Fragments { number, ..Fragments::default() });
         if is_last {
             waiting.length = Some(start + bytes.len());
         }

@@ -178,6 +178,8 @@ struct Flow {
     is_other: bool,
     /// The first bytes of the client, until they show whether this is a handshake.
     undecided: Vec<u8>,
+    /// What was not captured before that.
+    lost: Vec<(Direction, u64)>,
     sent: Stream,
     received: Stream,
 }
@@ -315,8 +317,9 @@ impl Flows {
                 Piece::Gap(length) => {
                     let Some(flow) = self.flows.get_mut(&ends) else { return Ok(()) };
                     flow.stream(direction).is_whole = false;
-                    if let Some(connection) = flow.connection {
-                        output.gap(connection, direction, length.into());
+                    match flow.connection {
+                        Some(connection) => output.gap(connection, direction, length.into()),
+                        None => flow.lost.push((direction, length.into())),
                     }
                 }
             }
@@ -355,6 +358,9 @@ impl Flows {
                     let connection = output.open_captured(&client, &server, is_whole)?;
                     flow.connection = Some(connection);
                     self.shown += 1;
+                    for (direction, length) in core::mem::take(&mut flow.lost) {
+                        output.gap(connection, direction, length);
+                    }
                     let undecided = core::mem::take(&mut flow.undecided);
                     output.bytes(connection, Direction::ToServer, &undecided, Some(time))?;
                 }
@@ -511,7 +517,9 @@ fn is_answer(data: &[u8]) -> bool {
     let payload = split.ok().flatten().map(|(payload, _)| payload);
     payload.is_some_and(|payload| {
         let response = ConnectResponse::decode_all(payload);
-        response.is_ok_and(|it| it.protocol_version == 0 && it.password.is_some_and(|it| it.len() == 16))
+        response.is_ok_and(|it| {
+            it.protocol_version == 0 && it.password.is_some_and(|it| it.len() == 16)
+        })
     })
 }
 
@@ -658,7 +666,8 @@ enum Flag {
 
 /// Returns the checksum of a header, as in IP and TCP.
 fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|it| u32::from(it[0]) << 8 | u32::from(*it.get(1).unwrap_or(&0)));
+    let words =
+        bytes.chunks(2).map(|it| u32::from(it[0]) << 8 | u32::from(*it.get(1).unwrap_or(&0)));
     let sum: u32 = words.sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     !((sum & 0xffff) + (sum >> 16)) as u16
