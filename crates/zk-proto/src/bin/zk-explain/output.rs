@@ -11,6 +11,7 @@ use zk_proto::{OpCode, frame};
 
 use crate::input::{self, Recording};
 use crate::lanes::Lanes;
+use crate::locks::Locks;
 use crate::record::Recorder;
 use crate::tracker::{Seen, Tracker, Unreadable};
 use crate::{Failure, Format, pcap, show};
@@ -29,16 +30,17 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// Returns whether a path is the wanted one or below it.
+    fn has(&self, path: &str) -> bool {
+        self.path.as_ref().is_none_or(|wanted| {
+            let rest = path.strip_prefix(wanted.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
     fn admits(&self, seen: &Seen<'_>) -> bool {
-        let is_below = |path: &String| match &self.path {
-            Some(wanted) => {
-                let rest = path.strip_prefix(wanted.trim_end_matches('/'));
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            }
-            None => true,
-        };
         let is_wanted = |opcode: OpCode| self.operations.contains(&opcode);
-        (self.path.is_none() || seen.paths.iter().any(is_below))
+        (self.path.is_none() || seen.paths.iter().any(|path| self.has(path)))
             && (self.operations.is_empty() || seen.opcode.is_some_and(is_wanted))
             && (!self.errors || seen.is_error())
     }
@@ -50,6 +52,7 @@ pub(crate) struct Output {
     filter: Filter,
     full: bool,
     lanes: Lanes,
+    locks: Locks,
     connections: Vec<Option<Connection>>,
     folder: Option<PathBuf>,
     pcap: Option<pcap::Writer>,
@@ -72,6 +75,7 @@ impl Output {
             filter,
             full,
             lanes: Lanes::default(),
+            locks: Locks::default(),
             connections: Vec::new(),
             folder: None,
             pcap: None,
@@ -156,16 +160,20 @@ impl Output {
         self.start = start;
         self.last = time.unwrap_or(self.last);
         let since = time.map(|time| time.saturating_sub(start.unwrap_or_default()));
-        let date = time.filter(|time| time.as_secs() >= FIRST_DATE).and_then(show::date);
+        let date = time.filter(is_date).and_then(show::date);
         if let Some(pcap) = &mut self.pcap {
             pcap.data(connection, direction, bytes, time)?;
         }
-        let Self { connections, out, lanes, filter, format, full, .. } = self;
+        let Self { connections, out, lanes, locks, filter, format, full, .. } = self;
         let Some(Some(open)) = connections.get_mut(connection - 1) else { return Ok(()) };
         if let Some(recorder) = &mut open.recorder {
             recorder.write(direction, bytes, time)?;
         }
         let mut show = |seen: &Seen<'_>| -> Result<(), Failure> {
+            if let Format::Locks | Format::LocksJson = format {
+                locks.add(seen);
+                return Ok(());
+            }
             lanes.note_cause(seen);
             if !filter.admits(seen) {
                 return Ok(());
@@ -175,6 +183,7 @@ impl Output {
                 Format::Lines => writeln!(out, "{}", show::line(seen, date, *full))?,
                 Format::Json => writeln!(out, "{}", show::json(seen, date))?,
                 Format::Lanes | Format::Svg => lanes.add(seen),
+                Format::Locks | Format::LocksJson => {}
             }
             Ok(())
         };
@@ -313,11 +322,24 @@ impl Output {
         match self.format {
             Format::Lanes => write!(self.out, "{}", self.lanes.diagram())?,
             Format::Svg => write!(self.out, "{}", self.lanes.diagram().to_svg())?,
+            Format::Locks => {
+                let is_wanted = |path: &str| self.filter.has(path);
+                write!(self.out, "{}", self.locks.text(is_wanted, self.start.filter(is_date)))?;
+            }
+            Format::LocksJson => {
+                let is_wanted = |path: &str| self.filter.has(path);
+                write!(self.out, "{}", self.locks.json(is_wanted, self.start.filter(is_date)))?;
+            }
             _ => {}
         }
         self.out.flush()?;
         self.failure.map_or(Ok(()), Err)
     }
+}
+
+/// Returns whether a time is that of a clock.
+fn is_date(time: &Duration) -> bool {
+    time.as_secs() >= FIRST_DATE
 }
 
 /// Prints a remark on the standard error.

@@ -373,7 +373,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Escapes what a terminal would obey.
-fn printable(name: &str) -> String {
+pub(crate) fn printable(name: &str) -> String {
     name.chars()
         .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
         .collect()
