@@ -28,6 +28,8 @@ fn a_lock_taken_in_turns_is_reported() {
     let text = printed(&["locks", &folder.join("")]);
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines[0], "/locks/shared: held 98 % of 9054.721 ms");
+    let longest = "  the longest hold: 7347.294 ms by 3.8.0-zklock-turns, session closed";
+    assert_eq!(lines[1], longest);
     let rows = rows(&text);
     assert_eq!(rows.len(), 3, "{text}");
     let first = "2026-11-23T12:23:24.609807Z 3.8.0-zklock-turns 0 exclusive 0 6.695 ms 7347.294 ms \
@@ -77,8 +79,8 @@ fn locks_of_kazoo_are_reported() {
         ("0", "0", "released"),
         ("1", "0", "released"),
         ("2", "0", "released"),
-        ("4", "1", "up"),
         ("3", "0", "vanished"),
+        ("4", "1", "up"),
         ("5", "1", "released"),
         ("0", "0", "released"),
     ];

@@ -410,7 +410,7 @@ fn variants() -> Vec<Variant> {
     add("the first packet begins within a frame", [14, 16], &[SKIPPED], on_ethernet(&within));
     let mut within = pieces(100);
     within.remove(6);
-    add("a packet lost within frames", [11, 16], &[LOST, SKIPPED], on_ethernet(&within));
+    add("a packet lost within frames", [12, 16], &[LOST, SKIPPED], on_ethernet(&within));
     add("sequence numbers wrap", ALL, &[], on_ethernet(&packets(&messages, u32::MAX - 60)));
     add("each packet twice", ALL, &[], {
         on_ethernet(&whole.iter().flat_map(|it| [it.clone(), it.clone()]).collect::<Vec<_>>())
@@ -435,7 +435,7 @@ fn variants() -> Vec<Variant> {
         }
         on_ethernet(&kept)
     });
-    add("cut packets", [10, 7], &["packets are cut", LOST, LOST, SKIPPED, SKIPPED], {
+    add("cut packets", ALL, &["packets are cut", LOST, LOST], {
         let mut cut = on_ethernet(&[]);
         for packet in &whole {
             let packet = plain(&packet.ipv4());
@@ -540,8 +540,8 @@ fn wireshark_shows_no_more_of_any_capture() {
     for (Variant { name, messages, remarks, .. }, counts) in variants.iter().zip(counts) {
         let counts = counts.expect("tshark starts");
         println!("| {name} | {} + {} | {} + {} |", messages[0], messages[1], counts[0], counts[1]);
-        // It also shows the first bytes of a message, even if it is none.
-        let begins = |it: &&str| it.contains("begins as") || it.contains("are cut");
+        // It shows the first bytes of other protocols as a message.
+        let begins = |it: &&str| it.contains("begins as");
         let is_less = counts[0] > messages[0] || counts[1] > messages[1];
         if is_less && !remarks.iter().any(begins) {
             failures.push(format!("{name}: {messages:?}, tshark {counts:?}"));
@@ -576,8 +576,11 @@ fn captures_of_every_kind_are_read() {
         left.values_mut().for_each(|count| *count *= if messages[0] > 16 { 2 } else { 1 });
         for (direction, messages) in found.into_iter().enumerate() {
             for hex in messages {
-                match left.get_mut(&(direction, hex.clone())) {
-                    Some(count @ 1..) => *count -= 1,
+                // Of a message that is cut, its beginning.
+                let mut sent =
+                    left.iter_mut().filter(|((of, _), count)| *of == direction && **count > 0);
+                match sent.find(|((_, sent), _)| sent.starts_with(&hex)) {
+                    Some((_, count)) => *count -= 1,
                     _ => failures.push(format!("{name}: {hex} is no message of it")),
                 }
             }

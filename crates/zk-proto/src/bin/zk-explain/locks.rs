@@ -239,6 +239,7 @@ impl Locks {
             self.clients[client].sent = now;
         }
         match message.kind {
+            _ if seen.missing > 0 => {}
             Kind::ConnectRequest => {
                 if let Ok(request) = connect_request(message.payload()) {
                     self.resumed.insert(connection, request);
@@ -568,7 +569,9 @@ impl Locks {
     }
 
     fn rows<'l>(&'l self, queue: &'l Queue) -> impl Iterator<Item = Row<'l>> {
-        queue.entries.iter().map(|entry| {
+        let mut entries: Vec<_> = queue.entries.iter().collect();
+        entries.sort_by_key(|entry| entry.sequence);
+        entries.into_iter().map(|entry| {
             let acquired = entry.acquired();
             let left = entry.left().unwrap_or(self.now);
             let before = entry.before.filter(|_| entry.ahead > 0).map(|it| &queue.entries[it]);
@@ -634,6 +637,11 @@ impl Locks {
             let percent = (100 * held.as_micros()).checked_div(all.as_micros()).unwrap_or_default();
             let path = show::printable(path);
             let _ = writeln!(out, "{path}: held {percent} % of {}", show::clock(all));
+            if let Some(row) = self.rows(queue).max_by_key(|row| row.held) {
+                let held = show::clock(row.held.unwrap_or_default());
+                let client = show::printable(&row.client);
+                let _ = writeln!(out, "  the longest hold: {held} by {client}, {}", row.end);
+            }
             let width = self.rows(queue).map(|row| row.client.len()).max().unwrap_or(0).max(6);
             let _ = writeln!(
                 out,

@@ -62,6 +62,9 @@ pub(crate) struct Output {
     failure: Option<Failure>,
 }
 
+/// Shows a message.
+type Show<'o> = dyn FnMut(&Seen<'_>) -> Result<(), Failure> + 'o;
+
 struct Connection {
     tracker: Tracker,
     recorder: Option<Recorder>,
@@ -117,10 +120,16 @@ impl Output {
     }
 
     /// Passes over bytes of a connection that were not captured.
-    pub(crate) fn gap(&mut self, connection: usize, direction: Direction, lost: u64) {
-        if let Some(Some(open)) = self.connections.get_mut(connection - 1) {
-            open.tracker.gap(direction, lost);
-        }
+    pub(crate) fn gap(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        lost: u64,
+        time: Duration,
+    ) -> Result<(), Failure> {
+        self.follow(connection, Some(time), |tracker, since, show| {
+            tracker.gap(direction, lost, since, show)
+        })
     }
 
     /// Returns the time of the last bytes.
@@ -156,19 +165,32 @@ impl Output {
         bytes: &[u8],
         time: Option<Duration>,
     ) -> Result<(), Failure> {
-        let start = self.start.or(time);
-        self.start = start;
-        self.last = time.unwrap_or(self.last);
-        let since = time.map(|time| time.saturating_sub(start.unwrap_or_default()));
-        let date = time.filter(is_date).and_then(show::date);
+        self.start = self.start.or(time);
         if let Some(pcap) = &mut self.pcap {
             pcap.data(connection, direction, bytes, time)?;
         }
-        let Self { connections, out, lanes, locks, filter, format, full, .. } = self;
-        let Some(Some(open)) = connections.get_mut(connection - 1) else { return Ok(()) };
+        let Some(Some(open)) = self.connections.get_mut(connection - 1) else { return Ok(()) };
         if let Some(recorder) = &mut open.recorder {
             recorder.write(direction, bytes, time)?;
         }
+        self.follow(connection, time, |tracker, since, show| {
+            tracker.push(direction, bytes, since, show)
+        })
+    }
+
+    /// Lets the tracker of a connection read, and shows its messages.
+    fn follow(
+        &mut self,
+        connection: usize,
+        time: Option<Duration>,
+        read: impl FnOnce(&mut Tracker, Option<Duration>, &mut Show<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.last = time.unwrap_or(self.last);
+        let start = self.start.unwrap_or_default();
+        let since = time.map(|time| time.saturating_sub(start));
+        let date = time.filter(is_date).and_then(show::date);
+        let Self { connections, out, lanes, locks, filter, format, full, .. } = self;
+        let Some(Some(open)) = connections.get_mut(connection - 1) else { return Ok(()) };
         let mut show = |seen: &Seen<'_>| -> Result<(), Failure> {
             if let Format::Locks | Format::LocksJson = format {
                 locks.add(seen);
@@ -187,8 +209,7 @@ impl Output {
             }
             Ok(())
         };
-        let result = open.tracker.push(direction, bytes, since, &mut show);
-        match result {
+        match read(&mut open.tracker, since, &mut show) {
             Err(error) if error.is::<Unreadable>() => {
                 // The other direction, and other connections, can still be read.
                 self.failure.get_or_insert(error);

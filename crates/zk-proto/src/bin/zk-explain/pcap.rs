@@ -318,7 +318,9 @@ impl Flows {
                     let Some(flow) = self.flows.get_mut(&ends) else { return Ok(()) };
                     flow.stream(direction).is_whole = false;
                     match flow.connection {
-                        Some(connection) => output.gap(connection, direction, length.into()),
+                        Some(connection) => {
+                            output.gap(connection, direction, length.into(), time)?;
+                        }
                         None => flow.lost.push((direction, length.into())),
                     }
                 }
@@ -359,7 +361,7 @@ impl Flows {
                     flow.connection = Some(connection);
                     self.shown += 1;
                     for (direction, length) in core::mem::take(&mut flow.lost) {
-                        output.gap(connection, direction, length);
+                        output.gap(connection, direction, length, time)?;
                     }
                     let undecided = core::mem::take(&mut flow.undecided);
                     output.bytes(connection, Direction::ToServer, &undecided, Some(time))?;

@@ -23,7 +23,7 @@ const LETTERS_IN_LINE: usize = 64;
 /// Returns a title, and one or more lines for each field. It shortens long fields unless `full`.
 pub(crate) fn dump(seen: &Seen<'_>, full: bool) -> String {
     let mut out = title(seen) + "\n";
-    let bytes = seen.message.bytes;
+    let bytes = seen.bytes();
     if seen.message.explained_as().is_none() {
         rows(&mut out, bytes, 0..bytes.len(), full, "text", &cut(text(bytes), LETTERS, full));
         return out;
@@ -36,7 +36,7 @@ pub(crate) fn dump(seen: &Seen<'_>, full: bool) -> String {
         shown = field.range.end;
     });
     if let Err(error) = explained {
-        rows(&mut out, bytes, shown..bytes.len(), full, "?", &error.to_string());
+        rows(&mut out, bytes, shown..bytes.len(), full, "?", &error);
     }
     out
 }
@@ -261,10 +261,13 @@ pub(crate) fn json(seen: &Seen<'_>, date: Option<SystemTime>) -> String {
         fields.insert(field.path.to_string(), value(field, message.bytes));
     });
     put("fields", Value::Object(fields));
-    if let Err(error) = explained {
-        put("malformed", json!(error.to_string()));
+    if seen.missing > 0 {
+        put("missing", json!(seen.missing));
     }
-    let hex: String = message.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    if let Err(error) = explained {
+        put("malformed", json!(error));
+    }
+    let hex: String = seen.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     put("hex", json!(hex));
     Value::Object(object).to_string()
 }
