@@ -131,7 +131,7 @@ enum Subject {
     /// It knows the locks of Curator, of kazoo and of zk-recipes, and others with ephemeral
     /// sequential nodes, from the messages alone. A hand-over begins when the client ahead asks to
     /// delete its node, or with its last message if its session expired. It ends when the next
-    /// client learns that it is first.
+    /// client learns that it is first. All servers are taken for one ensemble.
     Locks {
         /// A packet capture, `-` for one from the standard input, or a folder of recordings
         capture: String,
