@@ -83,9 +83,11 @@ fn hostile_captures_are_refused_or_shown() {
         bytes[place] ^= 0x81;
         bytes.truncate(bytes.len() - step);
         std::fs::write(&bad, &bytes).expect("written");
-        let Ran { code, remarks, .. } = run(&["--pcap", &bad]);
-        assert!(matches!(code, Some(0 | 2)), "byte {place}: {remarks}");
-        assert!(!remarks.contains("panicked"), "byte {place}: {remarks}");
+        for argument in ["--pcap", "locks"] {
+            let Ran { code, remarks, .. } = run(&[argument, &bad]);
+            assert!(matches!(code, Some(0 | 2)), "byte {place}: {remarks}");
+            assert!(!remarks.contains("panicked"), "byte {place}: {remarks}");
+        }
     }
     std::fs::write(&bad, "no capture").expect("written");
     assert!(run(&["--pcap", &bad]).remarks.contains("is not a packet capture"));

@@ -592,3 +592,21 @@ fn captures_of_every_kind_are_read() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+#[test]
+fn damaged_captures_of_every_kind_end_without_a_panic() {
+    let folder = Folder::new("damaged");
+    let file = folder.join("a.pcap");
+    for (number, Variant { name, file: mut bytes, .. }) in variants().into_iter().enumerate() {
+        for place in (number..bytes.len()).step_by(61).skip(1) {
+            bytes[place] = bytes[place].rotate_left(number as u32 % 8) ^ 0x81;
+        }
+        bytes.truncate(bytes.len() - number % 7);
+        std::fs::write(&file, &bytes).expect("written");
+        for arguments in [&["--format", "lines", "--pcap", &file][..], &["locks", &file]] {
+            let Ran { code, remarks, .. } = run(arguments);
+            assert!(matches!(code, Some(0 | 2)), "{name}: {remarks}");
+            assert!(!remarks.contains("panicked"), "{name}: {remarks}");
+        }
+    }
+}
