@@ -594,6 +594,20 @@ fn captures_of_every_kind_are_read() {
 }
 
 #[test]
+fn a_copy_of_a_capture_lacks_the_same_bytes() {
+    let folder = Folder::new("copied");
+    let [file, copy] = ["a.pcap", "b.pcap"].map(|name| folder.join(name));
+    let lossy = variants().into_iter().filter(|it| it.remarks.contains(&LOST));
+    for Variant { name, file: bytes, messages, .. } in lossy {
+        std::fs::write(&file, &bytes).expect("written");
+        run(&["--pcap", &file, "--write-pcap", &copy, "--format", "json"]);
+        let read = run(&["--pcap", &copy, "--format", "json"]);
+        assert!(read.remarks.contains(LOST), "{name}: {}", read.remarks);
+        assert_eq!(shown(&read.out).map(|it| it.len()), messages, "{name}");
+    }
+}
+
+#[test]
 fn damaged_captures_of_every_kind_end_without_a_panic() {
     let folder = Folder::new("damaged");
     let file = folder.join("a.pcap");

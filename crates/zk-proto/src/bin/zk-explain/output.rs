@@ -127,6 +127,9 @@ impl Output {
         lost: u64,
         time: Duration,
     ) -> Result<(), Failure> {
+        if let Some(pcap) = &mut self.pcap {
+            pcap.skip(connection, direction, lost);
+        }
         self.follow(connection, Some(time), |tracker, since, show| {
             tracker.gap(direction, lost, since, show)
         })

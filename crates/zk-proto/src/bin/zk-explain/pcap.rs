@@ -601,6 +601,16 @@ impl Writer {
         segments.try_for_each(|segment| self.packet(connection, direction, Flag::Data, segment))
     }
 
+    /// Passes over bytes that are missing in the capture that is read.
+    pub(crate) fn skip(&mut self, connection: usize, direction: Direction, length: u64) {
+        let Some(sequence) = self.connections.get_mut(&connection) else { return };
+        let next = match direction {
+            Direction::ToServer => &mut sequence.sent,
+            Direction::ToClient => &mut sequence.received,
+        };
+        *next = next.wrapping_add(length as u32);
+    }
+
     pub(crate) fn close(&mut self, connection: usize) -> io::Result<()> {
         self.packet(connection, Direction::ToServer, Flag::Fin, &[])?;
         self.packet(connection, Direction::ToClient, Flag::Fin, &[])?;
