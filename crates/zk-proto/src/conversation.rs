@@ -306,6 +306,29 @@ impl Conversation {
         Ok(Some((Message { direction, number, offset, bytes, kind }, rest)))
     }
 
+    /// Passes over bytes of a direction that nobody has, or that cannot be read.
+    ///
+    /// The next call of [`read`](Self::read) begins behind them. Requests whose replies were lost
+    /// stay unanswered; only pings are forgotten, since all have the same xid.
+    ///
+    /// ```
+    /// use zk_proto::conversation::{Conversation, Direction};
+    ///
+    /// let mut conversation = Conversation::new(zk_proto::frame::DEFAULT_LIMIT);
+    /// conversation.skip(Direction::ToServer, 100);
+    /// let ping = b"\0\0\0\x08\xff\xff\xff\xfe\0\0\0\x0b";
+    /// let (ping, _) = conversation.read(Direction::ToServer, ping)?.expect("a whole frame");
+    /// assert_eq!(ping.offset, 100);
+    /// # Ok::<(), zk_proto::frame::FrameError>(())
+    /// ```
+    pub fn skip(&mut self, direction: Direction, length: u64) {
+        let position = self.position(direction);
+        position.offset = position.offset.saturating_add(length);
+        if direction == Direction::ToClient && length > 0 {
+            while self.unanswered.remove(Xid::PING).is_some() {}
+        }
+    }
+
     fn position(&mut self, direction: Direction) -> &mut Position {
         match direction {
             Direction::ToServer => &mut self.to_server,

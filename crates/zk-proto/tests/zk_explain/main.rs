@@ -2,9 +2,11 @@
 
 #[path = "../captures/mod.rs"]
 mod captures;
+mod locks;
 mod pcap;
 #[path = "../skipped/mod.rs"]
 pub mod skipped;
+mod variants;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -264,6 +266,17 @@ fn filters_select_messages_and_their_replies() {
     assert_eq!(count(&["--path", "/k-loc"]), 0);
     assert!(count(&["--path", "/k-lock"]) > 40);
     assert_eq!(count(&["--path", "/k-lock", "--errors", "--op", "getData"]), 0);
+}
+
+/// The marker behind the last operation of a multi has the operation -1, which is that of errors.
+#[test]
+fn the_end_of_a_multi_is_no_error() {
+    let lines = printed(&["--format", "lines", &golden("3.8.0-java3.8.0-multi")]);
+    let ends = |line: &&str| line.ends_with("; DELETE \"/t-multi-3.8.0/m/e\" version=-1");
+    assert_eq!(lines.lines().filter(ends).count(), 1, "{lines}");
+    assert!(lines.contains("; CHECK; DELETE, after "), "{lines}");
+    assert!(lines.contains("; ERROR err=NODE_EXISTS, after "), "{lines}");
+    assert!(!lines.contains("; ERROR\n") && !lines.contains("; ERROR, "), "{lines}");
 }
 
 #[test]

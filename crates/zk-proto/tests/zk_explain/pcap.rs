@@ -31,9 +31,8 @@ fn a_capture_has_the_same_messages() {
             .map(|line| {
                 let mut message: Value = serde_json::from_str(line).expect("JSON");
                 let object = message.as_object_mut().expect("an object");
-                object.retain(|name, _| {
-                    !["connection", "time_us", "latency_us"].contains(&&name[..])
-                });
+                let own = ["connection", "server", "time", "time_us", "latency_us"];
+                object.retain(|name, _| !own.contains(&&name[..]));
                 message.to_string()
             })
             .collect();
@@ -84,9 +83,11 @@ fn hostile_captures_are_refused_or_shown() {
         bytes[place] ^= 0x81;
         bytes.truncate(bytes.len() - step);
         std::fs::write(&bad, &bytes).expect("written");
-        let Ran { code, remarks, .. } = run(&["--pcap", &bad]);
-        assert!(matches!(code, Some(0 | 2)), "byte {place}: {remarks}");
-        assert!(!remarks.contains("panicked"), "byte {place}: {remarks}");
+        for argument in ["--pcap", "locks"] {
+            let Ran { code, remarks, .. } = run(&[argument, &bad]);
+            assert!(matches!(code, Some(0 | 2)), "byte {place}: {remarks}");
+            assert!(!remarks.contains("panicked"), "byte {place}: {remarks}");
+        }
     }
     std::fs::write(&bad, "no capture").expect("written");
     assert!(run(&["--pcap", &bad]).remarks.contains("is not a packet capture"));
@@ -143,7 +144,7 @@ fn times_of_a_capture_may_be_shifted_and_extreme() {
 
 #[test]
 fn what_a_capture_lacks_is_noted() {
-    const GAP: &str = "bytes are missing in the capture; the rest is left out";
+    const GAP: &str = "bytes are missing in the capture";
     let folder = Folder::new("gaps");
     let [whole, file] = ["a.pcap", "b.pcap"].map(|name| folder.join(name));
     let expected = printed(&["--write-pcap", &whole, &golden("3.8.0-raw-ops")]);
@@ -153,7 +154,8 @@ fn what_a_capture_lacks_is_noted() {
         std::fs::write(&file, [header, &packets.concat()].concat()).expect("written");
         let Ran { code, out, remarks } = run(&["--pcap", &file]);
         assert_eq!(code, Some(0), "{remarks}");
-        assert_eq!(out.len() < expected.len(), !remarks.is_empty(), "{remarks}");
+        let is_shorter = out.lines().count() < expected.lines().count();
+        assert_eq!(is_shorter, !remarks.is_empty(), "{remarks}");
         remarks
     };
     assert_eq!(notes(&packets), "");
@@ -244,5 +246,5 @@ fn sections_and_links_of_a_capture_do_not_mix() {
     std::fs::write(&file, other).expect("written");
     let read = run(&["--pcap", &file]);
     assert_eq!(read.code, Some(0));
-    assert_eq!(read.remarks, "note: packets of link type 127 are left out\n");
+    assert_eq!(read.remarks, "note: 2 packets of link type 127 are left out\n");
 }

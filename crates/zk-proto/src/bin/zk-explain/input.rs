@@ -128,6 +128,16 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
 
+/// Returns which other protocol a stream is.
+pub(crate) fn foreign(stream: &[u8]) -> Option<String> {
+    // The records of TLS: alerts, handshakes and data, since TLS 1.0.
+    if matches!(stream, [0x14..=0x17, 3, 0..=4, ..]) {
+        return Some("this begins as TLS, whose content cannot be read here".into());
+    }
+    let is_text = stream.len() >= 8 && stream[..8].iter().all(|byte| matches!(byte, b' '..=b'~'));
+    is_text.then(|| "this begins as text, such as a request of HTTP".into())
+}
+
 /// Returns what a stream might be that is not what it is taken for.
 pub(crate) fn hint(direction: Direction, stream: &[u8]) -> Option<String> {
     let limit = frame::DEFAULT_LIMIT;
@@ -155,11 +165,9 @@ pub(crate) fn hint(direction: Direction, stream: &[u8]) -> Option<String> {
     if first.is_some_and(|payload| payload.len() >= 8) {
         return None;
     }
-    if stream.starts_with(b"\x16\x03") {
-        return Some("this begins as TLS, whose content cannot be read here".into());
-    }
-    if stream.len() >= 8 && stream[..8].iter().all(|byte| matches!(byte, b' '..=b'~')) {
-        return Some("this begins as text, such as a request of HTTP".into());
+    let foreign = foreign(stream);
+    if foreign.is_some() {
+        return foreign;
     }
     // A payload without its length, as other tools cut it out.
     let mut reader = Reader::new(stream);

@@ -84,6 +84,7 @@ impl Lanes {
             self.creating.clear();
         }
         match seen.message.kind {
+            _ if seen.missing > 0 => {}
             Kind::Request(_) => {
                 let Some(Ok(request)) = seen.message.request() else { return };
                 match request {

@@ -2,10 +2,13 @@
 
 mod input;
 mod lanes;
+mod locks;
 mod output;
+mod packet;
 mod pcap;
 mod proxy;
 mod record;
+mod resync;
 mod show;
 mod tracker;
 mod wireshark;
@@ -15,7 +18,7 @@ use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use zk_proto::OpCode;
 use zk_proto::conversation::Direction;
 
@@ -36,9 +39,13 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
     name = "zk-explain",
     version,
     max_term_width = 100,
-    args_conflicts_with_subcommands = true
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
 )]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Subject>,
     /// What a client sent: a file, `-` for the standard input, or hexadecimal digits
     ///
     /// `wireshark` prints a dissector for Wireshark instead.
@@ -56,7 +63,10 @@ struct Arguments {
     /// Both directions of one connection; replies are matched to requests by their xid
     #[arg(long, num_args = 2, value_names = ["C2S", "S2C"])]
     pair: Option<Vec<String>>,
-    /// A packet capture, in the format of tcpdump or of Wireshark (pcap, pcapng)
+    /// A packet capture, in the format of tcpdump or of Wireshark (pcap, pcapng), or `-`
+    ///
+    /// It may be compressed by gzip. Tunnels such as VXLAN and GRE are read, and fragments of IP.
+    /// Where bytes are missing, the next frame is searched for.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pair", "proxy"])]
     pcap: Option<PathBuf>,
     /// In a capture, the port of the server; other connections are left out
@@ -107,6 +117,42 @@ enum Format {
     Lanes,
     /// The same as an image
     Svg,
+    /// What `zk-explain locks` prints
+    #[value(skip)]
+    Locks,
+    #[value(skip)]
+    LocksJson,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subject {
+    /// Show who queued for each lock, who held it for how long, and how it was handed over
+    ///
+    /// It knows the locks of Curator, of kazoo and of zk-recipes, and others with ephemeral
+    /// sequential nodes, from the messages alone. A hand-over begins when the client ahead asks to
+    /// delete its node, or with its last message if its session expired. It ends when the next
+    /// client learns that it is first. All servers are taken for one ensemble.
+    Locks {
+        /// A packet capture, `-` for one from the standard input, or a folder of recordings
+        capture: String,
+        /// The port of the server
+        #[arg(long)]
+        port: Option<u16>,
+        /// Only locks at this path or below it
+        #[arg(long)]
+        path: Option<String>,
+        /// What to print
+        #[arg(long, value_enum, default_value = "text")]
+        format: LocksFormat,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LocksFormat {
+    /// A table and a histogram for each lock
+    Text,
+    /// One JSON object for each lock, on a line
+    Json,
 }
 
 fn main() -> ExitCode {
@@ -137,6 +183,9 @@ fn run() -> Result<(), Failure> {
             return Err(lines.join(" ").trim_start_matches("error: ").into());
         }
     };
+    if let Some(Subject::Locks { capture, port, path, format }) = arguments.command {
+        return show_locks(&capture, port, path, format);
+    }
     if arguments.input.as_deref() == Some("wireshark") {
         return Ok(io::stdout().write_all(wireshark::dissector().as_bytes())?);
     }
@@ -161,6 +210,25 @@ fn run() -> Result<(), Failure> {
             proxy::run(listen, server, arguments.connections, &mut output)?;
         }
         _ => read_inputs(&arguments, &mut output)?,
+    }
+    output.finish()
+}
+
+fn show_locks(
+    capture: &str,
+    port: Option<u16>,
+    path: Option<String>,
+    format: LocksFormat,
+) -> Result<(), Failure> {
+    let format = match format {
+        LocksFormat::Text => Format::Locks,
+        LocksFormat::Json => Format::LocksJson,
+    };
+    let filter = Filter { path, operations: Vec::new(), errors: false };
+    let mut output = Output::new(format, filter, false);
+    match input::recordings(capture)? {
+        Some(recordings) => output.recordings(recordings)?,
+        None => pcap::read(capture.as_ref(), port, &mut output)?,
     }
     output.finish()
 }

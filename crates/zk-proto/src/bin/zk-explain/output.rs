@@ -11,9 +11,15 @@ use zk_proto::{OpCode, frame};
 
 use crate::input::{self, Recording};
 use crate::lanes::Lanes;
+use crate::locks::Locks;
 use crate::record::Recorder;
 use crate::tracker::{Seen, Tracker, Unreadable};
 use crate::{Failure, Format, pcap, show};
+
+/// The longest frame of a connection. Servers may permit more than the default.
+const LIMIT: usize = 16 * frame::DEFAULT_LIMIT;
+/// Times before this one, in seconds after 1970, are not those of a clock.
+const FIRST_DATE: u64 = 366 * 24 * 3600;
 
 /// The messages to show.
 #[derive(Debug)]
@@ -24,16 +30,17 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// Returns whether a path is the wanted one or below it.
+    fn has(&self, path: &str) -> bool {
+        self.path.as_ref().is_none_or(|wanted| {
+            let rest = path.strip_prefix(wanted.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
     fn admits(&self, seen: &Seen<'_>) -> bool {
-        let is_below = |path: &String| match &self.path {
-            Some(wanted) => {
-                let rest = path.strip_prefix(wanted.trim_end_matches('/'));
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            }
-            None => true,
-        };
         let is_wanted = |opcode: OpCode| self.operations.contains(&opcode);
-        (self.path.is_none() || seen.paths.iter().any(is_below))
+        (self.path.is_none() || seen.paths.iter().any(|path| self.has(path)))
             && (self.operations.is_empty() || seen.opcode.is_some_and(is_wanted))
             && (!self.errors || seen.is_error())
     }
@@ -45,13 +52,18 @@ pub(crate) struct Output {
     filter: Filter,
     full: bool,
     lanes: Lanes,
+    locks: Locks,
     connections: Vec<Option<Connection>>,
     folder: Option<PathBuf>,
     pcap: Option<pcap::Writer>,
     /// The first time that was seen. All times are shown since then.
     start: Option<Duration>,
+    last: Duration,
     failure: Option<Failure>,
 }
+
+/// Shows a message.
+type Show<'o> = dyn FnMut(&Seen<'_>) -> Result<(), Failure> + 'o;
 
 struct Connection {
     tracker: Tracker,
@@ -66,10 +78,12 @@ impl Output {
             filter,
             full,
             lanes: Lanes::default(),
+            locks: Locks::default(),
             connections: Vec::new(),
             folder: None,
             pcap: None,
             start: None,
+            last: Duration::ZERO,
             failure: None,
         }
     }
@@ -88,11 +102,50 @@ impl Output {
 
     /// Adds a connection, and returns its number.
     pub(crate) fn open(&mut self, name: &str) -> Result<usize, Failure> {
-        // Servers may permit more than the default, and a proxy passes it on.
-        self.open_with_limit(name, 16 * frame::DEFAULT_LIMIT)
+        self.open_with_limit(name, "", LIMIT)
     }
 
-    fn open_with_limit(&mut self, name: &str, limit: usize) -> Result<usize, Failure> {
+    /// Adds a connection of a capture, which may lack its beginning and bytes in between.
+    pub(crate) fn open_captured(
+        &mut self,
+        client: &str,
+        server: &str,
+        is_whole: bool,
+    ) -> Result<usize, Failure> {
+        let connection = self.open_with_limit(client, server, LIMIT)?;
+        if let Some(Some(open)) = self.connections.last_mut() {
+            open.tracker.search(is_whole);
+        }
+        Ok(connection)
+    }
+
+    /// Passes over bytes of a connection that were not captured.
+    pub(crate) fn gap(
+        &mut self,
+        connection: usize,
+        direction: Direction,
+        lost: u64,
+        time: Duration,
+    ) -> Result<(), Failure> {
+        if let Some(pcap) = &mut self.pcap {
+            pcap.skip(connection, direction, lost);
+        }
+        self.follow(connection, Some(time), |tracker, since, show| {
+            tracker.gap(direction, lost, since, show)
+        })
+    }
+
+    /// Returns the time of the last bytes.
+    pub(crate) fn last_time(&self) -> Duration {
+        self.last
+    }
+
+    fn open_with_limit(
+        &mut self,
+        name: &str,
+        server: &str,
+        limit: usize,
+    ) -> Result<usize, Failure> {
         let connection = self.connections.len() + 1;
         let recorder = match &self.folder {
             Some(folder) => Some(Recorder::create(folder, &format!("{connection:04}"))?),
@@ -102,7 +155,7 @@ impl Output {
             pcap.open(connection, self.start)?;
         }
         self.lanes.open(connection, name);
-        let tracker = Tracker::new(connection, name, limit);
+        let tracker = Tracker::new(connection, name, server, limit);
         self.connections.push(Some(Connection { tracker, recorder }));
         Ok(connection)
     }
@@ -115,32 +168,51 @@ impl Output {
         bytes: &[u8],
         time: Option<Duration>,
     ) -> Result<(), Failure> {
-        let start = self.start.or(time);
-        self.start = start;
-        let since = time.map(|time| time.saturating_sub(start.unwrap_or_default()));
+        self.start = self.start.or(time);
         if let Some(pcap) = &mut self.pcap {
             pcap.data(connection, direction, bytes, time)?;
         }
-        let Self { connections, out, lanes, filter, format, full, .. } = self;
-        let Some(Some(open)) = connections.get_mut(connection - 1) else { return Ok(()) };
+        let Some(Some(open)) = self.connections.get_mut(connection - 1) else { return Ok(()) };
         if let Some(recorder) = &mut open.recorder {
             recorder.write(direction, bytes, time)?;
         }
+        self.follow(connection, time, |tracker, since, show| {
+            tracker.push(direction, bytes, since, show)
+        })
+    }
+
+    /// Lets the tracker of a connection read, and shows its messages.
+    fn follow(
+        &mut self,
+        connection: usize,
+        time: Option<Duration>,
+        read: impl FnOnce(&mut Tracker, Option<Duration>, &mut Show<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.last = time.unwrap_or(self.last);
+        let start = self.start.unwrap_or_default();
+        let since = time.map(|time| time.saturating_sub(start));
+        let date = time.filter(is_date).and_then(show::date);
+        let Self { connections, out, lanes, locks, filter, format, full, .. } = self;
+        let Some(Some(open)) = connections.get_mut(connection - 1) else { return Ok(()) };
         let mut show = |seen: &Seen<'_>| -> Result<(), Failure> {
+            if let Format::Locks | Format::LocksJson = format {
+                locks.add(seen);
+                return Ok(());
+            }
             lanes.note_cause(seen);
             if !filter.admits(seen) {
                 return Ok(());
             }
             match format {
                 Format::Dump => writeln!(out, "{}", show::dump(seen, *full))?,
-                Format::Lines => writeln!(out, "{}", show::line(seen, *full))?,
-                Format::Json => writeln!(out, "{}", show::json(seen))?,
+                Format::Lines => writeln!(out, "{}", show::line(seen, date, *full))?,
+                Format::Json => writeln!(out, "{}", show::json(seen, date))?,
                 Format::Lanes | Format::Svg => lanes.add(seen),
+                Format::Locks | Format::LocksJson => {}
             }
             Ok(())
         };
-        let result = open.tracker.push(direction, bytes, since, &mut show);
-        match result {
+        match read(&mut open.tracker, since, &mut show) {
             Err(error) if error.is::<Unreadable>() => {
                 // The other direction, and other connections, can still be read.
                 self.failure.get_or_insert(error);
@@ -159,6 +231,7 @@ impl Output {
         }
         self.lanes.close(connection);
         for direction in [Direction::ToServer, Direction::ToClient] {
+            self.note_missing(&mut closed.tracker, direction);
             let Some((offset, bytes)) = closed.tracker.incomplete(direction) else { continue };
             let text = format!("{} bytes at byte {offset} are an incomplete frame", bytes.len());
             let hint = if offset == 0 { input::hint(direction, bytes) } else { None };
@@ -169,6 +242,27 @@ impl Output {
             hint.into_iter().for_each(|hint| complain("hint", hint));
         }
         Ok(())
+    }
+
+    /// Notes what is missing of a direction.
+    fn note_missing(&mut self, tracker: &mut Tracker, direction: Direction) {
+        let missing = tracker.missing(direction);
+        let stream = match direction {
+            Direction::ToServer => "to the server",
+            Direction::ToClient => "to the client",
+        };
+        let stream = format!("{}: {stream}", tracker.name());
+        if missing.lost > 0 {
+            let what = "bytes are missing in the capture";
+            complain("note", format!("{stream}, {} {what}", missing.lost));
+        }
+        if missing.skipped > 0 {
+            let what = "bytes were skipped, which belong to no whole frame";
+            complain("note", format!("{stream}, {} {what}", missing.skipped));
+        }
+        if let Some(hint) = missing.hint {
+            complain("hint", format!("{stream}, {hint}"));
+        }
     }
 
     /// Shows recorded connections, in the order of their times.
@@ -185,7 +279,7 @@ impl Output {
             }
             let limit = frame::DEFAULT_LIMIT.max(sent.len()).max(received.len());
             let name = if is_alone { "" } else { name };
-            let connection = self.open_with_limit(name, limit)?;
+            let connection = self.open_with_limit(name, "", limit)?;
             let Some(order) = order else {
                 is_ordered &= sent.is_empty() || received.is_empty();
                 let transcript = conversation::transcript(sent, received);
@@ -229,7 +323,7 @@ impl Output {
         bytes: Vec<u8>,
         reply_to: Option<OpCode>,
     ) -> Result<(), Failure> {
-        let connection = self.open_with_limit("", frame::DEFAULT_LIMIT.max(bytes.len()))?;
+        let connection = self.open_with_limit("", "", frame::DEFAULT_LIMIT.max(bytes.len()))?;
         if let Some(Some(open)) = self.connections.last_mut() {
             open.tracker.set_reply_to(reply_to);
         }
@@ -252,11 +346,24 @@ impl Output {
         match self.format {
             Format::Lanes => write!(self.out, "{}", self.lanes.diagram())?,
             Format::Svg => write!(self.out, "{}", self.lanes.diagram().to_svg())?,
+            Format::Locks => {
+                let is_wanted = |path: &str| self.filter.has(path);
+                write!(self.out, "{}", self.locks.text(is_wanted, self.start.filter(is_date)))?;
+            }
+            Format::LocksJson => {
+                let is_wanted = |path: &str| self.filter.has(path);
+                write!(self.out, "{}", self.locks.json(is_wanted, self.start.filter(is_date)))?;
+            }
             _ => {}
         }
         self.out.flush()?;
         self.failure.map_or(Ok(()), Err)
     }
+}
+
+/// Returns whether a time is that of a clock.
+fn is_date(time: &Duration) -> bool {
+    time.as_secs() >= FIRST_DATE
 }
 
 /// Prints a remark on the standard error.

@@ -1,27 +1,30 @@
 //! Packet captures: connections found in one, and connections written as one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use flate2::read::MultiGzDecoder;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use zk_proto::conversation::Direction;
-use zk_proto::{ConnectRequest, Decode, frame};
+use zk_proto::{ConnectRequest, ConnectResponse, Decode, frame};
 
 use crate::Failure;
 use crate::output::{Output, complain};
+use crate::packet::{Other, Packets, Segment};
 use crate::record::private;
 
 /// The port of ZooKeeper, unless it is configured.
 const PORT: u16 = 2181;
 /// The longest block of a capture that is read. Packets are shorter than 256 KiB.
 const LONGEST_BLOCK: usize = 1 << 24;
+/// The packets that are read ahead, because a capture may have a packet behind its reply.
+const AHEAD: usize = 256;
 /// The bytes of one direction that may wait for a packet that has not been captured, including
 /// [`OVERHEAD`] for each packet that waits.
 const WAITING: usize = 1 << 20;
@@ -32,17 +35,36 @@ const HANDSHAKE: RangeInclusive<u32> = 28..=45;
 
 // ---- Reading -----------------------------------------------------------------------------------
 
+/// Opens a capture, which may be compressed, or the standard input if the name is `-`.
+fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+    let input: Box<dyn Read + Send> = match file.to_str() {
+        Some("-") => Box::new(io::stdin()),
+        _ => Box::new(File::open(file).map_err(|error| format!("{}: {error}", file.display()))?),
+    };
+    let mut input = BufReader::with_capacity(1 << 16, input);
+    let start = input.fill_buf().map_err(|error| format!("{}: {error}", file.display()))?;
+    if start.is_empty() {
+        return Err(format!("{} is empty", file.display()).into());
+    }
+    if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        return Err(format!("{} is compressed: use `zstd -dc` first", file.display()).into());
+    }
+    let is_compressed = start.starts_with(&[0x1f, 0x8b]);
+    Ok(if is_compressed { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) })
+}
+
 /// Shows the connections of a capture.
 pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Result<(), Failure> {
-    let opened = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let broken = |error: &dyn std::fmt::Debug| format!("{}: {error:?}", file.display());
     let mut buffer = 1 << 16;
-    let mut reader = create_reader(buffer, opened)
+    let mut reader = create_reader(buffer, open(file)?)
         .map_err(|_| format!("{} is not a packet capture", file.display()))?;
     let mut flows = Flows { port, ..Flows::default() };
     let (mut link, mut is_nano) = (Linktype::ETHERNET, false);
     // The link types and the time units of the interfaces of a pcapng file.
     let mut interfaces = Vec::new();
+    // Packets without a time have that of the one before them.
+    let mut time = Duration::ZERO;
     loop {
         let (length, block) = match reader.next() {
             Ok(next) => next,
@@ -73,7 +95,7 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
             PcapBlockOwned::Legacy(packet) => {
                 let unit = if is_nano { 1 } else { 1000 };
                 let nanos = u64::from(packet.ts_usec) * unit;
-                let time = Duration::from_secs(packet.ts_sec.into()) + Duration::from_nanos(nanos);
+                time = Duration::from_secs(packet.ts_sec.into()) + Duration::from_nanos(nanos);
                 flows.cut += usize::from(packet.caplen < packet.origlen);
                 flows.packet(link, packet.data, time, output)?;
             }
@@ -87,21 +109,30 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
                 let Some((link, per_second, offset)) = interfaces.get(packet.if_id as usize) else {
                     return Err(broken(&"a packet of an unknown interface").into());
                 };
-                let time = packet.decode_ts_f64(0, *per_second);
-                let time = Duration::try_from_secs_f64(time).unwrap_or_default();
+                let since = packet.decode_ts_f64(0, *per_second);
+                let since = Duration::try_from_secs_f64(since).unwrap_or_default();
                 let shift = Duration::from_secs(offset.unsigned_abs());
-                let time = match offset {
-                    0.. => time.saturating_add(shift),
-                    _ => time.saturating_sub(shift),
+                time = match offset {
+                    0.. => since.saturating_add(shift),
+                    _ => since.saturating_sub(shift),
                 };
                 flows.cut += usize::from(packet.caplen < packet.origlen);
                 flows.packet(*link, packet.packet_data(), time, output)?;
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                let Some((link, ..)) = interfaces.first() else {
+                    return Err(broken(&"a packet of an unknown interface").into());
+                };
+                let data = packet.packet_data();
+                flows.cut += usize::from(data.len() < packet.origlen as usize);
+                flows.untimed += 1;
+                flows.packet(*link, data, time, output)?;
             }
             PcapBlockOwned::NG(_) => {}
         }
         reader.consume(length);
     }
-    flows.finish()
+    flows.finish(output)
 }
 
 type Ends = (SocketAddr, SocketAddr);
@@ -109,14 +140,35 @@ type Ends = (SocketAddr, SocketAddr);
 #[derive(Default)]
 struct Flows {
     port: Option<u16>,
+    packets: Packets,
+    /// The segments that were read ahead.
+    ahead: VecDeque<Captured>,
     /// The connections by their client and their server.
     flows: HashMap<Ends, Flow>,
+    count: usize,
+    /// The connections that were shown.
+    shown: usize,
     /// The connections left out.
     others: usize,
     /// The packets that were not captured to their end.
     cut: usize,
-    /// The link types that were met and are not supported.
-    unknown_links: BTreeSet<i32>,
+    /// The packets without a time.
+    untimed: usize,
+    /// The packets without a segment of TCP.
+    left_out: BTreeMap<Other, usize>,
+}
+
+/// A segment, with when it was captured.
+struct Captured {
+    from: SocketAddr,
+    to: SocketAddr,
+    sequence: u32,
+    acknowledged: Option<u32>,
+    is_syn: bool,
+    is_fin: bool,
+    is_rst: bool,
+    payload: Vec<u8>,
+    time: Duration,
 }
 
 #[derive(Default)]
@@ -126,6 +178,8 @@ struct Flow {
     is_other: bool,
     /// The first bytes of the client, until they show whether this is a handshake.
     undecided: Vec<u8>,
+    /// What was not captured before that.
+    lost: Vec<(Direction, u64)>,
     sent: Stream,
     received: Stream,
 }
@@ -134,10 +188,20 @@ struct Flow {
 #[derive(Default)]
 struct Stream {
     next: Option<u32>,
+    /// Whether it was captured from its first packet on.
+    is_whole: bool,
+    /// Where the other side knows that it ends.
+    end: Option<u32>,
     /// Segments that arrived early, by their distance to `next` when they did.
     early: BTreeMap<u32, Vec<u8>>,
     waiting: usize,
-    is_broken: bool,
+}
+
+/// What continues a stream.
+enum Piece {
+    Bytes(Vec<u8>),
+    /// So many bytes were not captured.
+    Gap(u32),
 }
 
 impl Flows {
@@ -148,105 +212,178 @@ impl Flows {
         time: Duration,
         output: &mut Output,
     ) -> Result<(), Failure> {
-        let sliced = match link {
-            Linktype::ETHERNET => SlicedPacket::from_ethernet(bytes).ok(),
-            Linktype::LINUX_SLL => SlicedPacket::from_linux_sll(bytes).ok(),
-            Linktype::RAW | Linktype(12) => SlicedPacket::from_ip(bytes).ok(),
-            // The family of the address, in four bytes.
-            Linktype::NULL | Linktype(108) => {
-                bytes.get(4..).and_then(|packet| SlicedPacket::from_ip(packet).ok())
-            }
-            Linktype::LINUX_SLL2 => {
-                bytes.get(20..).and_then(|packet| SlicedPacket::from_ip(packet).ok())
-            }
-            Linktype(number) => {
-                if self.unknown_links.insert(number) {
-                    complain("note", format!("packets of link type {number} are left out"));
-                }
-                None
-            }
+        self.count += 1;
+        let captured = self.packets.read(link.0, bytes, |segment| Captured::of(&segment, time));
+        match captured {
+            Ok(Some(captured)) => self.ahead.push_back(captured),
+            Ok(None) => {}
+            Err(other) => *self.left_out.entry(other).or_default() += 1,
+        }
+        if self.ahead.len() > AHEAD { self.next(output) } else { Ok(()) }
+    }
+
+    /// Takes the next segment. What it acknowledges comes first.
+    fn next(&mut self, output: &mut Output) -> Result<(), Failure> {
+        let Some(segment) = self.ahead.pop_front() else { return Ok(()) };
+        let back = (segment.to, segment.from);
+        let acknowledged = segment.acknowledged.filter(|_| !segment.is_rst && !segment.is_syn);
+        let Some(acknowledged) = acknowledged else { return self.segment(segment, output) };
+        let Some((ends, direction)) = self.known(back) else {
+            return self.segment(segment, output);
         };
-        let Some(packet) = sliced else { return Ok(()) };
-        let (Some(TransportSlice::Tcp(tcp)), Some(net)) = (packet.transport, packet.net) else {
-            return Ok(());
-        };
-        let (source, destination): (IpAddr, IpAddr) = match &net {
-            NetSlice::Ipv4(ip) => {
-                (ip.header().source_addr().into(), ip.header().destination_addr().into())
+        if self.lacks(ends, direction, acknowledged) {
+            let (late, ahead) = self.ahead.drain(..).partition(|it: &Captured| {
+                let distance = acknowledged.wrapping_sub(it.sequence);
+                (it.from, it.to) == back && !it.is_syn && (1..1 << 30).contains(&distance)
+            });
+            self.ahead = ahead;
+            let late: VecDeque<_> = late;
+            late.into_iter().try_for_each(|it| self.segment(it, output))?;
+            while self.lacks(ends, direction, acknowledged) {
+                let Some(flow) = self.flows.get_mut(&ends) else { break };
+                let pieces = flow.stream(direction).pass(acknowledged);
+                self.pieces(ends, direction, pieces, segment.time, output)?;
             }
-            NetSlice::Ipv6(ip) => {
-                (ip.header().source_addr().into(), ip.header().destination_addr().into())
-            }
-            NetSlice::Arp(_) => return Ok(()),
-        };
-        let from = SocketAddr::new(source, tcp.source_port());
-        let to = SocketAddr::new(destination, tcp.destination_port());
-        let (ends, direction) = if tcp.syn() && tcp.ack() {
-            ((to, from), Direction::ToClient)
-        } else if tcp.syn() {
+        }
+        self.segment(segment, output)
+    }
+
+    /// Returns the connection of packets with this source and destination, and their direction.
+    fn known(&self, (from, to): Ends) -> Option<(Ends, Direction)> {
+        if self.flows.contains_key(&(from, to)) {
+            return Some(((from, to), Direction::ToServer));
+        }
+        self.flows.contains_key(&(to, from)).then_some(((to, from), Direction::ToClient))
+    }
+
+    /// Returns whether bytes in front of this place are not there.
+    fn lacks(&mut self, ends: Ends, direction: Direction, place: u32) -> bool {
+        let Some(flow) = self.flows.get_mut(&ends) else { return false };
+        let stream = flow.stream(direction);
+        let Some(next) = stream.next else { return false };
+        // The end of a stream counts as a byte.
+        let shortest = if stream.early.is_empty() { 2 } else { 1 };
+        let place = if stream.end == Some(place.wrapping_sub(1)) { next } else { place };
+        (shortest..1 << 30).contains(&place.wrapping_sub(next))
+    }
+
+    fn segment(&mut self, segment: Captured, output: &mut Output) -> Result<(), Failure> {
+        let Captured { from, to, is_syn, .. } = segment;
+        let (ends, direction) = match self.known((from, to)) {
+            _ if is_syn && segment.acknowledged.is_some() => ((to, from), Direction::ToClient),
             // The same ports again are another connection.
-            self.close((from, to), output)?;
-            ((from, to), Direction::ToServer)
-        } else if self.flows.contains_key(&(to, from)) || self.is_server(from, to) {
-            ((to, from), Direction::ToClient)
-        } else {
-            ((from, to), Direction::ToServer)
+            known if is_syn => {
+                let first = segment.sequence.wrapping_add(1);
+                let flow = known.and_then(|(ends, _)| self.flows.get(&ends));
+                let next = flow.and_then(|flow| flow.sent.next);
+                if next.is_some_and(|next| next != first) {
+                    self.close((from, to), output)?;
+                }
+                ((from, to), Direction::ToServer)
+            }
+            Some(known) => known,
+            None if self.is_server(from, to) => ((to, from), Direction::ToClient),
+            None => ((from, to), Direction::ToServer),
         };
-        let flow = self.flows.entry(ends).or_default();
-        let stream = match direction {
-            Direction::ToServer => &mut flow.sent,
-            Direction::ToClient => &mut flow.received,
-        };
-        let sequence = tcp.sequence_number();
-        if tcp.syn() {
-            stream.next = Some(sequence.wrapping_add(1));
+        let stream = self.flows.entry(ends).or_default().stream(direction);
+        let sequence = segment.sequence.wrapping_add(u32::from(is_syn));
+        if is_syn {
+            stream.is_whole = true;
+            stream.next.get_or_insert(sequence);
         }
-        let is_over = tcp.rst();
-        let mut data = stream.take(sequence.wrapping_add(u32::from(tcp.syn())), tcp.payload());
-        if stream.waiting + stream.early.len() * OVERHEAD > WAITING {
-            stream.is_broken = true;
-            stream.early.clear();
-            stream.waiting = 0;
-            flow.note_gap(from);
+        if segment.is_fin {
+            stream.end = Some(sequence.wrapping_add(segment.payload.len() as u32));
         }
-        if !data.is_empty() && !flow.is_other {
-            if flow.connection.is_none() {
-                let (_, server) = ends;
-                flow.undecided.append(&mut data);
-                let is_known = match (self.port, direction) {
-                    (Some(port), _) => Some(port == server.port()),
-                    (None, _) if server.port() == PORT => Some(true),
-                    (None, Direction::ToServer) => is_handshake(&flow.undecided),
-                    (None, Direction::ToClient) => Some(false),
-                };
-                match is_known {
-                    Some(true) => {
-                        flow.connection = Some(output.open(&ends.0.to_string())?);
-                        data = core::mem::take(&mut flow.undecided);
+        let mut pieces = vec![Piece::Bytes(stream.take(sequence, &segment.payload))];
+        while stream.waiting + stream.early.len() * OVERHEAD > WAITING {
+            pieces.extend(stream.pass_all());
+        }
+        self.pieces(ends, direction, pieces, segment.time, output)?;
+        if segment.is_rst { self.close(ends, output) } else { Ok(()) }
+    }
+
+    /// Takes what continues a stream.
+    fn pieces(
+        &mut self,
+        ends: Ends,
+        direction: Direction,
+        pieces: Vec<Piece>,
+        time: Duration,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        for piece in pieces {
+            match piece {
+                Piece::Bytes(bytes) => self.bytes(ends, direction, bytes, time, output)?,
+                Piece::Gap(length) => {
+                    let Some(flow) = self.flows.get_mut(&ends) else { return Ok(()) };
+                    flow.stream(direction).is_whole = false;
+                    match flow.connection {
+                        Some(connection) => {
+                            output.gap(connection, direction, length.into(), time)?;
+                        }
+                        None => flow.lost.push((direction, length.into())),
                     }
-                    Some(false) => {
-                        flow.is_other = true;
-                        flow.undecided = Vec::new();
-                        self.others += 1;
-                    }
-                    None => {}
                 }
             }
-            if let Some(connection) = flow.connection {
-                output.bytes(connection, direction, &data, Some(time))?;
-            }
-        }
-        if is_over {
-            self.close(ends, output)?;
         }
         Ok(())
     }
 
+    fn bytes(
+        &mut self,
+        ends: Ends,
+        direction: Direction,
+        mut data: Vec<u8>,
+        time: Duration,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let Some(flow) = self.flows.get_mut(&ends) else { return Ok(()) };
+        if data.is_empty() || flow.is_other {
+            return Ok(());
+        }
+        if flow.connection.is_none() {
+            let (client, server) = ends;
+            let is_answer = direction == Direction::ToClient && is_answer(&data);
+            if direction == Direction::ToServer {
+                flow.undecided.append(&mut data);
+            }
+            let is_known = match (self.port, direction) {
+                (Some(port), _) => Some(port == server.port()),
+                (None, _) if server.port() == PORT => Some(true),
+                (None, Direction::ToServer) => is_handshake(&flow.undecided),
+                (None, Direction::ToClient) => Some(is_answer),
+            };
+            match is_known {
+                Some(true) => {
+                    let is_whole = flow.sent.is_whole && (flow.received.is_whole || is_answer);
+                    let [client, server] = [client, server].map(|it| it.to_string());
+                    let connection = output.open_captured(&client, &server, is_whole)?;
+                    flow.connection = Some(connection);
+                    self.shown += 1;
+                    for (direction, length) in core::mem::take(&mut flow.lost) {
+                        output.gap(connection, direction, length, time)?;
+                    }
+                    let undecided = core::mem::take(&mut flow.undecided);
+                    output.bytes(connection, Direction::ToServer, &undecided, Some(time))?;
+                }
+                Some(false) => {
+                    flow.is_other = true;
+                    flow.undecided = Vec::new();
+                    self.others += 1;
+                }
+                None => {}
+            }
+        }
+        match flow.connection {
+            Some(connection) if !data.is_empty() => {
+                output.bytes(connection, direction, &data, Some(time))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns whether the first address is that of the server, where no SYN was captured.
     fn is_server(&self, first: SocketAddr, second: SocketAddr) -> bool {
-        if self.flows.contains_key(&(first, second)) {
-            return false;
-        }
         let port = self.port.unwrap_or(PORT);
         match (first.port() == port, second.port() == port) {
             (true, _) => true,
@@ -255,29 +392,41 @@ impl Flows {
         }
     }
 
+    /// Ends a connection. What waits for bytes that were not captured is shown.
     fn close(&mut self, ends: Ends, output: &mut Output) -> Result<(), Failure> {
-        let Some(flow) = self.flows.remove(&ends) else { return Ok(()) };
-        self.end(ends, &flow);
-        match flow.connection {
-            Some(connection) => output.close(connection),
-            None => Ok(()),
-        }
-    }
-
-    /// Notes what is missing of a connection that has ended.
-    fn end(&mut self, (client, server): Ends, flow: &Flow) {
-        self.others += usize::from(!flow.undecided.is_empty());
-        for (from, stream) in [(client, &flow.sent), (server, &flow.received)] {
-            if stream.waiting > 0 {
-                flow.note_gap(from);
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            loop {
+                let Some(flow) = self.flows.get_mut(&ends) else { return Ok(()) };
+                let stream = flow.stream(direction);
+                if stream.early.is_empty() {
+                    break;
+                }
+                let pieces = stream.pass_all();
+                self.pieces(ends, direction, pieces, output.last_time(), output)?;
             }
         }
+        let Some(flow) = self.flows.remove(&ends) else { return Ok(()) };
+        self.others += usize::from(!flow.undecided.is_empty());
+        flow.connection.map_or(Ok(()), |connection| output.close(connection))
     }
 
-    fn finish(mut self) -> Result<(), Failure> {
-        let mut flows: Vec<_> = core::mem::take(&mut self.flows).into_iter().collect();
-        flows.sort_unstable_by_key(|(ends, _)| *ends);
-        flows.iter().for_each(|(ends, flow)| self.end(*ends, flow));
+    fn finish(mut self, output: &mut Output) -> Result<(), Failure> {
+        while !self.ahead.is_empty() {
+            self.next(output)?;
+        }
+        let mut ends: Vec<_> = self.flows.keys().copied().collect();
+        ends.sort_unstable();
+        ends.into_iter().try_for_each(|ends| self.close(ends, output))?;
+        for (other, count) in &self.left_out {
+            complain("note", format!("{count} packets {other} are left out"));
+        }
+        match self.packets.incomplete() {
+            0 => {}
+            count => complain("note", format!("{count} packets lack a fragment")),
+        }
+        if self.untimed > 0 {
+            complain("note", format!("{} packets have no time", self.untimed));
+        }
         if self.cut > 0 {
             let what = "packets are cut; capture them whole, with `tcpdump -s 0`";
             complain("note", format!("{} {what}", self.cut));
@@ -286,15 +435,30 @@ impl Flows {
             let what = "other connections are left out; --port reads those of a port";
             complain("note", format!("{} {what}", self.others));
         }
+        if self.count == 0 {
+            complain("note", "the capture has no packets");
+        } else if self.shown == 0 {
+            let port = self.port.unwrap_or(PORT);
+            complain("note", format!("no connection of ZooKeeper, at port {port}, was found"));
+        }
         Ok(())
     }
 }
 
+impl Captured {
+    fn of(segment: &Segment<'_>, time: Duration) -> Self {
+        let Segment { from, to, sequence, acknowledged, is_syn, is_fin, is_rst, payload } =
+            *segment;
+        let payload = payload.to_vec();
+        Self { from, to, sequence, acknowledged, is_syn, is_fin, is_rst, payload, time }
+    }
+}
+
 impl Flow {
-    fn note_gap(&self, from: SocketAddr) {
-        if self.connection.is_some() {
-            let what = "bytes are missing in the capture; the rest is left out";
-            complain("note", format!("{from}: {what}"));
+    fn stream(&mut self, direction: Direction) -> &mut Stream {
+        match direction {
+            Direction::ToServer => &mut self.sent,
+            Direction::ToClient => &mut self.received,
         }
     }
 }
@@ -302,16 +466,21 @@ impl Flow {
 impl Stream {
     /// Takes a segment, and returns the bytes that continue the stream.
     fn take(&mut self, sequence: u32, payload: &[u8]) -> Vec<u8> {
-        if self.is_broken || payload.is_empty() {
+        if payload.is_empty() {
             return Vec::new();
         }
-        let mut next = *self.next.get_or_insert(sequence);
-        let mut out = Vec::new();
+        self.next.get_or_insert(sequence);
         let waiting = self.early.entry(sequence).or_default();
         if waiting.len() < payload.len() {
             self.waiting += payload.len() - waiting.len();
             *waiting = payload.to_vec();
         }
+        self.ready()
+    }
+
+    /// Returns the bytes that continue the stream, of the segments that wait.
+    fn ready(&mut self) -> Vec<u8> {
+        let (Some(mut next), mut out) = (self.next, Vec::new()) else { return Vec::new() };
         loop {
             // Sequence numbers wrap, so a distance is behind in the upper half.
             let ready = self.early.iter().find_map(|(start, bytes)| {
@@ -327,6 +496,33 @@ impl Stream {
         self.next = Some(next);
         out
     }
+
+    /// Passes over the missing bytes in front of this place, up to the first segment that waits.
+    fn pass(&mut self, place: u32) -> Vec<Piece> {
+        let Some(next) = self.next else { return Vec::new() };
+        let early = self.early.keys().map(|start| start.wrapping_sub(next));
+        let gap = early.chain([place.wrapping_sub(next)]).min().unwrap_or_default();
+        self.next = Some(next.wrapping_add(gap));
+        vec![Piece::Gap(gap), Piece::Bytes(self.ready())]
+    }
+
+    /// Passes over the missing bytes in front of the first segment that waits.
+    fn pass_all(&mut self) -> Vec<Piece> {
+        let last = self.next.unwrap_or_default().wrapping_sub(1);
+        self.pass(last)
+    }
+}
+
+/// Returns whether this begins with a handshake of a server.
+fn is_answer(data: &[u8]) -> bool {
+    let split = frame::split(data, frame::DEFAULT_LIMIT);
+    let payload = split.ok().flatten().map(|(payload, _)| payload);
+    payload.is_some_and(|payload| {
+        let response = ConnectResponse::decode_all(payload);
+        response.is_ok_and(|it| {
+            it.protocol_version == 0 && it.password.is_some_and(|it| it.len() == 16)
+        })
+    })
 }
 
 /// Returns whether this is a handshake. `None` if more bytes are needed to know.
@@ -405,6 +601,16 @@ impl Writer {
         segments.try_for_each(|segment| self.packet(connection, direction, Flag::Data, segment))
     }
 
+    /// Passes over bytes that are missing in the capture that is read.
+    pub(crate) fn skip(&mut self, connection: usize, direction: Direction, length: u64) {
+        let Some(sequence) = self.connections.get_mut(&connection) else { return };
+        let next = match direction {
+            Direction::ToServer => &mut sequence.sent,
+            Direction::ToClient => &mut sequence.received,
+        };
+        *next = next.wrapping_add(length as u32);
+    }
+
     pub(crate) fn close(&mut self, connection: usize) -> io::Result<()> {
         self.packet(connection, Direction::ToServer, Flag::Fin, &[])?;
         self.packet(connection, Direction::ToClient, Flag::Fin, &[])?;
@@ -428,22 +634,26 @@ impl Writer {
             Direction::ToServer => [port, PORT],
             Direction::ToClient => [PORT, port],
         };
-        let [source, destination] = ends.map(|host| [10, 0, 0, host]);
-        let builder = PacketBuilder::ethernet2([2; 6], [2; 6]).ipv4(source, destination, 64).tcp(
-            ports[0],
-            ports[1],
-            number,
-            u16::MAX,
-        );
-        let is_first = flag == Flag::Syn && direction == Direction::ToServer;
-        let builder = if is_first { builder } else { builder.ack(acknowledged) };
-        let builder = match flag {
-            Flag::Syn => builder.syn(),
-            Flag::Data => builder.psh(),
-            Flag::Fin => builder.fin(),
+        // The flags PSH and ACK, and SYN or FIN.
+        let flags = match flag {
+            Flag::Syn if direction == Direction::ToServer => 0x02,
+            Flag::Syn => 0x12,
+            Flag::Data => 0x18,
+            Flag::Fin => 0x11,
         };
-        let mut packet = Vec::with_capacity(builder.size(payload.len()));
-        builder.write(&mut packet, payload).map_err(io::Error::other)?;
+        let mut tcp = [&ports[0].to_be_bytes()[..], &ports[1].to_be_bytes()].concat();
+        tcp.extend([number.to_be_bytes(), acknowledged.to_be_bytes()].concat());
+        tcp.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        tcp.extend_from_slice(payload);
+        let addresses = [10, 0, 0, ends[0], 10, 0, 0, ends[1]];
+        let length = (tcp.len() as u16).to_be_bytes();
+        let sum = checksum(&[&addresses[..], &[0, 6], &length, &tcp].concat());
+        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+        let length = (20 + tcp.len() as u16).to_be_bytes();
+        let mut ip = [&[0x45, 0], &length[..], &[0, 0, 0x40, 0, 64, 6, 0, 0], &addresses].concat();
+        let sum = checksum(&ip);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        let packet = [&[2; 12][..], &[8, 0], &ip, &tcp].concat();
         let length = packet.len() as u32;
         let (seconds, micros) = (self.time.as_secs() as u32, self.time.subsec_micros());
         for word in [seconds, micros, length, length] {
@@ -464,4 +674,13 @@ enum Flag {
     Syn,
     Data,
     Fin,
+}
+
+/// Returns the checksum of a header, as in IP and TCP.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words =
+        bytes.chunks(2).map(|it| u32::from(it[0]) << 8 | u32::from(*it.get(1).unwrap_or(&0)));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !((sum & 0xffff) + (sum >> 16)) as u16
 }

@@ -23,7 +23,7 @@ const LETTERS_IN_LINE: usize = 64;
 /// Returns a title, and one or more lines for each field. It shortens long fields unless `full`.
 pub(crate) fn dump(seen: &Seen<'_>, full: bool) -> String {
     let mut out = title(seen) + "\n";
-    let bytes = seen.message.bytes;
+    let bytes = seen.bytes();
     if seen.message.explained_as().is_none() {
         rows(&mut out, bytes, 0..bytes.len(), full, "text", &cut(text(bytes), LETTERS, full));
         return out;
@@ -36,7 +36,7 @@ pub(crate) fn dump(seen: &Seen<'_>, full: bool) -> String {
         shown = field.range.end;
     });
     if let Err(error) = explained {
-        rows(&mut out, bytes, shown..bytes.len(), full, "?", &error.to_string());
+        rows(&mut out, bytes, shown..bytes.len(), full, "?", &error);
     }
     out
 }
@@ -106,9 +106,12 @@ fn rows(
 // ---- One line ----------------------------------------------------------------------------------
 
 /// Returns the message as one line, with its time, its fields, and the latency of a reply.
-pub(crate) fn line(seen: &Seen<'_>, full: bool) -> String {
+pub(crate) fn line(seen: &Seen<'_>, date: Option<SystemTime>, full: bool) -> String {
     let message = &seen.message;
     let mut line = String::new();
+    if let Some(date) = date {
+        let _ = write!(line, "{} ", humantime::format_rfc3339_micros(date));
+    }
     if let Some(time) = seen.time {
         let _ = write!(line, "{:>12}  ", clock(time));
     }
@@ -125,7 +128,11 @@ pub(crate) fn line(seen: &Seen<'_>, full: bool) -> String {
     };
     let what = what(seen, full);
     let style = style(seen);
-    let _ = write!(line, "{} {xid:>6}  {style}{what}{style:#}", arrow(message.direction));
+    let _ = write!(line, "{} ", arrow(message.direction));
+    if !seen.server.is_empty() {
+        let _ = write!(line, " {} ", printable(seen.server));
+    }
+    let _ = write!(line, "{xid:>6}  {style}{what}{style:#}");
     line + &timing(seen)
 }
 
@@ -169,6 +176,10 @@ pub(crate) fn what(seen: &Seen<'_>, full: bool) -> String {
         if is_header && (name == "err" || name == "done") {
             return;
         }
+        // The header behind the last operation has no operation: `done` follows.
+        if is_header && message.bytes.get(field.range.end) == Some(&1) {
+            return;
+        }
         let value = match zxid(field, message.bytes) {
             Some(zxid) => format!("{:#x}/{}", zxid.epoch(), zxid.counter()),
             None => cut(field.value.to_string(), LETTERS_IN_LINE, full),
@@ -197,12 +208,15 @@ fn is_short(name: &str) -> bool {
 ///
 /// Bytes are hexadecimal. Numbers of 64 bits are decimal strings, because many readers of JSON keep
 /// only 53 bits.
-pub(crate) fn json(seen: &Seen<'_>) -> String {
+pub(crate) fn json(seen: &Seen<'_>, date: Option<SystemTime>) -> String {
     let message = &seen.message;
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
     if !seen.name.is_empty() {
         put("connection", json!(seen.name));
+    }
+    if !seen.server.is_empty() {
+        put("server", json!(seen.server));
     }
     let direction = match message.direction {
         Direction::ToServer => "to_server",
@@ -213,6 +227,9 @@ pub(crate) fn json(seen: &Seen<'_>) -> String {
     put("offset", json!(message.offset));
     if let Some(time) = seen.time {
         put("time_us", json!(time.as_micros() as u64));
+    }
+    if let Some(date) = date {
+        put("time", json!(humantime::format_rfc3339_micros(date).to_string()));
     }
     let kind = match message.kind {
         Kind::ConnectRequest => "connect_request",
@@ -244,10 +261,13 @@ pub(crate) fn json(seen: &Seen<'_>) -> String {
         fields.insert(field.path.to_string(), value(field, message.bytes));
     });
     put("fields", Value::Object(fields));
-    if let Err(error) = explained {
-        put("malformed", json!(error.to_string()));
+    if seen.missing > 0 {
+        put("missing", json!(seen.missing));
     }
-    let hex: String = message.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    if let Err(error) = explained {
+        put("malformed", json!(error));
+    }
+    let hex: String = seen.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     put("hex", json!(hex));
     Value::Object(object).to_string()
 }
@@ -356,7 +376,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Escapes what a terminal would obey.
-fn printable(name: &str) -> String {
+pub(crate) fn printable(name: &str) -> String {
     name.chars()
         .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
         .collect()
