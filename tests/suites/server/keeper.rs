@@ -36,7 +36,7 @@ fn an_operation_that_it_lacks_ends_the_connection_without_a_reply() {
             let (conn, _) = world.connect(0);
             match opcode {
                 OpCode::MULTI_READ => {
-                    world.send(conn, &Request::MultiRead(MultiReadRequest::new(&[])))
+                    world.send(conn, &Request::MultiRead(MultiReadRequest::new(&[])));
                 }
                 _ => world.send_raw(conn, opcode, &()),
             }
