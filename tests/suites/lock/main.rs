@@ -7,6 +7,7 @@ mod elsewhere;
 mod explained;
 #[path = "../frozen.rs"]
 mod frozen;
+mod keeper;
 mod long_list;
 mod lose;
 mod options;

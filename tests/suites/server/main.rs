@@ -9,6 +9,7 @@ mod expiry;
 #[allow(dead_code, reason = "the example's own `main`")]
 mod fuzz_server;
 mod hostile;
+mod keeper;
 mod persistent;
 mod proxy;
 mod read_only;

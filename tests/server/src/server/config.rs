@@ -8,6 +8,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use zk_proto::{OpCode, Zxid, frame};
 
+use super::keeper::Keeper;
 use super::version::Version;
 
 /// Settings of an [`Ensemble`](super::Ensemble). The defaults are those of a real server, except
@@ -37,6 +38,9 @@ pub struct Config {
     pub seed: u64,
     /// The release whose behaviour is shown.
     pub version: Version,
+    /// The ClickHouse Keeper whose rules are added to those of the release; see
+    /// [`with_keeper`](Self::with_keeper). `None`, the default, is a ZooKeeper.
+    pub keeper: Option<Keeper>,
     /// Whether nodes can have a time to live (`extendedTypesEnabled`). Unlike on a real server, the
     /// default is `true`.
     pub extended_types: bool,
@@ -71,6 +75,18 @@ impl Config {
     #[must_use]
     pub fn with_version(self, version: Version) -> Self {
         Self { version, ..self }
+    }
+
+    /// Makes the servers a ClickHouse Keeper, with its limits of session timeouts: 10 s to 100 s.
+    #[must_use]
+    pub fn with_keeper(self, keeper: Keeper) -> Self {
+        Self {
+            keeper: Some(keeper),
+            tick: Keeper::CHECK_PERIOD,
+            min_session_timeout: Keeper::MIN_SESSION_TIMEOUT,
+            max_session_timeout: Keeper::MAX_SESSION_TIMEOUT,
+            ..self
+        }
     }
 
     /// Sets the tick, and the limits of session timeouts accordingly.
@@ -113,6 +129,7 @@ impl Default for Config {
             closes_at: Vec::new(),
             seed: 0,
             version: Version::default(),
+            keeper: None,
             extended_types: true,
             reconfig: false,
             client_addresses: Vec::new(),

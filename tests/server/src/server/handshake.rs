@@ -23,6 +23,7 @@ impl Ensemble {
         }
         match request.session_id {
             SessionId::NONE => self.begin_session(now, conn, server, &request),
+            _ if self.config.keeper.is_some() => self.begin_session(now, conn, server, &request),
             id => self.take_up_session(now, conn, server, id, &request),
         }
     }

@@ -44,6 +44,7 @@ mod creation;
 mod credentials;
 mod handshake;
 mod inspect;
+mod keeper;
 mod log;
 mod modes;
 mod outbox;
@@ -71,6 +72,7 @@ use zk_proto::{Perms, SessionId, Zxid};
 pub use acl::Grant;
 pub use config::Config;
 pub use connection::ConnId;
+pub use keeper::Keeper;
 pub use outbox::{Counters, Output};
 pub use tree::{Node, Tree};
 pub use version::Version;
@@ -106,8 +108,10 @@ pub struct Ensemble {
 impl Ensemble {
     /// Returns an ensemble with all servers alive and a leader elected.
     pub fn new(config: Config) -> Self {
-        let servers =
-            vec![Replica::new(config.version, config.first_members()); config.servers.max(1)];
+        let servers = vec![
+            Replica::new(config.version, config.keeper, config.first_members());
+            config.servers.max(1)
+        ];
         let sessions = Sessions::new(config.tick, config.seed);
         let local_sessions = Sessions::local(config.tick, config.seed);
         let mut ensemble = Self {

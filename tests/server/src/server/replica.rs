@@ -10,6 +10,7 @@ use zk_proto::{
 };
 
 use super::acl::Grant;
+use super::keeper::Keeper;
 use super::log::{Entry, Txn};
 use super::outbox::frame;
 use super::tree::{Applied, Event, Tree};
@@ -64,9 +65,9 @@ pub(super) struct Notification {
 }
 
 impl Replica {
-    pub(super) fn new(version: Version, members: Bytes) -> Self {
+    pub(super) fn new(version: Version, keeper: Option<Keeper>, members: Bytes) -> Self {
         Self {
-            tree: Tree::new(version, members),
+            tree: Tree::new(version, keeper, members),
             watches: Watches::new(version),
             zxid: Zxid::ZERO,
             applied: 0,

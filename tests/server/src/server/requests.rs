@@ -55,6 +55,10 @@ impl Ensemble {
             return self.close(conn);
         };
         let (origin, body) = (Origin { conn, xid }, reader.rest());
+        if self.config.keeper.is_some_and(|keeper| !keeper.serves_request(opcode, body)) {
+            self.outbox.count_request(session, opcode);
+            return self.close(conn);
+        }
         // These authenticate the connection, and do not keep the session alive.
         if matches!(opcode, OpCode::AUTH | OpCode::SASL) {
             self.outbox.count_request(session, opcode);

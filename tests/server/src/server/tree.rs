@@ -10,6 +10,7 @@ use zk_proto::{Acl, ErrorCode, EventType, OpCode, SessionId, Stat, Zxid, path};
 
 use super::acl::Grant;
 use super::children::Children;
+use super::keeper::Keeper;
 use super::log::{Change, Create};
 use super::version::Version;
 
@@ -137,7 +138,7 @@ pub struct Tree {
 
 impl Tree {
     /// Returns the nodes of a new server of an ensemble with these members, if it is not standalone.
-    pub(super) fn new(version: Version, members: Bytes) -> Self {
+    pub(super) fn new(version: Version, keeper: Option<Keeper>, members: Bytes) -> Self {
         let node = |children: &[&str], acl, aversion| Node {
             data: Some(Bytes::new()),
             acl: [Grant::new(acl)].into(),
@@ -159,6 +160,13 @@ impl Tree {
                 config.data = Some(members);
             }
             nodes.push(("/zookeeper/config", config));
+        }
+        if let Some(keeper) = keeper {
+            let mut flags = node(&[], Acl::READ, 0);
+            flags.data = Some(Bytes::copy_from_slice(&keeper.feature_flags()));
+            let root = node(&["keeper"], Acl::OPEN, 0);
+            let system = node(&["feature_flags"], Acl::READ, 0);
+            nodes = vec![("/", root), ("/keeper", system), ("/keeper/feature_flags", flags)];
         }
         Self {
             nodes: nodes.into_iter().map(|(path, node)| (path.into(), node)).collect(),

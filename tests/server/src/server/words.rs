@@ -57,10 +57,13 @@ impl Ensemble {
     }
 
     fn summary(&self, server: usize, clients: &str) -> String {
-        let mut text = format!(
-            "Zookeeper version: {}-zk-testkit, built on 1970-01-01 00:00 UTC\n{clients}",
-            self.config.version.number()
-        );
+        let mut text = match self.config.keeper {
+            Some(_) => format!("ClickHouse Keeper version: zk-testkit\n{clients}"),
+            None => format!(
+                "Zookeeper version: {}-zk-testkit, built on 1970-01-01 00:00 UTC\n{clients}",
+                self.config.version.number()
+            ),
+        };
         if self.is_read_only(server) {
             text += "READ-ONLY mode; serving only read-only clients\n";
         }
