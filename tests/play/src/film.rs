@@ -103,7 +103,7 @@ pub struct Film {
     actors: Vec<Actor>,
     owners: BTreeMap<SessionId, usize>,
     storage: Storage,
-    /// The number of watch events of each client.
+    /// The number of watch events of each client while it waited.
     events: Vec<usize>,
     /// The number of moments that were read.
     seen: usize,
@@ -151,11 +151,16 @@ impl Film {
             run,
         };
         film.read();
-        film.steps.clear();
-        film.shown.clear();
-        film.events.fill(0);
-        film.say(None, Style::Plain, "All clients are connected. Nobody wants the lock yet.");
+        film.begin("All clients are connected. Nobody wants the lock yet.");
         film
+    }
+
+    /// Forgets the steps so far: the film begins here.
+    pub fn begin(&mut self, text: &str) {
+        self.steps.clear();
+        self.shown.clear();
+        self.events.fill(0);
+        self.say(None, Style::Plain, text);
     }
 
     /// Returns the steps so far.
@@ -259,10 +264,12 @@ impl Film {
         }
     }
 
-    /// Lets time pass until right before a stopped client continues.
+    /// Lets time pass until a stopped process continues, right before its client handles input.
     pub fn until_runs(&mut self, client: usize) {
-        let until = self.actors[client].stopped_until - TRIP;
+        let until = self.actors[client].stopped_until - TRIP * 3;
         self.wait(until.saturating_sub(self.sim.now()));
+        self.actors[client].stopped_until = until;
+        self.say(Some(&format!("c{client}")), Style::Plain, "the process continues");
     }
 
     /// Lets time pass until something happens, for this time at most.
@@ -313,10 +320,11 @@ impl Film {
     /// A client that thinks to hold the lock writes to the storage with its token.
     pub fn write(&mut self, client: usize) {
         let Some(token) = self.actors[client].token else { return };
-        let now = self.sim.now();
-        let lane = format!("c{client}");
+        let (now, lane) = (self.sim.now(), format!("c{client}"));
+        self.sim.advance(TRIP);
         let text = format!("write, token {:#x}", token.0);
         self.message(&lane, "storage", Style::Plain, &text, (now, now + TRIP));
+        self.sim.advance(TRIP);
         let stale = token < self.storage.newest;
         let (style, text) = match (stale, self.storage.fences) {
             (true, true) => {
@@ -335,6 +343,7 @@ impl Film {
             self.say(Some("storage"), Style::Error, &text);
         }
         self.storage.newest = self.storage.newest.max(token);
+        self.read();
     }
 
     // ---- Reading the run -----------------------------------------------------------------------
@@ -343,8 +352,9 @@ impl Film {
         let moments = self.sim.moments()[self.seen..].to_vec();
         self.seen += moments.len();
         for client in 0..self.actors.len() {
-            if let Some(machine) = self.sim.client(client) {
-                self.owners.insert(machine.id(), client);
+            let id = self.sim.client(client).map_or(SessionId::NONE, SimClient::id);
+            if id != SessionId::NONE {
+                self.owners.insert(id, client);
             }
         }
         for moment in moments {
@@ -360,7 +370,7 @@ impl Film {
             }
             What::Arrived(link, direction, length) => {
                 for sent in self.wire.arrived(*link, *direction, *length) {
-                    if sent.style == Style::Event {
+                    if sent.style == Style::Event && self.waits(sent.client) {
                         self.events[sent.client] += 1;
                     }
                     self.sent(&sent, Some(at));
@@ -369,10 +379,22 @@ impl Film {
             What::Client(client, event) => self.event(*client, event),
             What::Fault(fault) => self.fault(fault),
             What::Violation(text) => {
-                self.say(None, Style::Error, &format!("VIOLATION: {text}"));
+                let text = format!("VIOLATION: {}", self.named(text));
+                self.say(None, Style::Error, &text);
             }
             What::Begun(_) | What::Gone(_) | What::Healed => {}
         }
+    }
+
+    /// Replaces attempts of the clients that started first, as in `(2, 1)`, by names.
+    fn named(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (index, name) in self.setting.clients.iter().enumerate() {
+            for attempt in 1..10 {
+                text = text.replace(&format!("({}, {attempt})", index + 1), name);
+            }
+        }
+        label::short(&text)
     }
 
     fn fault(&mut self, fault: &Fault) {
@@ -405,6 +427,8 @@ impl Film {
                 match state {
                     State::Suspended => (Style::Error, "has no connection".to_owned()),
                     State::Renewing => {
+                        let again = actor.activity == Activity::Waits;
+                        actor.activity = if again { Activity::Enters } else { Activity::Idle };
                         (Style::Error, "the session has expired: opens a new one".to_owned())
                     }
                     State::Ended(end) => {
@@ -593,12 +617,14 @@ impl Film {
             .iter()
             .filter(|(path, _)| path.starts_with(LOCK))
             .map(|(path, node)| {
-                let sequence = path.get(path.len().saturating_sub(10)..).filter(|_| *path != *LOCK);
-                (sequence.map(str::to_owned), path, node.stat())
+                // The nodes of one parent, by their sequence numbers.
+                let (parent, name) = path.rsplit_once('/').unwrap_or_default();
+                let sequence = name.get(name.len().saturating_sub(10)..).unwrap_or(name);
+                (parent, sequence.to_owned(), path, node.stat())
             })
             .collect();
-        nodes.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-        list(nodes.into_iter().map(|(_, path, stat)| {
+        nodes.sort_by(|a, b| (a.0, &a.1, a.2).cmp(&(b.0, &b.1, b.2)));
+        list(nodes.into_iter().map(|(_, _, path, stat)| {
             let owner = or_null(self.owners.get(&stat.ephemeral_owner));
             let watchers = watched.iter().filter(|(_, watched)| *watched == path);
             let mut watchers: Vec<_> =

@@ -184,7 +184,7 @@ fn queue() -> Vec<(&'static str, Film)> {
     film.wait(40 * MS);
     film.tell("C is third. It watches B, not A.");
     film.ask(
-        "A will release. Which clients get an event?",
+        "A will release. Which waiters get an event?",
         &[
             ("B alone", "Yes. Only B watches the node of A."),
             ("B and C", "C watches the node of B, which stays."),
@@ -195,7 +195,7 @@ fn queue() -> Vec<(&'static str, Film)> {
     film.until(|film| film.holds(1));
     film.tell(
         "The delete reached B as a watch event, and B holds the lock at that moment, without \
-         another request. Its list had shown one contender ahead, and nobody can come in between.",
+         another request. (A gets one too: it watched its own node, to learn of its loss.) Its list had shown one contender ahead, and nobody can come in between.",
     );
     film.wait(40 * MS);
     film.release(1);
@@ -218,25 +218,25 @@ fn herd() -> Vec<(&'static str, Film)> {
     let mut films = [Film::new(Setting { bug, ..setting }, 0), Film::new(setting, 1)];
     let [parent, predecessor] = &mut films;
     for film in [&mut *parent, &mut *predecessor] {
-        film.wait(MS);
         for client in 0..6 {
             film.contend(client, LockKind::Mutex);
             film.wait(15 * MS);
         }
+        film.begin("Six clients are in the queue. A holds the lock.");
     }
     parent.tell(
-        "First the herd: five waiters, and all of them watch the lock path. (A checker marks what \
-         it finds as a violation: here each needless wake-up, later.)",
+        "First the herd: five waiters, and all of them watch the lock path. The checker of the \
+         simulator takes a needless wake-up for a violation. You will see it.",
     );
     predecessor.tell(
         "The same six clients, and each watches the node ahead of its own. Compare the two queues.",
     );
     predecessor.ask(
-        "A releases in both. How many events will the servers send?",
+        "A releases in both. How many waiters will be woken?",
         &[
-            ("5 and 1", "Yes. In the herd all waiters are woken, though only one can be next."),
+            ("5 and 1", "Yes. In the herd all are woken, though only one can be next."),
             ("1 and 1", "In the herd all five watch the same path, so all five get the event."),
-            ("6 and 2", "A itself watches nothing that would wake another."),
+            ("5 and 5", "With one watch each, only the next one watches the deleted node."),
         ],
     );
     for film in [&mut *parent, &mut *predecessor] {
@@ -471,12 +471,17 @@ fn semaphore() -> Vec<(&'static str, Film)> {
     let clients = &["A", "B", "C", "D"];
     let mut film = Film::new(Setting { clients, servers: 1, ..Setting::default() }, 0);
     let kind = |count| LockKind::Permits { count, of: 3 };
-    film.wait(MS);
+    // The first to come creates the parent nodes.
+    film.contend(0, kind(1));
+    film.until(|film| film.holds(0));
+    film.release(0);
+    film.wait(50 * MS);
+    film.begin("A semaphore with three permits. All are free.");
     film.contend(0, kind(2));
     film.until(|film| film.holds(0));
     film.tell(
-        "A semaphore has three permits. A wants two, and has them: two nodes below leases. A lock \
-         orders those who choose permits; A held it for a moment only.",
+        "A wanted two permits, and has them: two nodes below leases. A lock orders those who are \
+         choosing permits; A needs it for a moment only.",
     );
     film.contend(1, kind(1));
     film.until(|film| film.holds(1));
