@@ -11,6 +11,11 @@ const play = (() => {
   const BUGS = ['none', 'no GUID of its own', 'no fencing', 'everybody watches the lock path',
     'the lease is not checked', 'other contenders are ignored'];
 
+  /** A link for each bug, to the step at which it does harm. Without a bug, the storage refuses a late write. */
+  const EXAMPLES = ['5/0/0.0.0_5.5.0_5.0.1_18.2.1_19.2.0/33', '5/1/0.0.0_5.0.1_5.4.1/35',
+    '5/2/0.0.0_5.5.0_5.0.1_18.2.1_19.2.0/34', '5/3/0.0.0_5.0.1_12.0.2_20.0.3_30.1.0/51', '5/4/0.0.0_5.0.1_12.6.0/26',
+    '5/5/0.0.0_5.0.1/17'].map((link) => `#try/${link}`);
+
   let stories = [];
   const told = new Map();
   let story = null;
@@ -113,7 +118,7 @@ const play = (() => {
   function time(step) {
     const first = story.steps[0].at;
     const ms = step.at - first;
-    return ms < 10 * SECOND ? `${ms.toFixed(1)} ms` : `${(ms / SECOND).toFixed(2)} s`;
+    return ms < SECOND ? `${ms.toFixed(1)} ms` : `${(ms / SECOND).toFixed(2)} s`;
   }
 
   function sentence(step) {
@@ -190,7 +195,8 @@ const play = (() => {
     $('slide').setAttribute('aria-valuetext', `step ${now} of ${last}`);
     $('where').textContent = `${now} / ${last}`;
     $('said').textContent = `Step ${now}: ${sentence(step)}. ${summary(states[now][run], run)}`;
-    history.replaceState(null, '', link());
+    // Whole, since a page with a base would resolve it.
+    history.replaceState(null, '', location.href.split('#')[0] + link());
     document.title = `${story.title}: a lock on ZooKeeper, step by step`;
   }
 
@@ -230,9 +236,9 @@ const play = (() => {
     const order = stop.answers.map((_, index) => (index + shift) % stop.answers.length);
     const buttons = order.map((index) => {
       const [answer, why] = stop.answers[index];
-      const is_chosen = chosen.includes(index);
+      const isChosen = chosen.includes(index);
       const button = element('button', { type: 'button', textContent: answer });
-      if (is_chosen) {
+      if (isChosen) {
         button.className = index === 0 ? 'right' : 'wrong';
         button.append(element('span', { textContent: ` ${index === 0 ? '✓' : '✗'} ${why}` }));
       }
@@ -252,7 +258,7 @@ const play = (() => {
       const state = states[now][run];
       const figure = element('figure', { className: run === current ? '' : 'other' });
       if (!state.queue) return figure;
-      if (cast.title) {
+      if (story.runs.length > 1) {
         const woken = state.events.reduce((sum, count) => sum + count, 0);
         figure.append(element('figcaption', {}, `${cast.title}: `,
           element('strong', { textContent: `${woken} waiters woken` })));
@@ -307,15 +313,16 @@ const play = (() => {
     $('clients').replaceChildren(...state.clients.map((client, index) => {
       const [activity, token, session, server, id, lease, timeout] = client;
       const item = element('li', { className: activity });
-      const what = [WORDS[activity], token && `token ${token}`].filter(Boolean).join(', ');
-      item.append(element('strong', { textContent: story.runs[run].clients[index] }), what ? ` ${what}` : '');
       const left = lease === null ? 0 : Math.max(0, Math.min(timeout, lease - state.at));
+      const does = activity === 'holds' && left === 0 ? 'thinks that it HOLDS' : WORDS[activity];
+      const what = [does, token && `token ${token}`].filter(Boolean).join(', ');
+      item.append(element('strong', { textContent: story.runs[run].clients[index] }), what ? ` ${what}` : '');
       const part = timeout ? left / timeout : 0;
       const bar = element('span', { className: part < 0.34 ? 'bar low' : 'bar' }, element('i'));
       bar.firstChild.style.width = `${part * 100}%`;
       const where = server === null ? session : `server ${server}`;
       item.append(bar, element('span', { className: 'soft', title: `session ${id}`,
-        textContent: `${where}; lease ${(left / SECOND).toFixed(1)} of ${(timeout / SECOND).toFixed(0)} s` }));
+        textContent: `${where}; lease ${(left / SECOND).toFixed(1)} of ${(timeout / SECOND).toFixed(0)}\u00a0s` }));
       return item;
     }));
     const servers = state.servers.map(([role, zxid], index) => {
@@ -423,7 +430,7 @@ const play = (() => {
     return `#try/${seed}/${bug}/${log.map((entry) => entry.slice(0, 3).join('.')).join('_') || '0'}/${now}`;
   }
 
-  async function follow_link() {
+  async function followLink() {
     const [name, ...rest] = location.hash.slice(1).split('/');
     try {
       if (name === 'try') {
@@ -486,7 +493,7 @@ const play = (() => {
       const text = 'You act. Choose a client and what it does, or what happens to it; then play, or step. The checker of '
         + 'the simulator watches. With a bug switched on, try to make it find a violation.';
       show({
-        name: 'try', title: 'Free play', about: 'Everything is yours.', runs: [cast], stops: [{ step: 0, text }],
+        name: 'try', title: 'Free play', about: 'Stop, cut, kill: does the lock hold?', runs: [cast], stops: [{ step: 0, text }],
         steps: steps.map((step) => ({ ...step, advances: 0 })), free: { seed, bug, log: [], advances: 0 },
       }, 0);
       for (const [advances, action, who] of log) {
@@ -540,6 +547,9 @@ const play = (() => {
       fresh.onclick = () => openFree(Number(seed.value) >>> 0, Number($('bug').value), [], 0);
       const settings = element('fieldset', {}, element('label', {}, 'Bug ', choice('bug', BUGS)),
         element('label', {}, 'Seed ', seed), fresh);
+      const example = element('button', { type: 'button', textContent: 'show an example' });
+      example.onclick = () => { location.hash = EXAMPLES[Number($('bug').value)]; };
+      settings.append(example);
       $('act').append(settings);
       $('bug').onchange = fresh.onclick;
       $('act').onsubmit = (event) => event.preventDefault();
@@ -560,18 +570,19 @@ const play = (() => {
     const name = $('stories').value;
     location.hash = name === 'try' ? '#try/5/0/0/0' : `#${name}/0`;
   };
-  window.addEventListener('hashchange', follow_link);
+  window.addEventListener('hashchange', followLink);
+  window.addEventListener('resize', () => { if (story) draw(); });
 
   return {
     index(all) {
       stories = all;
       $('stories').append(...all.map((it, index) => element('option', { value: it.name, textContent: `${index + 1}. ${it.title}` })),
         element('option', { value: 'try', textContent: 'Free play: you act' }));
-      follow_link();
+      followLink();
     },
     story(it) { told.set(it.name, it); },
     free: free.packed,
     /** For tests. */
-    look: () => ({ story, now, states, playing: timer !== null }),
+    look: () => ({ story, now, playing: timer !== null, examples: EXAMPLES, bugs: BUGS }),
   };
 })();

@@ -5,7 +5,7 @@ play.story({"name":"readers","title":"Readers and a writer","about":"A queue in 
 {"step":32,"text":"The writer waits for the nearest node ahead, whoever it is. Reader D came later. It watches the writer, so that the writer gets its turn.","question":"B, the newer reader, releases first. What does the writer do?","answers":[["it waits behind A","Yes. It lists again, and finds A still ahead."],["it writes","A still reads, and would see half of the change."],["nothing, it gets no event","It watched the node of B, which is deleted."]]},
 {"step":41,"text":"The event woke the writer, which listed again. Now it watches A."},
 {"step":50,"text":"All readers ahead are gone: the writer holds the lock alone."},
-{"step":60,"text":"Reader D's turn."}
+{"step":60,"text":"The writer has released, and reader D holds the lock."}
 ],
 "steps":[
 {"at":2000,"lane":null,"style":"plain","label":"All clients are connected. Nobody wants the lock yet.","servers":[["leader","0x5"]],"clients":[["idle",null,"connected",0,"0x100000000000001",4800,4000],["idle",null,"connected",0,"0x100000000000003",5136.09,4000],["idle",null,"connected",0,"0x100000000000002",5702.43,6000],["idle",null,"connected",0,"0x100000000000004",6652.52,7000]],"queue":[["/lock",null,"0x5",[]]],"events":[0,0,0,0],"newest":null},

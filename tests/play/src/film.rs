@@ -1,6 +1,6 @@
 //! A film: a run of the simulator, step by step, as JSON.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt::Write;
 use core::time::Duration;
 
@@ -112,6 +112,8 @@ pub struct Film {
     /// The parts of the state as the last step shows them.
     shown: BTreeMap<&'static str, String>,
     stops: Vec<(usize, String)>,
+    /// The violations that were reported, without their numbers.
+    violations: BTreeSet<String>,
     lost: usize,
     run: usize,
 }
@@ -147,6 +149,7 @@ impl Film {
             steps: Vec::new(),
             shown: BTreeMap::new(),
             stops: Vec::new(),
+            violations: BTreeSet::new(),
             lost: 0,
             run,
         };
@@ -183,11 +186,6 @@ impl Film {
         )
     }
 
-    /// Returns the violations that the checker has found.
-    pub fn violations(&self) -> &[String] {
-        self.sim.checker().violations()
-    }
-
     /// Returns whether a client holds the lock, as far as it knows.
     pub fn holds(&self, client: usize) -> bool {
         self.actors[client].activity == Activity::Holds
@@ -201,6 +199,11 @@ impl Film {
     /// Returns whether a client has an attempt.
     pub fn contends(&self, client: usize) -> bool {
         self.actors[client].activity != Activity::Idle
+    }
+
+    /// Returns whether the process of a client is stopped.
+    pub fn is_stopped(&self, client: usize) -> bool {
+        self.actors[client].stopped_until > self.sim.now()
     }
 
     /// Returns whether the session of a client is in this state.
@@ -269,7 +272,7 @@ impl Film {
         let until = self.actors[client].stopped_until - TRIP * 3;
         self.wait(until.saturating_sub(self.sim.now()));
         self.actors[client].stopped_until = until;
-        self.say(Some(&format!("c{client}")), Style::Plain, "the process continues");
+        self.say(Some(&format!("c{client}")), Style::Plain, "runs again");
     }
 
     /// Lets time pass until something happens, for this time at most.
@@ -289,12 +292,12 @@ impl Film {
 
     /// A client begins to contend.
     pub fn contend(&mut self, client: usize, kind: LockKind) {
-        // Clients that share GUIDs draw the same random number.
-        let digit = if self.setting.bug == Some(Bug::SharesGuids) { 1 } else { client as u128 + 1 };
+        let shares = self.setting.bug == Some(Bug::SharesGuids);
+        let digit = if shares { 1 } else { client as u128 + 1 };
         let node = Uuid::from_u128(digit * (u128::MAX / 15));
         self.actors[client].attempt = self.sim.with(client, |now, client| {
-            // Mixed with the session once more, it is the one of the node.
-            let guid = AttemptConfig::node_guid(node, client.id());
+            // Mixed with the session once more, it is the one of the node. The bug does that itself.
+            let guid = if shares { node } else { AttemptConfig::node_guid(node, client.id()) };
             client.contend(now, LOCK, kind, guid)
         });
         self.read();
@@ -380,7 +383,11 @@ impl Film {
             What::Fault(fault) => self.fault(fault),
             What::Violation(text) => {
                 let text = format!("VIOLATION: {}", self.named(text));
-                self.say(None, Style::Error, &text);
+                // The same again, at another time, is no news.
+                let kind: String = text.chars().filter(|char| !char.is_ascii_digit()).collect();
+                if !text.contains("sleeps until") && self.violations.insert(kind) {
+                    self.say(None, Style::Error, &text);
+                }
             }
             What::Begun(_) | What::Gone(_) | What::Healed => {}
         }
@@ -390,6 +397,9 @@ impl Film {
     fn named(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (index, name) in self.setting.clients.iter().enumerate() {
+            if let Some(rest) = text.strip_prefix(&format!("{}: ", index + 1)) {
+                text = format!("{name} {rest}");
+            }
             for attempt in 1..10 {
                 text = text.replace(&format!("({}, {attempt})", index + 1), name);
             }
@@ -400,14 +410,14 @@ impl Film {
     fn fault(&mut self, fault: &Fault) {
         let (lane, text) = match fault {
             Fault::Cut(client, Cut::AFTER_APPLIED) => {
-                (format!("c{client}"), "the connection breaks: requests arrive, replies do not")
+                (format!("c{client}"), "loses its connection: requests arrive, replies do not")
             }
-            Fault::Cut(client, _) => (format!("c{client}"), "the connection breaks"),
-            Fault::Isolate(client, _) => (format!("c{client}"), "nothing reaches any server"),
-            Fault::Pause(client, _) => (format!("c{client}"), "the process stops"),
-            Fault::Expire(client) => (format!("c{client}"), "the servers expire the session"),
-            Fault::Kill(server, _) => (format!("s{server}"), "the server dies"),
-            Fault::Hold(server, _) => (format!("s{server}"), "the server falls behind"),
+            Fault::Cut(client, _) => (format!("c{client}"), "loses its connection"),
+            Fault::Isolate(client, _) => (format!("c{client}"), "is cut off from all servers"),
+            Fault::Pause(client, _) => (format!("c{client}"), "stops running"),
+            Fault::Expire(client) => (format!("c{client}"), "has an expired session"),
+            Fault::Kill(server, _) => (format!("s{server}"), "dies"),
+            Fault::Hold(server, _) => (format!("s{server}"), "falls behind"),
             _ => return,
         };
         self.say(Some(&lane), Style::Error, text);
@@ -429,11 +439,14 @@ impl Film {
                     State::Renewing => {
                         let again = actor.activity == Activity::Waits;
                         actor.activity = if again { Activity::Enters } else { Activity::Idle };
-                        (Style::Error, "the session has expired: opens a new one".to_owned())
+                        (
+                            Style::Error,
+                            "learns that its session has expired, and opens a new one".to_owned(),
+                        )
                     }
                     State::Ended(end) => {
                         *actor = Actor { state: "ended".to_owned(), ..Actor::default() };
-                        (Style::Error, format!("the session has ended: {end}"))
+                        (Style::Error, format!("learns that its session has ended: {end}"))
                     }
                     _ => return,
                 }
@@ -472,7 +485,7 @@ impl Film {
                 }
                 LockEvent::Failed(error) => {
                     (actor.activity, actor.token) = (Activity::Idle, None);
-                    (Style::Error, format!("the attempt failed: {error}"))
+                    (Style::Error, format!("gets no lock: {error}"))
                 }
                 _ => return,
             },
@@ -495,7 +508,9 @@ impl Film {
             Direction::Up => (client, server),
             Direction::Down => (server, client),
         };
-        self.message(&from, &to, sent.style, &sent.label, (sent.at, arrived.unwrap_or(sent.at)));
+        // Nobody learns at once of a loss.
+        let at = arrived.unwrap_or(sent.at.max(self.last_step));
+        self.message(&from, &to, sent.style, &sent.label, (sent.at, at));
         let mut fields = Vec::new();
         // Frames of the simulator have no errors.
         let _ = explain::frame(&sent.bytes, sent.kind, &mut |field| {

@@ -81,7 +81,12 @@ pub extern "C" fn act(action: u32, who: u32) -> usize {
     play(|film| match action {
         0 if !film.contends(client) => film.contend(client, LockKind::Mutex),
         1 => film.release(client),
-        2 => film.write(client),
+        2 => {
+            if film.is_stopped(client) {
+                film.until_runs(client);
+            }
+            film.write(client);
+        }
         3 => film.inject(Fault::Cut(client, Cut::BEFORE_RECEIVED)),
         4 => film.inject(Fault::Cut(client, Cut::AFTER_APPLIED)),
         5 => film.inject(Fault::Pause(client, LONG)),

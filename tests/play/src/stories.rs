@@ -463,7 +463,7 @@ fn readers() -> Vec<(&'static str, Film)> {
     film.release(2);
     film.until(|film| film.holds(3));
     film.wait(20 * MS);
-    film.tell("Reader D's turn.");
+    film.tell("The writer has released, and reader D holds the lock.");
     one(film)
 }
 
@@ -555,6 +555,6 @@ fn renewal() -> Vec<(&'static str, Film)> {
     film.release(0);
     film.until(|film| film.holds(1));
     film.wait(30 * MS);
-    film.tell("B's turn.");
+    film.tell("A has released, and B holds the lock, with the token of its new node.");
     one(film)
 }
