@@ -82,11 +82,6 @@ pub const ALL: [Story; 10] = [
 ];
 
 impl Story {
-    /// Returns its films.
-    pub fn films(&self) -> Vec<Film> {
-        (self.films)().into_iter().map(|(_, film)| film).collect()
-    }
-
     /// Returns the file of the page that contains the story.
     ///
     /// Films are shown in turns, from stop to stop.
@@ -368,8 +363,8 @@ fn lease() -> Vec<(&'static str, Film)> {
     film.inject(Fault::Isolate(0, 20 * SECOND));
     film.until(|film| !film.contends(0));
     film.tell(
-        "The lease has ended, and A stops to rely on the lock. The servers still have its node: B \
-         waits.",
+        "The lease has ended, and A stops to rely on the lock. The servers still have A's node, \
+         and B waits.",
     );
     film.until(|film| film.holds(1));
     film.tell(
@@ -492,7 +487,8 @@ fn semaphore() -> Vec<(&'static str, Film)> {
     film.contend(3, kind(1));
     film.wait(40 * MS);
     film.tell(
-        "C wants two, and waits for permits to be released. D wants one, and waits behind C.",
+        "C wants two. It has created its two nodes, but these are five for three permits, so it waits \
+         until others go. D wants one, and waits behind C.",
     );
     film.ask(
         "B releases one permit. Who gets it?",
