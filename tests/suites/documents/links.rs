@@ -61,7 +61,7 @@ fn check_link(document: &Path, link: &str) -> Option<String> {
     if !target.exists() {
         return Some(format!("{file} does not exist"));
     }
-    if target.ends_with("docs/play/index.html") {
+    if target.ends_with("play/index.html") {
         return check_step(&target, anchor);
     }
     let is_known = || anchors(&prose(&fs::read_to_string(&target).expect("text"))).contains(anchor);
