@@ -2,7 +2,7 @@ play.story({"name":"lease","title":"A holder that is cut off","about":"It must s
 "runs":[{"title":"","clients":["A","B"],"servers":3,"storage":false}],
 "stops":[
 {"step":18,"text":"A holds the lock, and B waits. Now nothing that A sends arrives any more, and nothing reaches A. Watch its lease.","question":"Who will notice first that A's lock is over?","answers":[["A itself","Yes. It counts from the moment when it sent its last answered request. The servers count from when that arrived, which is later."],["the servers","They heard of A later than A sent, so their clock ends later."],["B","B only learns of it from the servers, when the node is deleted."]]},
-{"step":23,"text":"The lease has ended, and A stops to rely on the lock. The servers still have its node: B waits."},
+{"step":23,"text":"The lease has ended, and A stops to rely on the lock. The servers still have A's node, and B waits."},
 {"step":26,"text":"Now the session has expired. The servers deleted its node, and B holds the lock with a greater token. Between A's end and B's start, nobody held it. That gap is the safety."}
 ],
 "steps":[
