@@ -124,8 +124,7 @@ const play = (() => {
   function sentence(step) {
     const run = step.run || 0;
     if (step.from) {
-      const lost = step.lost ? ' (lost)' : '';
-      return `${nameOf(run, step.from)} → ${nameOf(run, step.to)}: ${step.label}${lost}`;
+      return `${nameOf(run, step.from)} → ${nameOf(run, step.to)}: ${step.label}`;
     }
     return step.lane ? `${nameOf(run, step.lane)} ${step.label}` : step.label;
   }
@@ -194,7 +193,7 @@ const play = (() => {
     Object.assign($('slide'), { max: last, value: now });
     $('slide').setAttribute('aria-valuetext', `step ${now} of ${last}`);
     $('where').textContent = `${now} / ${last}`;
-    $('said').textContent = `Step ${now}: ${sentence(step)}. ${summary(states[now][run], run)}`;
+    $('said').textContent = `Step ${now}: ${sentence(step)}${step.lost ? ' (lost)' : ''}. ${summary(states[now][run], run)}`;
     // Whole, since a page with a base would resolve it.
     history.replaceState(null, '', location.href.split('#')[0] + link());
     document.title = `${story.title}: a lock on ZooKeeper, step by step`;
@@ -340,7 +339,8 @@ const play = (() => {
     if (!step.fields) return $('message').replaceChildren();
     const bytes = step.bytes.match(/../g);
     const table = element('table');
-    table.append(element('caption', { textContent: `${sentence(step)} (${bytes.length} bytes)` }));
+    const travel = step.lost ? 'lost' : `${(step.at - step.sent).toFixed(1)} ms on its way`;
+    table.append(element('caption', { textContent: `${sentence(step)} (${bytes.length} bytes, ${travel})` }));
     const head = ['at', 'bytes', 'type', 'field and value'];
     const classes = ['at', 'hex', 'type', ''];
     table.append(element('thead', {}, element('tr', {},

@@ -5,8 +5,13 @@
   const $ = (id) => document.getElementById(id);
   const out = [];
   const errors = [];
-  window.addEventListener('error', (event) => errors.push(`error: ${event.message}`));
-  window.addEventListener('unhandledrejection', (event) => errors.push(`rejected: ${event.reason}`));
+  const send = () => {
+    const failed = errors.map((error) => `FAILED ${error}`);
+    parent.postMessage([...out, ...failed, `${window.innerWidth} pixels`, 'END'].join('\n'), '*');
+  };
+  // Whatever follows an exception may never come.
+  window.addEventListener('error', (event) => { errors.push(`error: ${event.message}`); send(); });
+  window.addEventListener('unhandledrejection', (event) => { errors.push(`rejected: ${event.reason}`); send(); });
   console.error = (...text) => errors.push(`console: ${text.join(' ')}`);
   const rest = (ms) => new Promise((done) => { setTimeout(done, ms); });
   const press = (key) => document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
@@ -102,6 +107,5 @@
     for (const [bug, name] of bugs.entries()) await tryOut(name, examples[bug], bug > 0 ? 'VIOLATION' : '');
     await act();
   }
-  const text = [...out, ...errors.map((error) => `FAILED ${error}`), `${window.innerWidth} pixels`, 'END'].join('\n');
-  parent.postMessage(text, '*');
+  send();
 })();

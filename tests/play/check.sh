@@ -32,7 +32,6 @@ END
         | sed 's/.*<pre id="result">//; s/<\/pre>.*//; s/&gt;/>/g; s/&lt;/</g; s/&amp;/\&/g' > "$scratch/seen"
     if ! grep -q '^END$' "$scratch/seen" || grep -q '^FAILED' "$scratch/seen"; then
         cat "$scratch/seen"
-        tail -n 5 "$scratch/log"
         exit 1
     fi
     if ! grep -qx "$width pixels" "$scratch/seen"; then
