@@ -14,5 +14,5 @@ pub mod fuzz_server;
 pub mod fuzz_session;
 #[path = "../../tests/src/fuzz_text.rs"]
 pub mod fuzz_text;
-#[path = "../../tests/src/server/mod.rs"]
+#[path = "../../tests/server/src/server/mod.rs"]
 pub mod server;

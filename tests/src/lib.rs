@@ -1,34 +1,7 @@
-//! An in-memory ZooKeeper ensemble for your tests, and the test tools of this workspace.
+//! The test tools of this workspace. For tests of your own programs, take
+//! [`zk_test_server`], whose modules are here as well.
 //!
-//! # For your tests
-//!
-//! Without features, this crate is an ensemble that serves over TCP, on seven other crates. It
-//! serves any client of ZooKeeper:
-//!
-//! ```toml
-//! [dev-dependencies]
-//! zk-testkit = { path = "../zk/tests" }
-//! ```
-//!
-//! [`Embedded`](serve::Embedded) starts and stops it, and expires sessions. Its method
-//! [`command`](serve::Embedded::command) reaches every fault of an [`Ensemble`](server::Ensemble),
-//! and [`with`](serve::Embedded::with) every getter. For short session timeouts, start it by
-//! [`with_config`](serve::Embedded::with_config): with
-//! `Config::servers(3).with_tick(Duration::from_millis(100))` it grants 0.2 s to 2 s, for which the
-//! client must ask.
-//!
-//! The feature `digest` adds credentials of the scheme `digest`, and `sasl` the mechanism
-//! DIGEST-MD5. This is the example `test_server`:
-//!
-//! ```
-#![doc = include_str!("../examples/test_server.rs")]
-//! ```
-//!
-//! The example `chaos` tests a service with a lock in the same way.
-//!
-//! # For this workspace
-//!
-//! The feature `tools` adds the rest. Use the cheapest tool that can show the bug:
+//! Use the cheapest tool that can show the bug:
 //!
 //! | tool | tests | costs |
 //! |---|---|---|
@@ -41,17 +14,36 @@
 
 extern crate alloc;
 
+pub mod contention;
+pub mod examples;
+pub mod explained;
+pub mod fuzz;
+pub mod fuzz_cache;
+pub mod fuzz_machine;
+pub mod fuzz_server;
+pub mod fuzz_session;
+pub mod fuzz_text;
+pub mod guide;
+pub mod kerberos;
+pub mod linearizable;
+pub mod log_oracle;
 #[cfg(feature = "observed")]
 pub mod observed;
-pub mod oracle;
-pub mod ports;
-pub mod serve;
-pub mod server;
-#[cfg(feature = "tools")]
-#[path = "tools.rs"]
-mod tools;
-#[cfg(feature = "tools")]
-pub use tools::*;
+pub mod paced;
+pub mod peers;
+pub mod raw;
+pub mod scenarios;
+pub mod scripted;
+pub mod sim;
+pub mod suite;
+pub mod tls;
+pub mod transaction_log;
+pub mod turns;
+pub mod watchdog;
+pub mod watchers;
+pub mod wire;
+
+pub use zk_test_server::{oracle, ports, proxy, real, serve, server, skipped};
 
 /// The examples in the README of the repository and in its pages compile.
 #[cfg(doctest)]

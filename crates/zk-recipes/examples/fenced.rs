@@ -6,7 +6,7 @@ use std::error::Error;
 
 use zk_recipes::Mutex;
 use zk_recipes::session::{Client, proto::NodeKind};
-use zk_testkit::serve::Embedded;
+use zk_test_server::serve::Embedded;
 
 const LOCK: &str = "/example/fenced/lock";
 const PAGES: &str = "/example/fenced/pages";

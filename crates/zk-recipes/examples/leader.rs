@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zk_recipes::session::{Client, proto::NodeKind};
 use zk_recipes::{Candidate, LeaderElection, Leadership, Options};
-use zk_testkit::serve::Embedded;
+use zk_test_server::serve::Embedded;
 
 const ELECTION: &str = "/example/leader/election";
 const WORK: &str = "/example/leader/work";

@@ -6,7 +6,7 @@ use std::error::Error;
 
 use zk_recipes::session::{Client, proto::NodeKind};
 use zk_recipes::{Cache, CacheChange, CacheChanges};
-use zk_testkit::serve::Embedded;
+use zk_test_server::serve::Embedded;
 
 const SETTINGS: &str = "/example/settings";
 const COLOUR: &str = "/example/settings/colour";

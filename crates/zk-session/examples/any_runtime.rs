@@ -10,7 +10,7 @@ use std::time::Duration;
 use zk_session::RequestError;
 use zk_session::blocking::Client;
 use zk_session::proto::{ErrorCode, NodeKind};
-use zk_testkit::serve::Embedded;
+use zk_test_server::serve::Embedded;
 
 const COUNTER: &str = "/example/counter";
 const TASKS: u64 = 5;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use zk_session::ClientBuilder;
 use zk_session::blocking::Client;
 use zk_session::proto::NodeKind;
-use zk_testkit::serve::Embedded;
+use zk_test_server::serve::Embedded;
 
 const WORKERS: &str = "/example/blocking/workers";
 

@@ -8,7 +8,7 @@ use zk_session::proto::{ErrorCode, NodeKind};
 use zk_session::proto::{GetDataRequest, GetDataResponse, Request, SetDataRequest};
 use zk_session::session::Reply;
 use zk_session::{Client, Error};
-use zk_testkit::serve::Embedded;
+use zk_test_server::serve::Embedded;
 
 type Result<T> = core::result::Result<T, Box<dyn core::error::Error + Send + Sync>>;
 

@@ -19,7 +19,7 @@ use zk_session::proto::{
 };
 use zk_session::session::{Action, Config, Event, Reply, Session, State};
 use zk_session::time::Instant;
-use zk_testkit::serve::Embedded;
+use zk_test_server::serve::Embedded;
 
 const NODE: &str = "/example-poll-loop";
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use zk_session::Client;
 use zk_session::proto::{ErrorCode, NodeKind};
-use zk_testkit::serve::Embedded;
+use zk_test_server::serve::Embedded;
 
 const CONFIG: &str = "/example/watch/config";
 const VERSIONS: [&str; 4] = ["limit = 1", "limit = 2", "limit = 3", "end"];

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use zk_recipes::session::proto::path;
 use zk_recipes::session::{Client, State};
 use zk_recipes::{Attempt, Event, Holding, Mutex, Options, RecipeError, Scheme};
-use zk_testkit::oracle::{LockOracle, Violation, percentile};
-use zk_testkit::serve::Embedded;
+use zk_test_server::oracle::{LockOracle, Violation, percentile};
+use zk_test_server::serve::Embedded;
 
 const HELP: &str = "\
 Contenders, each with a session of its own, take turns with one herd-free exclusive lock

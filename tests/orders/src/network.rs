@@ -13,7 +13,7 @@ use shuttle::thread::{self, JoinHandle};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_session::time::Instant;
 use zk_session::{ServerAddress, blocking};
-use zk_testkit::server::{Config, ConnId, Ensemble, Output};
+use zk_test_server::server::{Config, ConnId, Ensemble, Output};
 
 /// The longest read timeout that passes by itself.
 const SHORT: Duration = Duration::from_millis(500);

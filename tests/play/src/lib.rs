@@ -14,7 +14,7 @@ mod label;
 #[path = "../../src/linearizable.rs"]
 #[allow(missing_docs, unreachable_pub, reason = "the simulator uses it")]
 pub mod linearizable;
-#[path = "../../src/server/mod.rs"]
+#[path = "../../server/src/server/mod.rs"]
 pub mod server;
 #[path = "../../src/sim/mod.rs"]
 pub mod sim;

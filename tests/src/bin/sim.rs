@@ -153,8 +153,7 @@ impl Arguments {
 
     /// Returns the command that repeats a run.
     fn command(&self, seed: u64) -> String {
-        let mut command =
-            format!("cargo run -p zk-testkit --features tools --bin sim -- --seed {seed}");
+        let mut command = format!("cargo run -p zk-testkit --bin sim -- --seed {seed}");
         if self.workload != Workload::default() {
             command += &format!(" --workload {}", self.workload.name());
         }

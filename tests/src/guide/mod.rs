@@ -1,6 +1,6 @@
 //! What is generated of the guide in `docs/guide`: pictures, bytes and tables.
 //!
-//! `cargo run -p zk-testkit --features tools --bin guide` writes all of it; the suite `documents` fails when
+//! `cargo run -p zk-testkit --bin guide` writes all of it; the suite `documents` fails when
 //! something is out of date. The text of a chapter names what belongs between two comments:
 //!
 //! | comment | what follows, up to `<!-- end -->` |

@@ -26,7 +26,7 @@ fn everything_generated_is_current() {
             stale.push(path.display().to_string());
         }
     }
-    let command = "cargo run -p zk-testkit --features tools --bin guide";
+    let command = "cargo run -p zk-testkit --bin guide";
     assert!(stale.is_empty(), "out of date; run `{command}`:\n{}", stale.join("\n"));
 }
 

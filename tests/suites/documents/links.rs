@@ -155,8 +155,9 @@ fn faults_are_found() {
 fn packages_share_their_licences_and_the_changelog() {
     for name in ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
         let shared = root().join(name).canonicalize().expect("a file");
-        for package in ["zk-proto", "zk-recipes", "zk-session"] {
-            let own = root().join("crates").join(package).join(name);
+        for package in ["crates/zk-proto", "crates/zk-recipes", "crates/zk-session", "tests/server"]
+        {
+            let own = root().join(package).join(name);
             assert_eq!(own.canonicalize().expect("a link"), shared, "{package}");
         }
     }

@@ -7,7 +7,7 @@ use zk_session::Client;
 use zk_session::proto::{Acl, NodeKind, OpCode, Ttl, Zxid};
 use zk_testkit::real::{self, End};
 use zk_testkit::suite::HANG_TIMEOUT;
-use zk_testkit::transaction_log::{Change, LogReader, Logged};
+use zk_testkit::transaction_log::{self, Change, LogReader, Logged};
 
 #[test]
 fn a_quorum_survives_its_leader() {
@@ -37,7 +37,7 @@ async fn the_transaction_logs_of_all_servers_are_read() {
     ];
     for server in 0..3 {
         // A follower may write later than a majority.
-        let written = || ensemble.transactions(server).expect("a log");
+        let written = || transaction_log::read(&ensemble.log_folder(server)).expect("a log");
         while written().last().is_none_or(|last| last.operation != OpCode::CLOSE_SESSION) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

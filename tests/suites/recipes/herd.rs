@@ -1,6 +1,6 @@
 //! The number of waiters that a release wakes, counted on the wire.
 
-use zk_testkit::herd::{Kind, measure};
+use super::measure::{Kind, measure};
 
 const WAITERS: usize = 100;
 

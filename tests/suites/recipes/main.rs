@@ -13,6 +13,8 @@ mod frozen;
 mod herd;
 mod leader;
 mod limits;
+#[path = "../../../crates/zk-recipes/examples/herd/measure.rs"]
+mod measure;
 mod multi_lock;
 mod oldest;
 mod reentrant;

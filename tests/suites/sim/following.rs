@@ -6,7 +6,7 @@ use zk_testkit::sim::{Bug, REPLACED, following};
 fn clients_that_follow_the_configuration_outlive_all_servers_that_they_knew() {
     let mut replaced = 0;
     for seed in 0..50 {
-        let sim = "cargo run -p zk-testkit --features tools --bin sim -- --workload following";
+        let sim = "cargo run -p zk-testkit --bin sim -- --workload following";
         let report = following(seed, None);
         assert_eq!(report.violations, [""; 0], "repeat: {sim} --seed {seed}");
         replaced += report.counts[REPLACED];

@@ -5,7 +5,7 @@ use zk_testkit::sim::{outages, reconnections};
 #[test]
 fn an_outage_that_ends_before_the_lease_costs_neither_session_nor_lock() {
     for seed in 0..50 {
-        let sim = "cargo run -p zk-testkit --features tools --bin sim -- --workload outages";
+        let sim = "cargo run -p zk-testkit --bin sim -- --workload outages";
         assert_eq!(outages(seed, None).violations, [""; 0], "repeat: {sim} --seed {seed}");
     }
 }

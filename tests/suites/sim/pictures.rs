@@ -73,7 +73,8 @@ fn the_command_runs_seeds_and_names_the_one_that_fails() {
     let (status, summary, _) =
         sim(&format!("--seed 0 --bug WatchesParent --svg {}", file.display()));
     assert_eq!(status, Some(1), "{summary}");
-    let repeat = "repeat: cargo run -p zk-testkit --features tools --bin sim -- --seed 0 --bug WatchesParent --print";
+    let repeat =
+        "repeat: cargo run -p zk-testkit --bin sim -- --seed 0 --bug WatchesParent --print";
     assert!(summary.contains(repeat), "{summary}");
     assert!(std::fs::read_to_string(file).expect("a picture").contains("its deletion woke"));
 

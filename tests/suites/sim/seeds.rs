@@ -31,7 +31,7 @@ fn assert_clean(test: &str, scale: &Scale, Report { seed, violations, .. }: &Rep
     let drawn =
         [(Scale::small(), ""), (Scale::large(), " --large"), (recipes, " --workload recipes")];
     let draw = drawn.iter().find(|(it, _)| it == scale).map_or(String::new(), |(_, options)| {
-        let sim = "cargo run -p zk-testkit --features tools --bin sim --";
+        let sim = "cargo run -p zk-testkit --bin sim --";
         format!("\ndraw: {sim}{options} --seed {seed} --svg seed-{seed}.svg")
     });
     assert!(

@@ -11,7 +11,7 @@ use zk_testkit::real;
 use zk_testkit::suite::begun;
 
 use crate::{
-    LONG, PATH, World, ended, error_message, objects, out, output, ready, report, unignoring,
+    LONG, PATH, World, ended, error_message, objects, out, output, ready, report, send, unignoring,
 };
 
 /// Runs `doctor`, and returns its exit code and its report.
@@ -54,6 +54,35 @@ fn a_free_lock_and_a_busy_lock_are_well() {
     }
     drop((waiting, child.stdin.take()));
     ended(child);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_of_this_host_that_is_stopped_or_gone_is_a_problem() {
+    let world = World::new();
+    let arguments = [&LONG[..], &["run", PATH, "sh", "-c", "echo ready; read x"]].concat();
+    let mut command = world.command(&arguments);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().expect("zk-lock starts");
+    ready(&mut child);
+    let pid = child.id();
+    send("-STOP", &pid.to_string());
+    let stopped = format!("\nproblem the process of lock-0, {pid} on this host, is stopped\n");
+    world.eventually("a stopped process", |world| examine(world).1.contains(&stopped));
+    let (code, report) = examine(&world);
+    assert_eq!(code, Some(1), "{report}");
+    assert!(report.contains(&format!("\nThe holder is stopped: `kill -CONT {pid}`")), "{report}");
+    send("-CONT", &pid.to_string());
+    drop(child.stdin.take());
+    ended(child);
+
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let options = Options::new().data(format!("{} pid {pid}: sh", host()));
+    let mutex = Mutex::with(&client, PATH, options).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let (code, report) = examine(&world);
+    let gone = format!("\nproblem the process of lock-1, {pid} on this host, has ended\n");
+    assert!(code == Some(1) && report.contains(&gone), "{report}");
+    drop(guard);
 }
 
 /// The name of this host, as `zk-lock` publishes it.

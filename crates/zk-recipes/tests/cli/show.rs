@@ -187,6 +187,28 @@ fn a_semaphore_of_kazoo_is_shown() {
 }
 
 #[test]
+fn break_shows_whom_it_would_remove() {
+    let world = World::new();
+    let (_runtime, client) = (world.runtime.enter(), world.client());
+    let mutex = Mutex::new(&client, PATH).expect("valid");
+    let guard = world.runtime.block_on(mutex.acquire()).expect("free");
+    let waiting = begun(mutex.acquire());
+    world.eventually("a waiter", |world| world.contenders().len() == 2);
+    for (label, state) in [("lock-0", "holds "), ("lock-1", "waits ")] {
+        let refused = world.run(&["break", PATH, "--node", label]);
+        let question = out(&refused);
+        assert!(question.starts_with(state), "{question}");
+        for part in [" from 127.0.0.1:", "s old\n", "\nRemove it from /locks/cli? [y/N] "] {
+            assert!(question.contains(part), "{question}");
+        }
+        assert!(question.ends_with("Nothing was removed.\n"), "{question}");
+        assert_eq!(refused.status.code(), Some(1));
+    }
+    assert_eq!(world.contenders().len(), 2);
+    drop((guard, waiting));
+}
+
+#[test]
 fn break_removes_nothing_if_nobody_can_read_its_question() {
     let world = World::new();
     let (_runtime, client) = (world.runtime.enter(), world.client());

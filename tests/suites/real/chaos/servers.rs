@@ -10,6 +10,7 @@ use tokio::time::sleep;
 use zk_session::proto::{ErrorCode, ExistsRequest, Request, SessionId, Stat, Zxid, path};
 use zk_session::{Client, RequestError};
 use zk_testkit::real::RealEnsemble;
+use zk_testkit::transaction_log;
 
 use super::access::Access;
 use super::{HANG_TIMEOUT, OF_SERVERS};
@@ -212,7 +213,7 @@ fn print_sessions(ensemble: &RealEnsemble, differences: &[Difference]) {
 /// Prints the transactions that a server has not logged or has logged twice, by the logs of the
 /// others.
 fn print_transactions(ensemble: &RealEnsemble) {
-    let read = |server| ensemble.transactions(server).unwrap_or_default();
+    let read = |server| transaction_log::read(&ensemble.log_folder(server)).unwrap_or_default();
     let logs: Vec<_> = (0..3).map(read).collect();
     let all: BTreeMap<_, _> = logs.iter().flatten().map(|logged| (logged.zxid, logged)).collect();
     for (server, log) in logs.iter().enumerate() {

@@ -6,15 +6,17 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
 use zk_recipes::Scheme;
 use zk_recipes::session::Client;
 use zk_recipes::session::proto::{ErrorCode, SessionId};
 
-use crate::contents::{self, Contender, Contents, label};
+use crate::contents::{self, Contender, Contents, Entry, label};
 use crate::sessions::{self, Connection, Life, Living, Sessions};
 use crate::settings::Settings;
-use crate::show::{HIGH_SEQUENCE, age, age_of, owner, print, session, width};
+use crate::show::{HIGH_SEQUENCE, Owner, age, age_of, owner, print, session, width};
 use crate::text::{cell, json, line, wrap};
 use crate::{Failure, OutputClosed, code, explain};
 
@@ -352,6 +354,10 @@ impl Facts<'_> {
         for contender in &self.contents.contenders {
             let node = cell(&label(&contender.entry.node));
             let liveness = self.liveness(contender);
+            if let Some((pid, what)) = idle_process(&contender.entry) {
+                let text = format!("the process of {node}, {pid} on this host, {what}");
+                findings.push((Level::Problem, text));
+            }
             all_connected &= matches!(liveness, Liveness::Connected(_));
             match liveness {
                 Liveness::NoSession => {
@@ -487,12 +493,37 @@ impl Facts<'_> {
                  and `dump` in 4lw.commands.whitelist."
                     .to_owned()
             }
+            Liveness::Connected(_)
+                if let Some((pid, "is stopped")) = idle_process(&holder.entry) =>
+            {
+                format!(
+                    "The holder is stopped: `kill -CONT {pid}` continues it, and `kill -9 {pid}` ends it."
+                )
+            }
             Liveness::Connected(connection) => format!(
                 "The lock is busy: look at the holder's process, at {}; if it hangs, end it, or else {remove}.",
                 connection.address
             ),
         }
     }
+}
+
+/// Returns the process of a contender, if it is one of this host that has ended or is stopped, and which
+/// of them. With containers, hosts of one name may be several.
+fn idle_process(entry: &Entry) -> Option<(u32, &'static str)> {
+    let data = entry.data.as_deref().map(String::from_utf8_lossy)?;
+    let Owner { host, pid, .. } = Owner::parse(&data)?;
+    if host != rustix::system::uname().nodename().to_string_lossy() {
+        return None;
+    }
+    let process = Pid::from_raw(pid.try_into().ok()?)?;
+    if test_kill_process(process) == Err(Errno::SRCH) {
+        return Some((pid, "has ended"));
+    }
+    // The state follows the name of the program, which may contain anything. Only on Linux.
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, state) = status.rsplit_once(") ")?;
+    state.starts_with('T').then_some((pid, "is stopped"))
 }
 
 /// Returns when a session ends if its client stays silent, by the leader's clock.

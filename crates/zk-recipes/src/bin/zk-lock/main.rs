@@ -380,15 +380,9 @@ async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitC
     for candidate in candidates {
         let name = candidate.rsplit('/').next().unwrap_or(node);
         if !yes {
-            let owner = match client.get_data(&candidate).await {
-                Ok((data, _)) => show::owner(Some(&data)),
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => continue,
-                // Deleting needs no permission to read.
-                Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => show::owner(None),
-                Err(error) => return Err(error.into()),
-            };
+            let Some(contender) = show::contender(client, path, name).await? else { continue };
             let path = text::line(path);
-            let question = format!("{name} {owner}\nRemove it from {path}? [y/N] ");
+            let question = format!("{contender}Remove it from {path}? [y/N] ");
             show::print(&question).map_err(|failure| match failure.is::<OutputClosed>() {
                 // Exit code 0 reports a removal.
                 true => format!("nothing was removed: {failure}").into(),

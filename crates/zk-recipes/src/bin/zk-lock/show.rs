@@ -143,6 +143,19 @@ fn describe(contender: &Contender) -> String {
     format!("{} {} {}", state(entry), cell(&entry.node), owner(entry.data.as_deref()))
 }
 
+/// Describes all of the contender with the node `name`, if it is there.
+pub(crate) async fn contender(
+    client: &Client,
+    path: &str,
+    name: &str,
+) -> Result<Option<String>, Failure> {
+    let contents = contents::read(client, path).await?.unwrap_or_default();
+    let Some(one) = contents.contenders.iter().find(|one| one.entry.node == name) else {
+        return Ok(None);
+    };
+    Ok(Some(details(one, &sessions::ask(client).await)))
+}
+
 /// Describes all of a contender, on several lines.
 fn details(contender: &Contender, sessions: &Sessions) -> String {
     let entry = &contender.entry;
@@ -202,7 +215,7 @@ impl<'a> Owner<'a> {
         format!("{host} pid {pid}: {program}")
     }
 
-    fn parse(data: &'a str) -> Option<Self> {
+    pub(crate) fn parse(data: &'a str) -> Option<Self> {
         let (host, rest) = data.split_once(" pid ")?;
         let (pid, program) = rest.split_once(": ")?;
         Some(Self { host, pid: pid.parse().ok()?, program })

@@ -1,9 +1,11 @@
 //! What the release of a lock costs, by the kind of lock: `cargo run --release -p zk-recipes
 //! --features study --example herd`, and perhaps how many are to wait.
 
+mod measure;
+
 use std::process::ExitCode;
 
-use zk_testkit::herd::{Kind, measure};
+use measure::{Kind, measure};
 
 #[tokio::main]
 async fn main() -> ExitCode {

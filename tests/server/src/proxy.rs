@@ -4,7 +4,10 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt;
+use core::future::poll_fn;
 use core::net::{Ipv4Addr, SocketAddr};
+use core::pin::pin;
+use core::task::Poll;
 use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -195,10 +198,14 @@ async fn pass_on(mut client: TcpStream, server: SocketAddr, plan: &Mutex<Plan>) 
     let connection = Mutex::new((Conversation::new(frame::DEFAULT_LIMIT), SessionId::NONE));
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    tokio::select! {
-        end = forward(Direction::ToServer, from_client, to_server, &connection, plan) => end,
-        end = forward(Direction::ToClient, from_server, to_client, &connection, plan) => end,
-    }
+    let mut requests =
+        pin!(forward(Direction::ToServer, from_client, to_server, &connection, plan));
+    let mut replies = pin!(forward(Direction::ToClient, from_server, to_client, &connection, plan));
+    poll_fn(|cx| match requests.as_mut().poll(cx) {
+        Poll::Pending => replies.as_mut().poll(cx),
+        end => end,
+    })
+    .await
 }
 
 /// Forwards the messages of one direction until the connection ends or is cut.

@@ -1,10 +1,10 @@
 //! A real ZooKeeper that tests start and stop.
 //!
-//! Needs `java` and the jars of ZooKeeper. `ZK_VERSIONS` selects the version: 3.8.0, the default, is
-//! that of the Debian package `zookeeper`; `tests/setup-real.sh --all` fetches others into
-//! `target/zookeeper-<version>`. `ZK_CLASSPATH` replaces them by other jars. The variable `ZK_REAL`
-//! says what happens without any: `require` fails, `skip` always skips, and unset skips with a
-//! message.
+//! Needs `java` and the jars of ZooKeeper: by default those of the Debian package `zookeeper`, which
+//! is 3.8.0. `ZK_CLASSPATH`, such as `/opt/apache-zookeeper-3.9.5-bin/lib/*`, replaces them.
+//! `ZK_VERSIONS` selects a version whose jars are in `target/zookeeper-<version>`, below the current
+//! folder or one above it. The variable `ZK_REAL` says what happens without any: `require` fails,
+//! `skip` always skips, and unset skips with a message.
 
 mod disk;
 mod network;
@@ -27,7 +27,6 @@ use self::network::Network;
 use crate::ports::Port;
 use crate::server::Version;
 use crate::skipped::skip;
-use crate::transaction_log::{self, Logged};
 
 /// The version of the Debian package.
 const PACKAGED: &str = "3.8.0";
@@ -54,7 +53,9 @@ pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
     match found {
         Ok(found) => Some(found),
         Err(reason) if wish == "require" => {
-            panic!("ZK_REAL=require, but {reason}; run `sh tests/setup-real.sh --all`")
+            panic!(
+                "ZK_REAL=require, but {reason}; install the package `zookeeper`, or set ZK_CLASSPATH"
+            )
         }
         Err(reason) => {
             skip(reason);
@@ -72,12 +73,9 @@ pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
 /// # Panics
 ///
 /// If `ZK_VERSIONS` lists several versions: a process tests one.
-pub(crate) fn fetched_jars() -> Result<Option<PathBuf>, String> {
+pub fn fetched_jars() -> Result<Option<PathBuf>, String> {
     let versions = env::var("ZK_VERSIONS").unwrap_or_else(|_| PACKAGED.into());
-    assert!(
-        !versions.contains(','),
-        "to test several versions, run `tests/on-versions.sh`: ZK_VERSIONS={versions}"
-    );
+    assert!(!versions.contains(','), "a process tests one version: ZK_VERSIONS={versions}");
     jars_of(&versions)
 }
 
@@ -86,11 +84,11 @@ fn jars_of(version: &str) -> Result<Option<PathBuf>, String> {
     if version == PACKAGED {
         return Ok(None);
     }
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-    let jars = target.join(format!("zookeeper-{version}"));
-    match jars.is_dir() {
-        true => Ok(Some(jars)),
-        false => Err(format!("{} does not exist", jars.display())),
+    let here = env::current_dir().map_err(|error| error.to_string())?;
+    let jars = Path::new("target").join(format!("zookeeper-{version}"));
+    match here.ancestors().map(|folder| folder.join(&jars)).find(|found| found.is_dir()) {
+        Some(found) => Ok(Some(found)),
+        None => Err(format!("{} does not exist, here or above", jars.display())),
     }
 }
 
@@ -522,19 +520,6 @@ impl RealEnsemble {
     /// If there is no such server.
     pub fn four_letter(&self, server: usize, word: &str) -> io::Result<String> {
         four_letter(self.servers[server].address, word)
-    }
-
-    /// Returns the transactions in the log of a server, in the order in which it wrote them.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such server.
-    pub fn transactions(&self, server: usize) -> io::Result<Vec<Logged>> {
-        transaction_log::read(&self.log_folder(server))
     }
 
     /// Returns the folder with the transaction log of a server. The servers remove no log.

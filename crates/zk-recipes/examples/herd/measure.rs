@@ -1,24 +1,24 @@
 //! The cost of a release for the waiters, by the kind of lock.
 
-use core::fmt;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
-use zk_proto::SessionId;
+use tokio::time::sleep;
+use zk_recipes::session::{Client, proto::SessionId};
 use zk_recipes::{HerdMutex, Mutex, RecipeError, SimpleLock};
-use zk_session::Client;
-
-use crate::contention::clients;
-use crate::serve::Embedded;
-use crate::server::Counters;
-use crate::suite::{SESSION_TIMEOUT, eventually};
+use zk_test_server::serve::Embedded;
+use zk_test_server::server::Counters;
 
 const LOCK: &str = "/locks/herd";
+/// The longest timeout that servers grant, so that no session expires on a busy machine.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A kind of exclusive lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A single node that all contenders try to create.
     Simple,
     /// A queue whose waiters all watch the lock path.
@@ -39,13 +39,13 @@ impl fmt::Display for Kind {
 
 /// The cost of one release, until all remaining waiters wait again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// Watch events.
-    pub notifications: u64,
+    pub(crate) notifications: u64,
     /// Requests of clients, including the release itself.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Bytes from the server.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Lets `waiters` sessions wait for a lock, and measures the cost of its release on the wire of an
@@ -58,9 +58,13 @@ pub struct Cost {
 /// # Panics
 ///
 /// If the lock does not work.
-pub async fn measure(kind: Kind, waiters: usize) -> io::Result<Cost> {
+pub(crate) async fn measure(kind: Kind, waiters: usize) -> io::Result<Cost> {
     let embedded = Embedded::start(1).await?;
-    let clients = clients(&embedded.connect_string(), waiters + 1, SESSION_TIMEOUT).await;
+    let mut clients = Vec::new();
+    for _ in 0..=waiters {
+        let builder = Client::builder(&embedded.connect_string()).session_timeout(SESSION_TIMEOUT);
+        clients.push(builder.connect().await.expect("a server answers"));
+    }
     let (acquired, mut turns) = mpsc::unbounded_channel();
     let may_release = Arc::new(Semaphore::new(0));
     let mut contenders = Vec::new();
@@ -118,12 +122,14 @@ async fn hold_once(
 /// Waits until nothing is in flight: the holder watches its own node, which it does last, and the
 /// waiters have `watches` watches.
 async fn all_wait(embedded: &Embedded, holder: &Holder, watches: usize) -> Counters {
-    eventually(embedded, "all wait", |embedded| {
+    let all_wait = |embedded: &Embedded| {
         embedded.with(|ensemble| {
             let watched = ensemble.watched();
             watched.len() == 1 + watches && watched.contains(&(holder.0, holder.1.as_str()))
         })
-    })
-    .await;
+    };
+    while !all_wait(embedded) {
+        sleep(Duration::from_millis(1)).await;
+    }
     embedded.with(|ensemble| ensemble.counters().clone())
 }
