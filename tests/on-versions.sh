@@ -25,6 +25,12 @@ for version in "${versions[@]}"; do
         verdict=FAILED
         failures=$((failures + 1))
     fi
+    # Jars that read the handshake in another way than those of Debian.
+    if [ "${version%.*}" = 3.9 ] && ! ZK_REAL=require ZK_CLASSPATH="$PWD/target/zookeeper-$version/*" \
+        cargo test --package zk-proto --features proptest --test java_records < /dev/null >> "$log" 2>&1; then
+        verdict=FAILED
+        failures=$((failures + 1))
+    fi
     printf '\n%s %s in %s s: %s\n' "$version" "$verdict" "$((SECONDS - begun))" \
         "$(sed -n 's/^test result: [A-Za-z]*\. \(.* ignored\);.*/\1/p' "$log")"
     # Passed and all tests of each suite.

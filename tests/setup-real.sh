@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the programs that tests/suites/real and tests/suites/firmware need, on Debian and its
 # derivatives: ZooKeeper, Apache Curator, kazoo, Kerberos, ip(8), PostgreSQL, QEMU, LLVM, Node.js and
-# valgrind; and tshark for the tests of zk-explain. It is idempotent.
+# valgrind; tshark for the tests of zk-explain, and Chromium for docs/play. It is idempotent.
 #
 #     tests/setup-real.sh          # ZooKeeper 3.8.0, Curator 5.4.0, kazoo
 #     tests/setup-real.sh --all    # also 3.6.3 with Curator 2.13.0, and 3.9.5 with Curator 5.9.0
@@ -59,6 +59,7 @@ command -v llvm-objdump >/dev/null || want llvm
 command -v qemu-system-riscv32 >/dev/null || want qemu-system-misc
 command -v node >/dev/null || want nodejs
 command -v tshark >/dev/null || want tshark
+command -v chromium >/dev/null || want chromium
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || want postgresql
 command -v valgrind >/dev/null || want valgrind
 python3 -c 'import ensurepip' 2>/dev/null || want python3-venv

@@ -61,8 +61,23 @@ fn check_link(document: &Path, link: &str) -> Option<String> {
     if !target.exists() {
         return Some(format!("{file} does not exist"));
     }
+    if target.ends_with("play/index.html") {
+        return check_step(&target, anchor);
+    }
     let is_known = || anchors(&prose(&fs::read_to_string(&target).expect("text"))).contains(anchor);
     (!anchor.is_empty() && !is_known()).then(|| format!("{file} has no heading #{anchor}"))
+}
+
+/// Returns what is wrong with a link to a step of a story, if anything. It must be one where the story
+/// stops.
+fn check_step(page: &Path, anchor: &str) -> Option<String> {
+    let Some((story, step)) = anchor.split_once('/') else {
+        return (!anchor.is_empty()).then(|| format!("{anchor} names no step"));
+    };
+    let file = page.with_file_name("stories").join(story).with_extension("js");
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let stops = text.contains(&format!("{{\"step\":{step},"));
+    (!stops).then(|| format!("the page has no stop {anchor}"))
 }
 
 /// Returns whether a code span is a path of this repository that does not exist. A path may begin
