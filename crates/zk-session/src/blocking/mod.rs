@@ -50,6 +50,8 @@ mod driver;
 #[cfg(test)]
 mod tests;
 mod wait;
+#[cfg(feature = "full")]
+mod watching;
 
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
@@ -57,12 +59,8 @@ use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
-#[cfg(feature = "blocking-tls")]
-use self::driver::TlsConnect;
 pub use self::driver::{Connect, TcpConnect, TcpTransport, Threads, Transport};
 use self::driver::{Inner, Wait};
-#[cfg(feature = "blocking-tls")]
-use crate::client::TlsConfig;
 use crate::client::{
     self, ClientBuilder, Clock, ConnectError, Driver as _, Handle, Router, Settings, has_begun,
 };
@@ -165,32 +163,9 @@ impl ClientBuilder<Client> {
     pub fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
         #[cfg(feature = "blocking-tls")]
         if let Some(tls) = self.tls.clone() {
-            return self.begin(TlsConnect { connect, tls });
+            return self.begin(driver::tls::TlsConnect { connect, tls });
         }
         self.begin(connect)
-    }
-
-    /// Encrypts the connections; without it, they are plain. Also encrypts those of
-    /// [`connect_with`](Self::connect_with).
-    ///
-    /// The servers have another port for it, their `secureClientPort`.
-    ///
-    /// ```no_run
-    /// use zk_session::TlsConfig;
-    /// use zk_session::blocking::Client;
-    ///
-    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
-    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
-    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "blocking-tls")]
-    #[must_use]
-    pub fn tls(mut self, tls: TlsConfig) -> Self {
-        self.tls = Some(tls);
-        self
     }
 
     fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {

@@ -9,12 +9,12 @@ use core::task::{Context, Poll, Waker};
 
 use zk_proto::{Multi, OpCode, Request};
 
-#[cfg(feature = "full")]
-use super::PersistentWatch;
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
 use super::handle::send;
 use super::multi_read::read_operations;
+#[cfg(feature = "full")]
+use super::persistent_watches::PersistentWatch;
 use super::read::Read;
 use super::{MultiOperation, Receiver, Watch, slot, stripped};
 use crate::chroot::Chroot;

@@ -5,9 +5,10 @@ use alloc::boxed::Box;
 use zk_proto::Request;
 
 use super::answer::Decode;
+use super::attachment::Attachment;
 use super::driver::Driver;
 use super::{Answer, Client, Router, Watch, sets_watch};
-use crate::dispatch::{Attached, Attachment};
+use crate::dispatch::Attached;
 use crate::session::Reply;
 
 /// # Any operation

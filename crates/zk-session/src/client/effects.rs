@@ -9,10 +9,9 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::panic::catch_unwind;
 use std::sync::PoisonError;
-#[cfg(feature = "tokio")]
-use std::sync::TryLockError;
 
-use crate::dispatch::{Effects, Queue, Wakers};
+use crate::dispatch::Effects;
+use crate::dispatch::effects::{Queue, Wakers};
 use crate::threads::{Mutex, MutexGuard};
 
 /// The capacity that is kept for effects.
@@ -57,8 +56,8 @@ impl<T: HasEffects> EffectsMutex<T> {
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         let locked = match self.locked.try_lock() {
             Ok(locked) => locked,
-            Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
+            Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => return None,
         };
         let runs = Runs { mutex: self, others: false, callbacks: false };
         Some(Guard { locked, woken: Woken(None), runs })

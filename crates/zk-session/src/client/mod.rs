@@ -18,17 +18,23 @@ mod subtree;
 mod transaction;
 
 #[cfg(feature = "full")]
-mod persistent_watches;
+pub(crate) mod persistent_watches;
 
 mod access_control;
+
+#[cfg(feature = "full")]
+mod credentials;
 
 mod ensemble;
 
 mod any_operation;
 
 mod addresses;
-mod answer;
+pub(crate) mod answer;
 mod any_client;
+mod attachment;
+#[cfg(test)]
+mod auto_traits;
 mod builder;
 mod clock;
 mod config_follower;
@@ -39,14 +45,20 @@ mod ensemble_config;
 mod following;
 mod handle;
 mod inbox;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod multi_read;
 mod process;
 mod read;
 mod ready;
+#[cfg(feature = "full")]
+mod renewal;
 mod reports;
 mod room;
 mod router;
 mod slot;
+#[cfg(feature = "full")]
+mod timeouts;
 #[cfg(feature = "blocking-tls")]
 mod tls;
 mod tls_error;
@@ -61,9 +73,9 @@ use zk_proto::{OpCode, Request, path};
 
 pub(crate) use self::addresses::{AddressBook, Candidates};
 pub use self::answer::Answer;
-#[cfg(feature = "blocking")]
-pub(crate) use self::answer::{GONE, Sent, State as AnswerState};
 pub use self::any_client::AnyClient;
+pub use self::attachment::Attachment;
+pub(crate) use self::attachment::Commands;
 pub use self::builder::{ClientBuilder, ConnectError};
 pub(crate) use self::builder::{Settings, has_begun};
 pub(crate) use self::clock::Clock;
@@ -74,8 +86,6 @@ pub use self::handle::Client;
 pub(crate) use self::handle::Handle;
 pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
-#[cfg(feature = "full")]
-pub use self::persistent_watches::PersistentWatch;
 pub(crate) use self::process::Process;
 pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
@@ -91,6 +101,30 @@ pub use self::watches::Watch;
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
 use crate::session::WatchedEvent;
+
+/// What this crate exports with either client.
+pub(crate) mod exports {
+    pub use super::{
+        Answer, AnyClient, Attachment, ClientBuilder, ConnectError, MultiRead, ReadResult, Ready,
+        TlsError, Transaction, TransactionResult, Watch, WatchUpdate,
+    };
+
+    // For the simulator.
+    #[doc(hidden)]
+    pub use super::ConfigFollower;
+    #[cfg(feature = "metrics")]
+    pub use super::metrics;
+    #[cfg(feature = "full")]
+    pub use super::persistent_watches::PersistentWatch;
+    #[cfg(feature = "blocking-tls")]
+    pub use {super::TlsConfig, ::rustls};
+
+    pub mod driver {
+        //! The client, for any driver: `Tokio` or `blocking::Threads`.
+
+        pub use crate::client::{Client, Driver};
+    }
+}
 
 /// An operation of a transaction, and the server's path of its node.
 pub(crate) type MultiOperation = (OpCode, String);

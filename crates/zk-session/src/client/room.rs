@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::task::Waker;
 
-use crate::dispatch::Wakers;
+use crate::dispatch::effects::Wakers;
 
 /// The maximum number of waiters woken at once. There may be room for fewer: the size of a request
 /// is not known before it is made.

@@ -18,7 +18,8 @@ use super::reports::Reports;
 use super::room::RoomQueue;
 use super::{ConnectError, RoomTicket, Sender, WatchQueue};
 use crate::connect_string::ServerAddress;
-use crate::dispatch::{Dispatcher, Token, Wakers};
+use crate::dispatch::effects::Wakers;
+use crate::dispatch::{Dispatcher, Token};
 use crate::end::End;
 use crate::error::{Error, Outcome};
 use crate::sasl::{Authenticator, BegunExchange, Mechanism, SaslError};
@@ -131,17 +132,6 @@ impl Router {
             Some(end) => self.session_mut().submit_until(request, token, end),
             _ => self.session_mut().submit(request, token),
         }
-    }
-
-    /// Adds a credential. `sender` receives the answer of the first server.
-    #[cfg(feature = "full")]
-    pub(crate) fn add_auth(
-        &mut self,
-        scheme: &str,
-        auth: &[u8],
-        sender: ReplySender,
-    ) -> Result<(), Error> {
-        self.session_mut().add_auth(scheme, auth, Token::Caller(sender))
     }
 
     /// Closes the session behind all earlier requests.

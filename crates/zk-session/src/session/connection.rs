@@ -138,7 +138,7 @@ impl<T> Session<T> {
 
     pub(super) fn connect_next(&mut self, now: Instant) {
         if let Some(server) = self.servers.take_next() {
-            let mut connection = Connection::new(server, now, self.config.max_kept);
+            let mut connection = Connection::new(server, now, self.max_kept());
             connection.timers.set(ConnectionTimer::Connect, now + self.reach_timeout(now));
             connection.purpose = core::mem::take(&mut self.history.next);
             self.connection = Some(connection);

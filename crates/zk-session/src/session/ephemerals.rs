@@ -18,6 +18,7 @@ use zk_proto::{
     MultiOp, MultiResponse, MultiResult, OpCode, Reader, Request,
 };
 
+use super::Config;
 use super::outbox::{Owner, Pending};
 use crate::error::{Error, Outcome};
 
@@ -68,6 +69,13 @@ pub(super) struct Ephemerals {
     refusals: usize,
     /// How many connections in a row were lost before the list came.
     losses: u8,
+}
+
+impl Config {
+    /// Returns how many bytes the paths of ephemeral nodes may take.
+    pub(super) fn max_ephemerals(&self) -> usize {
+        self.max_ephemerals.unwrap_or(self.max_request)
+    }
 }
 
 impl Ephemerals {

@@ -3,19 +3,15 @@
 // Only the clients use it.
 #![cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
 
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use zk_proto::OpCode;
-#[cfg(any(feature = "tracing", feature = "metrics"))]
-use zk_proto::{Decode as _, MultiHeader, Reader};
+use zk_proto::{Decode as _, MultiHeader, OpCode, Reader};
 
 use super::Reply;
 use crate::error::Error;
 
 /// A request that was answered or has failed.
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     pub(crate) opcode: OpCode,
@@ -27,15 +23,13 @@ pub(crate) struct Exchange {
     pub(crate) latency: Option<Duration>,
 }
 
-/// The exchanges that a client has not taken yet. Without the features it stores nothing.
+/// The exchanges that a client has not taken yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges {
     /// `None` unless somebody takes them: they would fill the memory.
-    #[cfg(any(feature = "tracing", feature = "metrics"))]
     recorded: Option<Vec<Exchange>>,
 }
 
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 impl Exchanges {
     /// Records a request that was answered.
     pub(super) fn answered(
@@ -60,16 +54,6 @@ impl Exchanges {
     }
 }
 
-#[cfg(not(any(feature = "tracing", feature = "metrics")))]
-impl Exchanges {
-    #[inline]
-    pub(super) const fn answered(&self, _: OpCode, _: &Result<Reply, Error>, _: Duration) {}
-
-    #[inline]
-    pub(super) const fn failed(&self, _: OpCode, _: &Error) {}
-}
-
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 impl<T> super::Session<T> {
     /// Records exchanges from now on. [Take](Self::take_exchanges) them after each drain.
     pub(crate) fn record_exchanges(&mut self) {
@@ -80,16 +64,9 @@ impl<T> super::Session<T> {
     pub(crate) fn take_exchanges(&mut self) -> Vec<Exchange> {
         self.exchanges.recorded.as_mut().map(core::mem::take).unwrap_or_default()
     }
-
-    /// Returns how many watches servers have to keep for the session.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn watches(&self) -> usize {
-        self.watches.len()
-    }
 }
 
 /// Returns whether a reply is that to a transaction that was not applied: the results are errors.
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 fn is_rolled_back(reply: &Reply) -> bool {
     let first = || MultiHeader::decode(&mut Reader::new(&reply.body));
     reply.opcode == OpCode::MULTI

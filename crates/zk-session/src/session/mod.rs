@@ -183,6 +183,10 @@ mod ephemerals;
 #[path = "uncounted.rs"]
 mod ephemerals;
 mod event;
+#[cfg(any(feature = "tracing", feature = "metrics"))]
+pub(crate) mod exchanges;
+#[cfg(not(any(feature = "tracing", feature = "metrics")))]
+#[path = "unrecorded.rs"]
 pub(crate) mod exchanges;
 mod handshake;
 mod history;
@@ -414,6 +418,11 @@ impl<T> Session<T> {
         self.statistics
     }
 
+    /// Returns how many watches servers have to keep for the session.
+    pub fn watches(&self) -> usize {
+        self.watches.len()
+    }
+
     /// Returns how many requests of callers wait for a reply.
     ///
     /// The session's own requests (pings, removals of watches, the close) do not count.
@@ -586,7 +595,6 @@ impl<T> Session<T> {
     }
 
     /// Returns how many bytes an empty buffer keeps.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn max_kept(&self) -> usize {
         self.config.max_kept
     }

@@ -202,7 +202,6 @@ impl Watches {
         Self { table: Table::new(seed), callers: Callers::new() }
     }
 
-    #[cfg(feature = "metrics")]
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }

@@ -13,7 +13,7 @@ mod readers;
 mod reading;
 mod shared;
 #[cfg(feature = "blocking-tls")]
-mod tls;
+pub(super) mod tls;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -25,8 +25,6 @@ pub(super) use self::shared::Inner;
 #[cfg(test)]
 pub(super) use self::shared::MOST_ATTEMPTS;
 pub use self::shared::Threads;
-#[cfg(feature = "blocking-tls")]
-pub(super) use self::tls::TlsConnect;
 use crate::client::Driver as _;
 use crate::threads::spawn;
 

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Waker;
 
 use super::connection::Connection;
-use crate::dispatch::Wakers;
+use crate::dispatch::effects::Wakers;
 
 /// The threads that may read.
 pub(super) struct Readers {

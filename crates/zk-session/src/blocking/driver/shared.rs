@@ -16,9 +16,11 @@ use super::connection::Connection;
 use super::probe::{self, PROBE_TIMEOUT};
 use super::readers::Readers;
 use crate::blocking::block_on::is_in_block_on;
-use crate::client::{Clock, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router};
+use crate::client::{
+    Attachment, Clock, Commands, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router,
+};
 use crate::connect_string::ServerAddress;
-use crate::dispatch::{Attached, Attachment, Commands, Effects, Key};
+use crate::dispatch::{Attached, Effects, Key};
 use crate::error::Error;
 use crate::sasl::BegunExchange;
 use crate::session::{AUTHENTICATION, Action};
@@ -97,6 +99,18 @@ pub(in crate::blocking) struct Inner {
     connecting: Vec<Arc<ServerAddress>>,
     /// Whether a thread writes what the connection had no room for.
     is_pushing: bool,
+}
+
+impl Effects {
+    /// Returns whether the next thread that unlocks the session runs deferred code.
+    pub(crate) fn has_deferred(&self) -> bool {
+        self.callbacks.is_ready() || self.others.is_ready()
+    }
+
+    /// Returns whether the next thread that unlocks the session runs wakers.
+    pub(crate) fn has_wakers(&self) -> bool {
+        !self.wakers.is_empty()
+    }
 }
 
 impl HasEffects for Inner {

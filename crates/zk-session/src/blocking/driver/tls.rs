@@ -12,11 +12,36 @@ use std::time::Instant;
 use rustls::ClientConnection;
 
 use super::connect::{Connect, MIN_WAIT, Transport, is_timeout};
-use crate::client::TlsConfig;
+use crate::blocking::Client;
+use crate::client::{ClientBuilder, TlsConfig};
 use crate::connect_string::ServerAddress;
 
 /// How much to read at once: the longest TLS record, with its header and what its cipher adds.
 const READ: usize = 17 * 1024;
+
+impl ClientBuilder<Client> {
+    /// Encrypts the connections; without it, they are plain. Also encrypts those of
+    /// [`connect_with`](Self::connect_with).
+    ///
+    /// The servers have another port for it, their `secureClientPort`.
+    ///
+    /// ```no_run
+    /// use zk_session::TlsConfig;
+    /// use zk_session::blocking::Client;
+    ///
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
+    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
+    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+}
 
 pub(crate) struct TlsConnect<C> {
     pub(crate) connect: C,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::dispatch::Deferred;
+use crate::dispatch::effects::Deferred;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::task::Wake;

@@ -4,11 +4,14 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use zk_proto::{ErrorCode, OpCode};
+use zk_proto::{ErrorCode, OpCode, SessionId};
 
+use super::Emit;
+use crate::client::Failure;
+use crate::client::metrics::names;
+use crate::connect_string::ServerAddress;
 use crate::end::End;
 use crate::error::Error;
-use crate::metrics::names;
 use crate::session::exchanges::Exchange;
 use crate::session::{Session, State, Statistics};
 
@@ -37,7 +40,12 @@ enum Measured {
 }
 
 impl Meter {
-    pub(super) fn servers(&mut self, servers: Vec<String>) {
+    pub(super) fn new(_: SessionId) -> Self {
+        Self::default()
+    }
+
+    pub(super) fn servers(&mut self, servers: &[ServerAddress]) {
+        let servers = servers.iter().map(ToString::to_string).collect();
         self.measured.push(Measured::Servers(servers));
     }
 
@@ -58,18 +66,18 @@ impl Meter {
         }
     }
 
-    pub(super) fn failed(&mut self, server: &str) {
-        self.measured.push(Measured::Failed { server: server.into() });
+    pub(super) fn failed(&mut self, (server, _): &Failure) {
+        self.measured.push(Measured::Failed { server: server.clone() });
     }
 
     /// Returns a function that gives the recorder everything new. It runs user code.
     pub(super) fn collect<T>(
         &mut self,
         session: &Session<T>,
-        exchanges: Vec<Exchange>,
-    ) -> Option<Box<dyn FnOnce() + Send>> {
+        exchanges: &[Exchange],
+    ) -> Option<Emit> {
         let measured = &mut self.measured;
-        measured.extend(exchanges.into_iter().map(Measured::Exchange));
+        measured.extend(exchanges.iter().cloned().map(Measured::Exchange));
         let now = session.statistics();
         let counted = core::mem::replace(&mut self.counted, now);
         if now.renewals > counted.renewals {

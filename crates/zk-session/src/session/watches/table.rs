@@ -83,7 +83,6 @@ impl Table {
         self.slots.get_mut(place)
     }
 
-    #[cfg(feature = "metrics")]
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 use crate::client::{AddressBook, Candidates};
 use crate::connect_string::ServerAddress;
-use crate::threads::{Sleep, sleep};
+use crate::tokio::{Sleep, sleep};
 
 /// How long to wait for one address of a server before the next one is tried as well.
 const HEAD_START: Duration = Duration::from_millis(100);

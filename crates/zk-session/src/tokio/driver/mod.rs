@@ -6,7 +6,7 @@ mod connector;
 mod probe;
 mod shared;
 #[cfg(feature = "tls")]
-mod tls;
+pub(crate) mod tls;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -20,13 +20,11 @@ use self::connection::Connection;
 use self::connector::Connector;
 pub(crate) use self::shared::Inner;
 pub use self::shared::Tokio;
-#[cfg(feature = "tls")]
-pub(crate) use self::tls::TlsConnect;
 use crate::client::Driver as _;
 use crate::connect_string::ServerAddress;
 use crate::session::{Action, State};
-use crate::threads::{Sleep, sleep};
 use crate::time::Instant;
+use crate::tokio::{Sleep, sleep};
 
 /// The task behind a client. It ends when the session does.
 pub(crate) struct Task<C: Connect> {

@@ -10,8 +10,10 @@ use tokio::runtime;
 use tokio::sync::watch;
 
 use super::connection::Connection;
-use crate::client::{Clock, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router};
-use crate::dispatch::{Attached, Attachment, Commands, Effects, Key};
+use crate::client::{
+    Attachment, Clock, Commands, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router,
+};
+use crate::dispatch::{Attached, Effects, Key};
 use crate::error::{Error, Outcome};
 use crate::session::{End, State};
 use crate::threads::thread::{self, ThreadId};

@@ -12,8 +12,32 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{Connect, Transport};
-use crate::client::TlsConfig;
+use crate::Client;
+use crate::client::{ClientBuilder, TlsConfig};
 use crate::connect_string::ServerAddress;
+
+impl ClientBuilder<Client> {
+    /// Encrypts the connections; without it, they are plain. Also encrypts those of
+    /// [`connect_with`](Self::connect_with).
+    ///
+    /// The servers have another port for it, their `secureClientPort`.
+    ///
+    /// ```no_run
+    /// use zk_session::{Client, TlsConfig};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
+    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
+    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+}
 
 pub(crate) struct TlsConnect<C> {
     pub(crate) connect: C,
