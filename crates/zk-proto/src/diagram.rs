@@ -87,12 +87,12 @@ pub enum Activity {
 pub struct Diagram {
     title: String,
     lanes: Vec<String>,
-    steps: Vec<Step>,
+    steps: Vec<DiagramStep>,
     label_limit: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum DiagramStep {
     Row(Row),
     Activity(Lane, Activity),
 }
@@ -138,23 +138,23 @@ impl Diagram {
         text: &str,
     ) {
         let (to, text) = ((from != to).then_some(to), printable(text));
-        self.steps.push(Step::Row(Row { time, from, to, style, text }));
+        self.steps.push(DiagramStep::Row(Row { time, from, to, style, text }));
     }
 
     /// Adds a row: a note on the right of a lane.
     pub fn note(&mut self, time: Option<Duration>, lane: Lane, style: Style, text: &str) {
         let text = printable(text);
-        self.steps.push(Step::Row(Row { time, from: lane, to: None, style, text }));
+        self.steps.push(DiagramStep::Row(Row { time, from: lane, to: None, style, text }));
     }
 
     /// Says what a lane does from the next row on. Every lane begins as [`Activity::Idle`].
     pub fn activity(&mut self, lane: Lane, activity: Activity) {
-        self.steps.push(Step::Activity(lane, activity));
+        self.steps.push(DiagramStep::Activity(lane, activity));
     }
 
     /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        !self.steps.iter().any(|step| matches!(step, Step::Row(_)))
+        !self.steps.iter().any(|step| matches!(step, DiagramStep::Row(_)))
     }
 
     /// Returns each row with the activities of all lanes beside it.
@@ -163,8 +163,8 @@ impl Diagram {
         let mut rows = Vec::new();
         for step in &self.steps {
             match step {
-                Step::Row(row) => rows.push((row, current.clone())),
-                Step::Activity(lane, activity) => {
+                DiagramStep::Row(row) => rows.push((row, current.clone())),
+                DiagramStep::Activity(lane, activity) => {
                     if let Some(place) = current.get_mut(lane.0) {
                         *place = *activity;
                     }
@@ -208,7 +208,7 @@ impl Diagram {
             let half = length(name).div_ceil(2);
             let mut column = width + 2 + half;
             for step in &self.steps {
-                let Step::Row(row) = step else { continue };
+                let DiagramStep::Row(row) = step else { continue };
                 let (left, right, _) = self.ends(row);
                 let label = length(&self.label(row));
                 if left < right && right == lane {
@@ -221,7 +221,7 @@ impl Diagram {
             columns.push(column);
         }
         for step in &self.steps {
-            let Step::Row(row) = step else { continue };
+            let DiagramStep::Row(row) = step else { continue };
             let (left, right, _) = self.ends(row);
             if let (true, Some(column)) = (left == right, columns.get(left)) {
                 width = width.max(column + length(&self.label(row)) + NOTE_ROOM);

@@ -27,11 +27,11 @@ use crate::wire::{CheckedItems, Decode, Encode, Reader, put_length, total};
 /// ```
 #[derive(Clone, Copy)]
 pub struct List<'a, T> {
-    items: Items<'a, T>,
+    items: ListItems<'a, T>,
 }
 
 #[derive(Clone, Copy)]
-enum Items<'a, T> {
+enum ListItems<'a, T> {
     Null,
     Slice(&'a [T]),
     Wire { count: usize, items: CheckedItems<'a> },
@@ -39,11 +39,11 @@ enum Items<'a, T> {
 
 impl<'a, T> List<'a, T> {
     /// The null vector.
-    pub const NULL: Self = Self { items: Items::Null };
+    pub const NULL: Self = Self { items: ListItems::Null };
 
     /// Creates a vector from these items.
     pub const fn new(items: &'a [T]) -> Self {
-        Self { items: Items::Slice(items) }
+        Self { items: ListItems::Slice(items) }
     }
 
     /// Returns whether the vector is null, as opposed to empty.
@@ -56,15 +56,15 @@ impl<'a, T> List<'a, T> {
     /// assert_eq!(empty.len(), List::<&str>::NULL.len());
     /// ```
     pub fn is_null(&self) -> bool {
-        matches!(self.items, Items::Null)
+        matches!(self.items, ListItems::Null)
     }
 
     /// Returns the number of items. It is 0 for null.
     pub fn len(&self) -> usize {
         match self.items {
-            Items::Null => 0,
-            Items::Slice(items) => items.len(),
-            Items::Wire { count, .. } => count,
+            ListItems::Null => 0,
+            ListItems::Slice(items) => items.len(),
+            ListItems::Wire { count, .. } => count,
         }
     }
 
@@ -78,9 +78,9 @@ impl<'a, T: Copy + Decode<'a>> List<'a, T> {
     /// Returns the items in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + Clone + use<'a, T> {
         let (slice, wire) = match self.items {
-            Items::Null => (&[][..], CheckedItems::Bytes(&[])),
-            Items::Slice(items) => (items, CheckedItems::Bytes(&[])),
-            Items::Wire { items, .. } => (&[][..], items),
+            ListItems::Null => (&[][..], CheckedItems::Bytes(&[])),
+            ListItems::Slice(items) => (items, CheckedItems::Bytes(&[])),
+            ListItems::Wire { items, .. } => (&[][..], items),
         };
         Iter { slice: slice.iter(), wire, left: self.len() }
     }
@@ -153,9 +153,9 @@ impl<T: Encode> Encode for List<'_, T> {
     #[inline]
     fn encoded_len(&self) -> usize {
         let items = match self.items {
-            Items::Null => 0,
-            Items::Slice(items) => total(items.iter().map(Encode::encoded_len)),
-            Items::Wire { items, .. } => items.as_bytes().len(),
+            ListItems::Null => 0,
+            ListItems::Slice(items) => total(items.iter().map(Encode::encoded_len)),
+            ListItems::Wire { items, .. } => items.as_bytes().len(),
         };
         total([4, items])
     }
@@ -165,12 +165,12 @@ impl<T: Encode> Encode for List<'_, T> {
     #[cfg_attr(not(target_os = "none"), inline(always))]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self.items {
-            Items::Null => (-1i32).encode(out),
-            Items::Slice(items) => {
+            ListItems::Null => (-1i32).encode(out),
+            ListItems::Slice(items) => {
                 put_length(items.len(), out);
                 items.iter().for_each(|item| item.encode(out));
             }
-            Items::Wire { count, items } => {
+            ListItems::Wire { count, items } => {
                 put_length(count, out);
                 out.put(items.as_bytes());
             }
@@ -185,7 +185,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
         };
         expect_items(count, reader)?;
         let items = T::check_items(reader, count)?;
-        Ok(Self { items: Items::Wire { count, items } })
+        Ok(Self { items: ListItems::Wire { count, items } })
     }
 }
 

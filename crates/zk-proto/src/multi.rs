@@ -78,11 +78,11 @@ pub trait DecodeMultiItem<'a>: Copy + EncodeMultiItem {
 #[doc(alias = "transaction")]
 #[derive(Clone, Copy)]
 pub struct Multi<'a, T> {
-    items: Items<'a, T>,
+    items: MultiItems<'a, T>,
 }
 
 #[derive(Clone, Copy)]
-enum Items<'a, T> {
+enum MultiItems<'a, T> {
     Slice(&'a [T]),
     /// All items with their headers and the final header, decoded once to check them.
     Wire(&'a [u8]),
@@ -91,7 +91,7 @@ enum Items<'a, T> {
 impl<'a, T> Multi<'a, T> {
     /// Creates a multi from these items.
     pub const fn new(items: &'a [T]) -> Self {
-        Self { items: Items::Slice(items) }
+        Self { items: MultiItems::Slice(items) }
     }
 }
 
@@ -110,8 +110,8 @@ impl<'a, T: DecodeMultiItem<'a>> Multi<'a, T> {
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
         let (slice, bytes) = match self.items {
-            Items::Slice(items) => (items, &[][..]),
-            Items::Wire(bytes) => (&[][..], bytes),
+            MultiItems::Slice(items) => (items, &[][..]),
+            MultiItems::Wire(bytes) => (&[][..], bytes),
         };
         let mut reader = Reader::new(bytes);
         // `ok` hides no error: decoding the multi has decoded the same bytes before.
@@ -152,15 +152,15 @@ impl<'a, T: DecodeMultiItem<'a> + fmt::Debug> fmt::Debug for Multi<'a, T> {
 impl<'a, T: DecodeMultiItem<'a>> Encode for Multi<'a, T> {
     fn encoded_len(&self) -> usize {
         match self.items {
-            Items::Slice(items) => items_len(items),
-            Items::Wire(bytes) => bytes.len(),
+            MultiItems::Slice(items) => items_len(items),
+            MultiItems::Wire(bytes) => bytes.len(),
         }
     }
 
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self.items {
-            Items::Slice(items) => encode_items(items, out),
-            Items::Wire(bytes) => out.put(bytes),
+            MultiItems::Slice(items) => encode_items(items, out),
+            MultiItems::Wire(bytes) => out.put(bytes),
         }
     }
 }
@@ -187,7 +187,7 @@ impl<'a, T: DecodeMultiItem<'a>> Decode<'a> for Multi<'a, T> {
                 break;
             }
         }
-        Ok(Self { items: Items::Wire(reader.read_since(&start)) })
+        Ok(Self { items: MultiItems::Wire(reader.read_since(&start)) })
     }
 }
 

@@ -20,9 +20,9 @@ fn messages_cross_the_lanes_between() {
         diagram.message(Some(Duration::from_secs(3600)), lanes[1], lanes[1], Style::Event, "self");
     });
     let expected = "               a        bb          c
-           │────to the right───▶│
-           │◀╌╌╌╌╌╌╌back╌╌╌╌╌╌╌╌│
-           │╌╌lost╌╌✗           │
+               │────to the right───▶│
+               │◀╌╌╌╌╌╌╌back╌╌╌╌╌╌╌╌│
+               │╌╌lost╌╌✗           │
   3600.000 s   │           * self   ✗
 ";
     assert_eq!(diagram.to_string(), expected);

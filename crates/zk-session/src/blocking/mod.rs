@@ -60,9 +60,10 @@ use core::time::Duration;
 use std::time::Instant;
 
 pub use self::driver::{Connect, TcpConnect, TcpTransport, Threads, Transport};
-use self::driver::{Inner, Wait};
+use self::driver::{ThreadsState, Wait};
 use crate::client::{
-    self, ClientBuilder, Clock, ConnectError, Driver as _, Handle, Router, Settings, has_begun,
+    self, ClientBuilder, ClientHandle, Clock, ConnectError, Driver as _, Router, Settings,
+    has_begun,
 };
 use crate::session::{End, Session, SessionTicket, State};
 
@@ -83,7 +84,7 @@ impl Client {
         loop {
             let state = self.state();
             let is_over = condition(state) || matches!(state, State::Ended(_));
-            let changed = |inner: &Inner| inner.router.session().state() != state;
+            let changed = |inner: &ThreadsState| inner.router.session().state() != state;
             if is_over || !self.driver().wait_until(deadline, changed) {
                 return state;
             }
@@ -180,12 +181,12 @@ impl ClientBuilder<Client> {
             Router::new(session, at.servers, authenticator).follow_config(follow_config)
         };
         let shared = Arc::new(Threads::new(connect, clock, max_reply, make));
-        let handle = Arc::new(Handle { driver: shared.clone(), retries_reads });
+        let handle = Arc::new(ClientHandle { driver: shared.clone(), retries_reads });
         let client = Client { handle, chroot: at.chroot, request_timeout };
         driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
         let deadline = Instant::now().checked_add(connect_timeout);
-        let begun = |inner: &Inner| has_begun(inner.router.session().state(), resumed);
+        let begun = |inner: &ThreadsState| has_begun(inner.router.session().state(), resumed);
         if !shared.wait_until(deadline, begun) {
             return Err(ConnectError::Unreachable { connect_timeout, last: shared.last_failure() });
         }

@@ -93,7 +93,7 @@ fn request_deadlines_pass_while_connecting_and_do_not_end_the_attempt() {
     let shared = Arc::new(Threads::new(TcpConnect::default(), clock(), 1 << 20, |now| {
         Router::new(Session::new(now, config), at.servers, None)
     }));
-    let handle = Arc::new(Handle { driver: shared.clone(), retries_reads: false });
+    let handle = Arc::new(ClientHandle { driver: shared.clone(), retries_reads: false });
     let client = Client { handle, chroot: at.chroot, request_timeout: None };
     driver::start(shared.clone()).unwrap();
     let hurried = client.with_request_timeout(Some(timeout / 5));
@@ -259,7 +259,7 @@ fn without_a_thread_to_be_had_the_session_connects_by_its_own() {
         theirs.keep();
     });
     let connected = |connections: u64| {
-        let condition = |inner: &Inner| {
+        let condition = |inner: &ThreadsState| {
             let session = inner.router.session();
             session.statistics().connections == connections
                 && matches!(session.state(), State::Connected { .. })

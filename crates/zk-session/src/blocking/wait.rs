@@ -9,9 +9,9 @@ use zk_proto::OpCode;
 
 use super::Threads;
 use super::driver::Wait;
-use crate::client::Commands as _;
-use crate::client::answer::{GONE, Sent, State as AnswerState};
+use crate::client::answer::{AnswerState, GONE, SentAnswer};
 use crate::client::{Answer, Ready, Watch};
+use crate::dispatch::attachment::Commands as _;
 use crate::error::{Error, Outcome, RequestError};
 use crate::session::{End, WatchedEvent};
 
@@ -65,7 +65,7 @@ impl<T> Answer<T, Threads> {
     }
 }
 
-impl<T> Sent<T, Threads> {
+impl<T> SentAnswer<T, Threads> {
     /// Returns when to stop waiting, if the session does not limit the request itself.
     fn end_of_wait(&self) -> Option<Instant> {
         let end = self.request.end.filter(|_| self.request.operation == OpCode::AUTH)?;

@@ -7,10 +7,10 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use zk_proto::{Acl, NodeKind, SessionId, Stat};
 
-use super::attachment::Attachment;
 use super::{Answer, Client, Driver, Transaction, TransactionResult};
 use crate::chroot::Chroot;
 use crate::dispatch::Attached;
+use crate::dispatch::attachment::Attachment;
 use crate::error::{Error, RequestError};
 use crate::session::State;
 

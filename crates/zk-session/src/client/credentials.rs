@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use zk_proto::OpCode;
 
-use super::answer::Decode;
+use super::answer::Decoder;
 use super::driver::Driver;
 use super::{Answer, Client, ClientBuilder, decode, slot};
 use crate::dispatch::Token;
@@ -49,7 +49,7 @@ impl<D: Driver> Client<D> {
         Answer::of(|| {
             added.map_err(|reason| RequestError::new(OpCode::AUTH, None, reason))?;
             let pending = self.pending(OpCode::AUTH, receiver, self.request_end());
-            Ok(Answer::new(pending, Decode::Reply(decode::nothing)))
+            Ok(Answer::new(pending, Decoder::Reply(decode::nothing)))
         })
     }
 }

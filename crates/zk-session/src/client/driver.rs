@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::Router;
-use super::attachment::{Attachment, Commands};
 use crate::dispatch::Attached;
+use crate::dispatch::attachment::{Attachment, Commands};
 use crate::error::Error;
 use crate::time::Instant;
 

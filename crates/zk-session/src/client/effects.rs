@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 use std::sync::PoisonError;
 
 use crate::dispatch::Effects;
-use crate::dispatch::effects::{Queue, Wakers};
+use crate::dispatch::effects::{EffectsQueue, Wakers};
 use crate::threads::{Mutex, MutexGuard};
 
 /// The capacity that is kept for effects.
@@ -46,21 +46,21 @@ impl<T: HasEffects> EffectsMutex<T> {
         self.wakes.load(Ordering::Acquire)
     }
 
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> EffectsGuard<'_, T> {
         let runs = Runs { mutex: self, others: false, callbacks: false };
-        Guard { locked: self.locked(), woken: Woken(None), runs }
+        EffectsGuard { locked: self.locked(), woken: Woken(None), runs }
     }
 
     /// Locks unless another thread has the lock.
     #[cfg(feature = "tokio")]
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<EffectsGuard<'_, T>> {
         let locked = match self.locked.try_lock() {
             Ok(locked) => locked,
             Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
             Err(std::sync::TryLockError::WouldBlock) => return None,
         };
         let runs = Runs { mutex: self, others: false, callbacks: false };
-        Some(Guard { locked, woken: Woken(None), runs })
+        Some(EffectsGuard { locked, woken: Woken(None), runs })
     }
 
     fn locked(&self) -> MutexGuard<'_, T> {
@@ -68,12 +68,12 @@ impl<T: HasEffects> EffectsMutex<T> {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs callbacks until none is left. Their queue must be [claimed](Queue::claim).
+    /// Runs callbacks until none is left. Their queue must be [claimed](EffectsQueue::claim).
     pub(crate) fn run_callbacks(&self) {
         self.run(|effects| &mut effects.callbacks);
     }
 
-    fn run(&self, queue: fn(&mut Effects) -> &mut Queue) {
+    fn run(&self, queue: fn(&mut Effects) -> &mut EffectsQueue) {
         let mut batch = Vec::new();
         loop {
             let mut locked = self.locked();
@@ -95,7 +95,7 @@ impl<T: HasEffects> EffectsMutex<T> {
 }
 
 /// Access to the content of an [`EffectsMutex`].
-pub(crate) struct Guard<'a, T: HasEffects> {
+pub(crate) struct EffectsGuard<'a, T: HasEffects> {
     // Fields are dropped in this order: the effects run without the lock.
     locked: MutexGuard<'a, T>,
     woken: Woken,
@@ -112,7 +112,7 @@ struct Runs<'a, T: HasEffects> {
     callbacks: bool,
 }
 
-impl<T: HasEffects> Deref for Guard<'_, T> {
+impl<T: HasEffects> Deref for EffectsGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -120,13 +120,13 @@ impl<T: HasEffects> Deref for Guard<'_, T> {
     }
 }
 
-impl<T: HasEffects> DerefMut for Guard<'_, T> {
+impl<T: HasEffects> DerefMut for EffectsGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.locked
     }
 }
 
-impl<T: HasEffects> Drop for Guard<'_, T> {
+impl<T: HasEffects> Drop for EffectsGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let effects = self.locked.effects();

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use zk_proto::{NodeKind, OpCode, Request};
 
-use super::answer::{Decode, GONE, Pending};
+use super::answer::{Decoder, GONE, PendingAnswer};
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
 use super::read::Read;
@@ -73,7 +73,7 @@ use crate::time::Instant;
 #[doc = include_str!("errors.md")]
 #[derive(Debug)]
 pub struct Client<D: Driver> {
-    pub(crate) handle: Arc<Handle<D>>,
+    pub(crate) handle: Arc<ClientHandle<D>>,
     pub(crate) chroot: Chroot,
     pub(crate) request_timeout: Option<Duration>,
 }
@@ -87,13 +87,13 @@ impl<D: Driver> Clone for Client<D> {
 
 /// The part shared by all clones of a client. Dropping it closes the session.
 #[derive(Debug)]
-pub(crate) struct Handle<D: Driver> {
+pub(crate) struct ClientHandle<D: Driver> {
     pub(crate) driver: Arc<D>,
     /// Whether to repeat reads that fail with their connection.
     pub(crate) retries_reads: bool,
 }
 
-impl<D: Driver> Drop for Handle<D> {
+impl<D: Driver> Drop for ClientHandle<D> {
     fn drop(&mut self) {
         if !self.driver.keep_if_forked() {
             self.driver.act(&mut |router, _| router.close_when_done());
@@ -152,7 +152,7 @@ impl<D: Driver> Client<D> {
         decode: fn(Arrived<'_>) -> Result<T, Error>,
     ) -> Result<Answer<T, D>, RequestError> {
         let (_, pending) = self.submit_with(request, &mut |_, _| {})?;
-        Ok(Answer::new(pending, Decode::Reply(decode)))
+        Ok(Answer::new(pending, Decoder::Reply(decode)))
     }
 
     /// Sends a read.
@@ -174,7 +174,7 @@ impl<D: Driver> Client<D> {
     ) -> Result<Answer<T, D>, RequestError> {
         let (_, mut pending) = self.submit_with(&read.request(path, false), &mut |_, _| {})?;
         pending.repeats = self.handle.retries_reads.then_some(Some(read));
-        Ok(Answer::new(pending, Decode::Reply(decode)))
+        Ok(Answer::new(pending, Decoder::Reply(decode)))
     }
 
     /// Sends a read that sets a one-shot watch.
@@ -196,14 +196,14 @@ impl<D: Driver> Client<D> {
     ) -> Result<Answer<T, D>, RequestError> {
         let (mut pending, watch) = self.submit_and_keep_watch(&read.request(path, true))?;
         pending.repeats = self.handle.retries_reads.then_some(Some(read));
-        Ok(Answer::new(pending, Decode::WithWatch(decode, watch)))
+        Ok(Answer::new(pending, Decoder::WithWatch(decode, watch)))
     }
 
     /// Sends a request that sets a one-shot watch.
     pub(super) fn submit_and_keep_watch(
         &self,
         request: &Request<'_>,
-    ) -> Result<(Pending<D>, Watch<D>), RequestError> {
+    ) -> Result<(PendingAnswer<D>, Watch<D>), RequestError> {
         let (fire, event) = slot();
         let mut fire = Some(fire);
         let (id, pending) = self.submit_with(request, &mut |router, id| {
@@ -217,7 +217,7 @@ impl<D: Driver> Client<D> {
         &self,
         request: &Request<'_>,
         keep: &mut dyn FnMut(&mut Router, RequestId),
-    ) -> Result<(RequestId, Pending<D>), RequestError> {
+    ) -> Result<(RequestId, PendingAnswer<D>), RequestError> {
         let end = self.request_end();
         let sent = send(self.driver(), request, end, keep)
             .map_err(|reason| not_sent(request, &self.chroot, reason))?;
@@ -231,9 +231,9 @@ impl<D: Driver> Client<D> {
         operation: OpCode,
         reply: Receiver<Result<Reply, Error>>,
         end: Option<Instant>,
-    ) -> Pending<D> {
+    ) -> PendingAnswer<D> {
         let (driven, chroot) = (Driven::new(self.driver()), self.chroot.clone());
-        Pending {
+        PendingAnswer {
             reply,
             driven,
             chroot,

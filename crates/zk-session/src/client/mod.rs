@@ -32,7 +32,6 @@ mod any_operation;
 mod addresses;
 pub(crate) mod answer;
 mod any_client;
-mod attachment;
 #[cfg(test)]
 mod auto_traits;
 mod builder;
@@ -74,19 +73,17 @@ use zk_proto::{OpCode, Request, path};
 pub(crate) use self::addresses::{AddressBook, Candidates};
 pub use self::answer::Answer;
 pub use self::any_client::AnyClient;
-pub use self::attachment::Attachment;
-pub(crate) use self::attachment::Commands;
 pub use self::builder::{ClientBuilder, ConnectError};
 pub(crate) use self::builder::{Settings, has_begun};
 pub(crate) use self::clock::Clock;
 pub use self::config_follower::ConfigFollower;
 pub use self::driver::Driver;
-pub(crate) use self::effects::{EffectsMutex, Guard, HasEffects};
+pub(crate) use self::effects::{EffectsGuard, EffectsMutex, HasEffects};
 pub use self::handle::Client;
-pub(crate) use self::handle::Handle;
+pub(crate) use self::handle::ClientHandle;
 pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
-pub(crate) use self::process::Process;
+pub(crate) use self::process::ClientProcess;
 pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
@@ -105,9 +102,11 @@ use crate::session::WatchedEvent;
 /// What this crate exports with either client.
 pub(crate) mod exports {
     pub use super::{
-        Answer, AnyClient, Attachment, ClientBuilder, ConnectError, MultiRead, ReadResult, Ready,
-        TlsError, Transaction, TransactionResult, Watch, WatchUpdate,
+        Answer, AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, Ready, TlsError,
+        Transaction, TransactionResult, Watch, WatchUpdate,
     };
+
+    pub use crate::dispatch::Attachment;
 
     // For the simulator.
     #[doc(hidden)]

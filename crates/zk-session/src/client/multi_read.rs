@@ -9,7 +9,7 @@ use zk_proto::{
     MultiReadResult, OpCode, Request, Stat,
 };
 
-use super::answer::Decode;
+use super::answer::Decoder;
 use super::decode::{Arrived, expect_results};
 use super::driver::Driver;
 use super::{Answer, Client, MultiOperation, server_path};
@@ -100,7 +100,7 @@ impl<D: Driver> MultiRead<'_, Client<D>> {
             let (_, mut pending) = self.client.submit_with(&request, &mut |_, _| {})?;
             pending.operations = self.reads;
             pending.repeats = self.client.handle.retries_reads.then_some(None);
-            Ok(Answer::new(pending, Decode::Reply(results)))
+            Ok(Answer::new(pending, Decoder::Reply(results)))
         })
     }
 }

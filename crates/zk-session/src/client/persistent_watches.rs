@@ -5,7 +5,7 @@ use core::task::{Poll, Waker};
 
 use zk_proto::{AddWatchMode, AddWatchRequest, OpCode, Request};
 
-use super::answer::{Decode, GONE};
+use super::answer::{Decoder, GONE};
 use super::driver::{Driven, Driver};
 use super::{Answer, Client, Router, WatchUpdate, seen_from};
 use crate::chroot::Chroot;
@@ -52,7 +52,7 @@ impl<D: Driver> Client<D> {
                 chroot,
                 is_over: false,
             };
-            Ok(Answer::new(pending, Decode::Watch(watch, |watch| watch)))
+            Ok(Answer::new(pending, Decoder::Watch(watch, |watch| watch)))
         })
     }
 }

@@ -15,13 +15,13 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 
 #[cfg(feature = "tracing")]
-use self::log::Log;
+use self::log::SessionLog;
 #[cfg(feature = "metrics")]
-use self::meter::Meter;
+use self::meter::SessionMeter;
 #[cfg(not(feature = "tracing"))]
-use self::off::Off as Log;
+use self::off::Off as SessionLog;
 #[cfg(not(feature = "metrics"))]
-use self::off::Off as Meter;
+use self::off::Off as SessionMeter;
 use super::Failure;
 use crate::connect_string::ServerAddress;
 use crate::dispatch::Dispatcher;
@@ -34,15 +34,16 @@ type Emit = Box<dyn FnOnce() + Send>;
 /// The reports that are not emitted yet.
 #[derive(Debug)]
 pub(crate) struct Reports {
-    log: Log,
-    meter: Meter,
+    log: SessionLog,
+    meter: SessionMeter,
 }
 
 impl Reports {
     pub(crate) fn new<T>(dispatcher: &mut Dispatcher<T>, servers: &[ServerAddress]) -> Self {
         let session = dispatcher.session_mut();
         session.record_exchanges();
-        let mut new = Self { log: Log::new(session.id()), meter: Meter::new(session.id()) };
+        let mut new =
+            Self { log: SessionLog::new(session.id()), meter: SessionMeter::new(session.id()) };
         new.servers(servers);
         new
     }

@@ -68,13 +68,13 @@ impl Deferred {
 
 /// Deferred code that runs in order, in one thread at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct EffectsQueue {
     pub(crate) deferred: Vec<Deferred>,
     /// Whether a thread is running what was in this queue.
     pub(crate) is_running: bool,
 }
 
-impl Queue {
+impl EffectsQueue {
     /// Returns whether the thread that has locked the session runs it after the unlock.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
@@ -105,9 +105,9 @@ impl Queue {
 pub struct Effects {
     pub(crate) wakers: Wakers,
     /// Closures of machines. They may wait for the session.
-    pub(crate) callbacks: Queue,
+    pub(crate) callbacks: EffectsQueue,
     /// The drop of finished machines, and reports to observers of the process. They must not wait.
-    pub(crate) others: Queue,
+    pub(crate) others: EffectsQueue,
 }
 
 impl Effects {

@@ -104,6 +104,8 @@
 //! * one entry for each refusal, until it is delivered;
 //! * effects, including finished machines, until they are taken.
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod attachment;
 pub(crate) mod effects;
 mod machines;
 mod port;
@@ -118,10 +120,10 @@ pub use self::effects::Effects;
 pub use self::machines::Key;
 use zk_proto::ErrorCode;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::attachment::Attachment;
 use self::machines::Machines;
 pub use self::port::Port;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use crate::client::Attachment;
 use crate::error::Error;
 use crate::session::{Event, Reply, Session, State, WatchedEvent};
 use crate::time::{Instant, earlier};

@@ -62,7 +62,7 @@ impl Mechanism for DigestMd5 {
 
     fn begin(&self, _: &ServerAddress) -> Result<BegunExchange, SaslError> {
         let nonce = random_nonce()?;
-        Ok((Box::new(State::Begun { credentials: self.clone(), nonce }), Vec::new()))
+        Ok((Box::new(ChallengeState::Begun { credentials: self.clone(), nonce }), Vec::new()))
     }
 }
 
@@ -73,7 +73,7 @@ fn random_nonce() -> Result<String, SaslError> {
 }
 
 #[derive(Debug)]
-enum State {
+enum ChallengeState {
     Begun {
         credentials: DigestMd5,
         nonce: String,
@@ -85,7 +85,7 @@ enum State {
     Over,
 }
 
-impl Exchange for State {
+impl Exchange for ChallengeState {
     fn respond(&mut self, challenge: Option<&[u8]>) -> Result<Option<Vec<u8>>, SaslError> {
         match core::mem::replace(self, Self::Over) {
             Self::Begun { credentials, nonce } => {

@@ -196,7 +196,7 @@ impl fmt::Debug for SessionTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SessionTicket")
             .field("id", &self.id)
-            .field("password", &Secret(self.password.clone()))
+            .field("password", &HiddenBytes(self.password.clone()))
             .field("last_zxid", &self.last_zxid)
             .finish()
     }
@@ -204,15 +204,15 @@ impl fmt::Debug for SessionTicket {
 
 /// Bytes whose `Debug` output is their length only.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Secret(pub(super) Bytes);
+pub(super) struct HiddenBytes(pub(super) Bytes);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for HiddenBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(bytes) = self;
         // Without a session the password is zeros.
         match bytes.iter().all(|byte| *byte == 0) {
-            true => f.write_str("Secret(none)"),
-            false => write!(f, "Secret({} bytes)", bytes.len()),
+            true => f.write_str("HiddenBytes(none)"),
+            false => write!(f, "HiddenBytes({} bytes)", bytes.len()),
         }
     }
 }

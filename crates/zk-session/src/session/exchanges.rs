@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// A request that was answered or has failed.
 #[derive(Clone, Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct FinishedRequest {
     pub(crate) opcode: OpCode,
     pub(crate) error: Option<Error>,
     /// Whether the reply says that the transaction was not applied.
@@ -27,7 +27,7 @@ pub(crate) struct Exchange {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges {
     /// `None` unless somebody takes them: they would fill the memory.
-    recorded: Option<Vec<Exchange>>,
+    recorded: Option<Vec<FinishedRequest>>,
 }
 
 impl Exchanges {
@@ -41,7 +41,7 @@ impl Exchanges {
         if let Some(recorded) = &mut self.recorded {
             let is_rolled_back = result.as_ref().is_ok_and(is_rolled_back);
             let (error, latency) = (result.as_ref().err().cloned(), Some(latency));
-            recorded.push(Exchange { opcode, error, is_rolled_back, latency });
+            recorded.push(FinishedRequest { opcode, error, is_rolled_back, latency });
         }
     }
 
@@ -49,7 +49,7 @@ impl Exchanges {
     pub(super) fn failed(&mut self, opcode: OpCode, error: &Error) {
         if let Some(recorded) = &mut self.recorded {
             let error = Some(error.clone());
-            recorded.push(Exchange { opcode, error, is_rolled_back: false, latency: None });
+            recorded.push(FinishedRequest { opcode, error, is_rolled_back: false, latency: None });
         }
     }
 }
@@ -61,7 +61,7 @@ impl<T> super::Session<T> {
     }
 
     /// Returns the exchanges since the last call.
-    pub(crate) fn take_exchanges(&mut self) -> Vec<Exchange> {
+    pub(crate) fn take_exchanges(&mut self) -> Vec<FinishedRequest> {
         self.exchanges.recorded.as_mut().map(core::mem::take).unwrap_or_default()
     }
 }

@@ -215,7 +215,7 @@ use zk_proto::{
 };
 
 use self::authenticating::Refusals;
-use self::config::Secret;
+use self::config::HiddenBytes;
 pub use self::config::{Config, SessionTicket};
 use self::connection::{Connection, Receiving, Stage};
 use self::credentials::Credentials;
@@ -226,11 +226,11 @@ pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
 use self::history::{History, Purpose};
 pub(crate) use self::outbox::Again;
-use self::outbox::{Late, Outbox, Owner, Pending};
+use self::outbox::{Late, Outbox, PendingRequest, RequestOwner};
 use self::refusals::Suspect;
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
-use self::watches::{Fired, Registration, Removal, WatchRequest, Watches};
+use self::watches::{Fired, Registration, Removal, SessionWatches, WatchRequest};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success};
 use crate::time::{Instant, earlier};
@@ -282,7 +282,7 @@ pub struct Session<T> {
     ended: Option<End>,
     /// The id of the session, or [`SessionId::NONE`] before the first handshake.
     id: SessionId,
-    password: Secret,
+    password: HiddenBytes,
     /// As granted by the server, or requested before that.
     timeouts: Timeouts,
     last_zxid: Zxid,
@@ -311,7 +311,7 @@ pub struct Session<T> {
     credentials: Credentials<T>,
     refusals: Refusals,
     ephemerals: Ephemerals,
-    watches: Watches,
+    watches: SessionWatches,
     /// Cleared when a server is too old to remove watches: a second attempt would cost a
     /// connection.
     can_remove_watches: bool,
@@ -497,7 +497,7 @@ impl<T> Session<T> {
             closing: false,
             ended: (config.servers == 0).then_some(End::NoServers),
             id,
-            password: Secret(password),
+            password: HiddenBytes(password),
             timeouts: Timeouts::new(config.timeout),
             last_zxid,
             lease_start: None,
@@ -515,7 +515,7 @@ impl<T> Session<T> {
             credentials: Credentials::new(),
             refusals: Refusals::default(),
             ephemerals: Ephemerals::new(config.max_ephemerals()),
-            watches: Watches::new(config.seed),
+            watches: SessionWatches::new(config.seed),
             can_remove_watches: true,
             last_request: 0,
             statistics: Statistics::default(),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use zk_proto::{ErrorCode, Request};
 
 use super::Config;
-use super::outbox::Pending;
+use super::outbox::PendingRequest;
 use crate::error::Error;
 
 #[derive(Clone, Debug, Default)]
@@ -40,13 +40,13 @@ impl Ephemerals {
 
     pub(super) fn answered<T>(
         &mut self,
-        _pending: &mut Pending<T>,
+        _pending: &mut PendingRequest<T>,
         _answer: ErrorCode,
         _body: Option<&Bytes>,
     ) {
     }
 
-    pub(super) fn failed<T>(&mut self, _pending: &mut Pending<T>, _error: &Error) {}
+    pub(super) fn failed<T>(&mut self, _pending: &mut PendingRequest<T>, _error: &Error) {}
 
     pub(super) fn remove(&mut self, _path: &str) {}
 }

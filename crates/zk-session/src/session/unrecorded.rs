@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// No request is recorded.
 #[derive(Clone, Debug)]
-pub(crate) enum Exchange {}
+pub(crate) enum FinishedRequest {}
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges;
@@ -29,7 +29,7 @@ impl Exchanges {
 impl<T> super::Session<T> {
     pub(crate) const fn record_exchanges(&self) {}
 
-    pub(crate) const fn take_exchanges(&self) -> Vec<Exchange> {
+    pub(crate) const fn take_exchanges(&self) -> Vec<FinishedRequest> {
         Vec::new()
     }
 }

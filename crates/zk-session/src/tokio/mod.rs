@@ -15,11 +15,12 @@ use tokio::sync::watch as watch_channel;
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
-use self::driver::{Connect, Task, TcpConnect, Tokio};
+use self::driver::{Connect, DriverTask, TcpConnect, Tokio};
 #[cfg(shuttle)]
 use self::sleeping::{Sleep, sleep};
 use crate::client::{
-    self, ClientBuilder, Clock, ConnectError, Driver as _, Handle, Router, Settings, has_begun,
+    self, ClientBuilder, ClientHandle, Clock, ConnectError, Driver as _, Router, Settings,
+    has_begun,
 };
 use crate::session::{End, Session, SessionTicket, State};
 #[cfg(shuttle)]
@@ -61,7 +62,7 @@ fn wait_for(
 }
 
 /// The result of `connect`, once it is known.
-type Connecting = Pin<Box<dyn Future<Output = Result<Client, ConnectError>> + Send>>;
+type ConnectingClient = Pin<Box<dyn Future<Output = Result<Client, ConnectError>> + Send>>;
 
 /// # The session
 impl Client {
@@ -163,7 +164,7 @@ impl ClientBuilder<Client> {
     /// Compiled here, with the driver and the session. The body of an async function is compiled in
     /// each crate that awaits it.
     #[inline(never)]
-    fn connect_by_tcp(self) -> Connecting {
+    fn connect_by_tcp(self) -> ConnectingClient {
         Box::pin(self.connect_with(TcpConnect::default()))
     }
 
@@ -179,7 +180,7 @@ impl ClientBuilder<Client> {
     pub async fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
         #[cfg(feature = "tls")]
         if let Some(tls) = self.tls.clone() {
-            return self.begin(driver::tls::TlsConnect { connect, tls }).await;
+            return self.begin(driver::tls::TokioTlsConnect { connect, tls }).await;
         }
         self.begin(connect).await
     }
@@ -195,9 +196,9 @@ impl ClientBuilder<Client> {
             Router::new(session, at.servers, authenticator).follow_config(follow_config)
         };
         let shared = Arc::new(Tokio::new(clock, runtime::Handle::current(), make));
-        let handle = Arc::new(Handle { driver: shared.clone(), retries_reads });
+        let handle = Arc::new(ClientHandle { driver: shared.clone(), retries_reads });
         let client = Client { handle, chroot: at.chroot, request_timeout };
-        spawn(Task::new(shared.clone(), connect, max_reply));
+        spawn(DriverTask::new(shared.clone(), connect, max_reply));
 
         let begun = wait_for(&shared, Box::new(move |state| has_begun(state, resumed)));
         match unconstrained(tokio::time::timeout(connect_timeout, begun)).await {

@@ -64,7 +64,7 @@ impl<C: Connect> Connect for TlsConnect<C> {
             inner: self.connect.connect(server, connect_timeout)?,
             tls: self.tls.clone(),
             connection: Mutex::new(connection),
-            received: Mutex::new(Received {
+            received: Mutex::new(Ciphertext {
                 bytes: vec![0; READ].into(),
                 unread: 0..0,
                 failure: None,
@@ -93,11 +93,11 @@ pub(crate) struct TlsTransport<T> {
     inner: T,
     tls: TlsConfig,
     connection: Mutex<ClientConnection>,
-    received: Mutex<Received>,
+    received: Mutex<Ciphertext>,
 }
 
 /// Ciphertext that has arrived.
-struct Received {
+struct Ciphertext {
     bytes: Box<[u8]>,
     /// The part that is not deciphered yet.
     unread: Range<usize>,
@@ -108,7 +108,7 @@ struct Received {
 impl<T: Transport> TlsTransport<T> {
     /// Deciphers until `buffer` is full or nothing is left, because a short read reports that
     /// nothing more has arrived.
-    fn decipher(&self, received: &mut Received, buffer: &mut [u8]) -> io::Result<usize> {
+    fn decipher(&self, received: &mut Ciphertext, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(failure) = received.failure.take() {
             return Err(failure);
         }
@@ -128,7 +128,7 @@ impl<T: Transport> TlsTransport<T> {
         Ok(count)
     }
 
-    fn decipher_some(&self, received: &mut Received, buffer: &mut [u8]) -> io::Result<usize> {
+    fn decipher_some(&self, received: &mut Ciphertext, buffer: &mut [u8]) -> io::Result<usize> {
         let mut connection = lock(&self.connection);
         loop {
             match connection.reader().read(buffer) {

@@ -12,7 +12,7 @@ use super::Emit;
 use crate::client::Failure;
 use crate::connect_string::ServerAddress;
 use crate::error::Error;
-use crate::session::exchanges::Exchange;
+use crate::session::exchanges::FinishedRequest;
 use crate::session::{Session, State};
 
 /// The time after which a request is logged as slow.
@@ -20,13 +20,13 @@ const SLOW: Duration = Duration::from_secs(1);
 
 /// The lines that are not emitted yet.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct SessionLog {
     lines: Vec<Line>,
     /// The session that a server has served last, or the one to resume.
     session: Option<SessionId>,
 }
 
-impl Log {
+impl SessionLog {
     pub(super) fn new(session: SessionId) -> Self {
         let session = Some(session).filter(|id| *id != SessionId::NONE);
         Self { lines: Vec::new(), session }
@@ -46,7 +46,11 @@ impl Log {
     }
 
     /// Returns a function that logs everything new.
-    pub(super) fn collect<T>(&mut self, _: &Session<T>, exchanges: &[Exchange]) -> Option<Emit> {
+    pub(super) fn collect<T>(
+        &mut self,
+        _: &Session<T>,
+        exchanges: &[FinishedRequest],
+    ) -> Option<Emit> {
         self.lines.extend(exchanges.iter().filter_map(Line::slow));
         if self.lines.is_empty() {
             return None;
@@ -72,7 +76,7 @@ enum Line {
 
 impl Line {
     /// Returns the line about a request that took long.
-    fn slow(exchange: &Exchange) -> Option<Self> {
+    fn slow(exchange: &FinishedRequest) -> Option<Self> {
         let latency = exchange.latency.filter(|latency| *latency >= SLOW)?;
         Some(Self::Slow(latency, exchange.opcode, exchange.error.clone()))
     }

@@ -5,7 +5,7 @@ use zk_proto::SessionId;
 use super::Emit;
 use crate::client::Failure;
 use crate::connect_string::ServerAddress;
-use crate::session::exchanges::Exchange;
+use crate::session::exchanges::FinishedRequest;
 use crate::session::{Session, State};
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Off {
 
     pub(super) const fn failed(&self, _: &Failure) {}
 
-    pub(super) const fn collect<T>(&self, _: &Session<T>, _: &[Exchange]) -> Option<Emit> {
+    pub(super) const fn collect<T>(&self, _: &Session<T>, _: &[FinishedRequest]) -> Option<Emit> {
         None
     }
 }

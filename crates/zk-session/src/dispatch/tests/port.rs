@@ -2,7 +2,7 @@
 
 use super::*;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::client::Commands;
+use crate::dispatch::attachment::Commands;
 
 #[cfg(feature = "blocking")]
 #[test]

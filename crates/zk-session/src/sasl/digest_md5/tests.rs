@@ -14,8 +14,8 @@ const PROOFS: [(&str, &str, &str, &str); 3] = [
     ("δ", "πw", "2e40625828c5ab27b845190830cd186a", "68ec5d0895afef2a4cbdb4f6bd55787f"),
 ];
 
-fn begun(user: &str, password: &str) -> State {
-    State::Begun { credentials: DigestMd5::new(user, password), nonce: "00ff".to_string() }
+fn begun(user: &str, password: &str) -> ChallengeState {
+    ChallengeState::Begun { credentials: DigestMd5::new(user, password), nonce: "00ff".to_string() }
 }
 
 fn text(token: Option<Vec<u8>>) -> String {

@@ -39,13 +39,13 @@ impl ClientBuilder<Client> {
     }
 }
 
-pub(crate) struct TlsConnect<C> {
+pub(crate) struct TokioTlsConnect<C> {
     pub(crate) connect: C,
     pub(crate) tls: TlsConfig,
 }
 
-impl<C: Connect> Connect for TlsConnect<C> {
-    type Transport = TlsTransport<C::Transport>;
+impl<C: Connect> Connect for TokioTlsConnect<C> {
+    type Transport = TokioTlsTransport<C::Transport>;
 
     fn connect(
         &mut self,
@@ -57,7 +57,7 @@ impl<C: Connect> Connect for TlsConnect<C> {
             let name = name?;
             let handshake = TlsConnector::from(tls.rustls()).connect(name, connecting.await?);
             let stream = handshake.await.map_err(|error| tls.explain_handshake(error))?;
-            Ok(TlsTransport { stream, tls })
+            Ok(TokioTlsTransport { stream, tls })
         })
     }
 
@@ -71,19 +71,19 @@ impl<C: Connect> Connect for TlsConnect<C> {
 }
 
 /// A TLS stream whose errors say what failed.
-pub(crate) struct TlsTransport<T: Transport> {
+pub(crate) struct TokioTlsTransport<T: Transport> {
     stream: TlsStream<T>,
     tls: TlsConfig,
 }
 
-impl<T: Transport> Drop for TlsTransport<T> {
+impl<T: Transport> Drop for TokioTlsTransport<T> {
     /// Says that the connection ends, if that can be sent at once.
     fn drop(&mut self) {
         let _ = Pin::new(&mut self.stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
     }
 }
 
-impl<T: Transport> AsyncRead for TlsTransport<T> {
+impl<T: Transport> AsyncRead for TokioTlsTransport<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -96,7 +96,7 @@ impl<T: Transport> AsyncRead for TlsTransport<T> {
     }
 }
 
-impl<T: Transport> AsyncWrite for TlsTransport<T> {
+impl<T: Transport> AsyncWrite for TokioTlsTransport<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
 
-use crate::dispatch::Key;
+use super::Key;
 
 /// A client that owns a dispatcher.
 pub trait Commands: Send + Sync {
@@ -33,7 +33,7 @@ impl Attachment {
         Self { client, key }
     }
 
-    /// Delivers a [message](crate::dispatch::Attached::command) to the machine, which handles it before this
+    /// Delivers a [message](super::Attached::command) to the machine, which handles it before this
     /// returns. Returns whether the machine is attached.
     pub fn command(&self, message: &mut dyn Any) -> bool {
         self.client.clone().command(self.key, message)
