@@ -4,6 +4,7 @@ mod input;
 mod lanes;
 mod output;
 mod pcap;
+mod pcap_writer;
 mod proxy;
 mod record;
 mod show;

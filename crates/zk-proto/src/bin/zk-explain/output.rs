@@ -13,7 +13,7 @@ use crate::input::{self, Recording};
 use crate::lanes::Lanes;
 use crate::record::Recorder;
 use crate::tracker::{Seen, Tracker, Unreadable};
-use crate::{Failure, Format, pcap, show};
+use crate::{Failure, Format, pcap_writer, show};
 
 /// The messages to show.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Output {
     lanes: Lanes,
     connections: Vec<Option<Connection>>,
     folder: Option<PathBuf>,
-    pcap: Option<pcap::Writer>,
+    pcap: Option<pcap_writer::Writer>,
     /// The first time that was seen. All times are shown since then.
     start: Option<Duration>,
     failure: Option<Failure>,
@@ -82,7 +82,7 @@ impl Output {
     }
 
     pub(crate) fn write_pcap_to(&mut self, file: &Path) -> Result<(), Failure> {
-        self.pcap = Some(pcap::Writer::create(file)?);
+        self.pcap = Some(pcap_writer::Writer::create(file)?);
         Ok(())
     }
 

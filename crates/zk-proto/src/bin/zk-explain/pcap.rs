@@ -1,14 +1,13 @@
-//! Packet captures: connections found in one, and connections written as one.
+//! Connections found in a packet capture.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use zk_proto::conversation::Direction;
@@ -16,10 +15,8 @@ use zk_proto::{ConnectRequest, Decode, frame};
 
 use crate::Failure;
 use crate::output::{Output, complain};
-use crate::record::private;
+use crate::pcap_writer::PORT;
 
-/// The port of ZooKeeper, unless it is configured.
-const PORT: u16 = 2181;
 /// The longest block of a capture that is read. Packets are shorter than 256 KiB.
 const LONGEST_BLOCK: usize = 1 << 24;
 /// The bytes of one direction that may wait for a packet that has not been captured, including
@@ -29,8 +26,6 @@ const WAITING: usize = 1 << 20;
 const OVERHEAD: usize = 256;
 /// The lengths that the frame of a handshake may have, with a password of up to 16 bytes.
 const HANDSHAKE: RangeInclusive<u32> = 28..=45;
-
-// ---- Reading -----------------------------------------------------------------------------------
 
 /// Shows the connections of a capture.
 pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Result<(), Failure> {
@@ -337,131 +332,4 @@ fn is_handshake(data: &[u8]) -> Option<bool> {
     }
     let (payload, _) = frame::split(data, frame::DEFAULT_LIMIT).ok().flatten()?;
     Some(ConnectRequest::decode_all(payload).is_ok_and(|request| request.protocol_version == 0))
-}
-
-// ---- Writing -----------------------------------------------------------------------------------
-
-/// The payload of a written packet: that of an Ethernet.
-const SEGMENT: usize = 1460;
-
-/// A capture of connections on one host, in the format of tcpdump.
-pub(crate) struct Writer {
-    file: BufWriter<File>,
-    connections: HashMap<usize, Sequence>,
-    time: Duration,
-}
-
-/// The next sequence number of each direction.
-#[derive(Clone, Copy)]
-struct Sequence {
-    port: u16,
-    sent: u32,
-    received: u32,
-}
-
-/// Creates or overwrites a file, which only its owner can read from then on.
-fn create(path: &Path) -> io::Result<File> {
-    let file = private().create(true).truncate(true).open(path)?;
-    #[cfg(unix)]
-    if file.metadata()?.is_file() {
-        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    }
-    Ok(file)
-}
-
-impl Writer {
-    pub(crate) fn create(file: &Path) -> Result<Self, Failure> {
-        let created = create(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let mut file = BufWriter::new(created);
-        // Magic, version 2.4, time zone, accuracy, longest packet, and the link type Ethernet.
-        for word in [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 0x4_0000, 1] {
-            file.write_all(&word.to_be_bytes())?;
-        }
-        Ok(Self { file, connections: HashMap::new(), time: Duration::ZERO })
-    }
-
-    pub(crate) fn open(&mut self, connection: usize, time: Option<Duration>) -> io::Result<()> {
-        self.time = self.time.max(time.unwrap_or_default());
-        // Every port above the reserved ones, in turn.
-        let port = 49_152 + (connection % 16_384) as u16;
-        self.connections.insert(connection, Sequence { port, sent: 0, received: 0 });
-        self.packet(connection, Direction::ToServer, Flag::Syn, &[])?;
-        self.packet(connection, Direction::ToClient, Flag::Syn, &[])
-    }
-
-    pub(crate) fn data(
-        &mut self,
-        connection: usize,
-        direction: Direction,
-        bytes: &[u8],
-        time: Option<Duration>,
-    ) -> io::Result<()> {
-        // Without times, packets are a millisecond apart.
-        self.time = match time {
-            Some(time) => self.time.max(time),
-            None => self.time.saturating_add(Duration::from_millis(1)),
-        };
-        let mut segments = bytes.chunks(SEGMENT);
-        segments.try_for_each(|segment| self.packet(connection, direction, Flag::Data, segment))
-    }
-
-    pub(crate) fn close(&mut self, connection: usize) -> io::Result<()> {
-        self.packet(connection, Direction::ToServer, Flag::Fin, &[])?;
-        self.packet(connection, Direction::ToClient, Flag::Fin, &[])?;
-        self.file.flush()
-    }
-
-    fn packet(
-        &mut self,
-        connection: usize,
-        direction: Direction,
-        flag: Flag,
-        payload: &[u8],
-    ) -> io::Result<()> {
-        let Some(sequence) = self.connections.get_mut(&connection) else { return Ok(()) };
-        let Sequence { port, sent, received } = *sequence;
-        let (ends, number, acknowledged) = match direction {
-            Direction::ToServer => ([1, 2], sent, received),
-            Direction::ToClient => ([2, 1], received, sent),
-        };
-        let ports = match direction {
-            Direction::ToServer => [port, PORT],
-            Direction::ToClient => [PORT, port],
-        };
-        let [source, destination] = ends.map(|host| [10, 0, 0, host]);
-        let builder = PacketBuilder::ethernet2([2; 6], [2; 6]).ipv4(source, destination, 64).tcp(
-            ports[0],
-            ports[1],
-            number,
-            u16::MAX,
-        );
-        let is_first = flag == Flag::Syn && direction == Direction::ToServer;
-        let builder = if is_first { builder } else { builder.ack(acknowledged) };
-        let builder = match flag {
-            Flag::Syn => builder.syn(),
-            Flag::Data => builder.psh(),
-            Flag::Fin => builder.fin(),
-        };
-        let mut packet = Vec::with_capacity(builder.size(payload.len()));
-        builder.write(&mut packet, payload).map_err(io::Error::other)?;
-        let length = packet.len() as u32;
-        let (seconds, micros) = (self.time.as_secs() as u32, self.time.subsec_micros());
-        for word in [seconds, micros, length, length] {
-            self.file.write_all(&word.to_be_bytes())?;
-        }
-        self.file.write_all(&packet)?;
-        let taken = payload.len() as u32 + u32::from(flag != Flag::Data);
-        match direction {
-            Direction::ToServer => sequence.sent = sent.wrapping_add(taken),
-            Direction::ToClient => sequence.received = received.wrapping_add(taken),
-        }
-        Ok(())
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Flag {
-    Syn,
-    Data,
-    Fin,
 }
