@@ -54,18 +54,14 @@ mod wait;
 mod watching;
 
 use alloc::string::ToString as _;
-use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
 pub use self::driver::{Connect, TcpConnect, TcpTransport, Threads, Transport};
 use self::driver::{ThreadsState, Wait};
-use crate::client::{
-    self, ClientBuilder, ClientHandle, Clock, ConnectError, Driver as _, Router, Settings,
-    has_begun,
-};
-use crate::session::{End, Session, SessionTicket, State};
+use crate::client::{self, ClientBuilder, ConnectError, Driver as _, NewClient, has_begun};
+use crate::session::{End, SessionTicket, State};
 
 /// A client in threads. See [`driver::Client`](crate::driver::Client), whose methods it has.
 pub type Client = client::Client<Threads>;
@@ -170,23 +166,14 @@ impl ClientBuilder<Client> {
     }
 
     fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let settings = self.settings()?;
-        let Settings { at, connect_timeout, request_timeout, retries_reads, .. } = settings;
-        let Settings { clock, authenticator, follow_config, config, .. } = settings;
-        let resumed = config.resume.is_some();
-        let max_reply = config.max_reply;
-        let clock = Clock::new(Instant::now, clock);
-        let make = |now| {
-            let session = Session::new(now, config);
-            Router::new(session, at.servers, authenticator).follow_config(follow_config)
-        };
-        let shared = Arc::new(Threads::new(connect, clock, max_reply, make));
-        let handle = Arc::new(ClientHandle { driver: shared.clone(), retries_reads });
-        let client = Client { handle, chroot: at.chroot, request_timeout };
+        let drive = |clock, max_reply, router| Threads::new(connect, clock, max_reply, router);
+        let new = self.client(Instant::now, drive)?;
+        let NewClient { client, connect_timeout, is_resumed, .. } = new;
+        let shared = client.driver().clone();
         driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
         let deadline = Instant::now().checked_add(connect_timeout);
-        let begun = |inner: &ThreadsState| has_begun(inner.router.session().state(), resumed);
+        let begun = |inner: &ThreadsState| has_begun(inner.router.session().state(), is_resumed);
         if !shared.wait_until(deadline, begun) {
             return Err(ConnectError::Unreachable { connect_timeout, last: shared.last_failure() });
         }

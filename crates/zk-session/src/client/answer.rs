@@ -11,11 +11,10 @@ use zk_proto::{Multi, OpCode, Request};
 
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
-use super::handle::send;
-use super::multi_read::read_operations;
 #[cfg(feature = "full")]
-use super::persistent_watches::PersistentWatch;
-use super::read::Read;
+use super::persistent_watch::PersistentWatch;
+use super::read::{Read, read_operations};
+use super::send::{GONE, send};
 use super::{MultiOperation, Receiver, Watch, slot, stripped};
 use crate::chroot::Chroot;
 use crate::error::{Error, Outcome, RequestError};
@@ -86,9 +85,6 @@ pub(crate) struct PendingAnswer<D: Driver> {
     /// Whether this was found not to be a forked process. Otherwise nothing was written yet.
     pub(super) is_in_process: bool,
 }
-
-/// The error after the driver of the session has ended, or after the answer was returned.
-pub(crate) const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome::Unknown };
 
 impl<T, D: Driver> Answer<T, D> {
     pub(super) fn new(request: PendingAnswer<D>, decode: Decoder<T, D>) -> Self {

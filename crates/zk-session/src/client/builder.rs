@@ -7,10 +7,13 @@ use core::marker::PhantomData;
 use core::time::Duration;
 
 use super::TlsError;
-use super::clock::GivenClock;
+use super::clock::{Clock, GivenClock};
+use super::driver::Driver;
+use super::handle::{Client, ClientHandle};
+use super::router::Router;
 use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::sasl::{Authenticator, Mechanism, SaslError};
-use crate::session::{Config, End, SessionTicket, State};
+use crate::session::{Config, End, Session, SessionTicket, State};
 use crate::time::Instant;
 
 /// The minimum of the default connect timeout. An ensemble that has lost its leader, or that starts
@@ -21,7 +24,7 @@ const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 ///
 /// ```no_run
 /// # #[cfg(feature = "blocking")]
-/// # fn main() -> Result<(), zk_session::ConnectError> {
+/// # fn example() -> Result<(), zk_session::ConnectError> {
 /// use core::time::Duration;
 /// use zk_session::blocking::Client;
 ///
@@ -32,8 +35,6 @@ const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 ///     .connect()?;
 /// # Ok(())
 /// # }
-/// # #[cfg(not(feature = "blocking"))]
-/// # fn main() {}
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClientBuilder<C> {
@@ -52,17 +53,12 @@ pub struct ClientBuilder<C> {
     client: PhantomData<fn() -> C>,
 }
 
-/// Checked settings of a client.
-pub(crate) struct Settings {
-    pub(crate) at: ConnectString,
+/// A client that begins to connect.
+pub(crate) struct NewClient<D: Driver> {
+    pub(crate) client: Client<D>,
     /// The time limit for the first connection.
     pub(crate) connect_timeout: Duration,
-    pub(crate) request_timeout: Option<Duration>,
-    pub(crate) retries_reads: bool,
-    pub(crate) clock: Option<GivenClock>,
-    pub(crate) authenticator: Option<Authenticator>,
-    pub(crate) follow_config: bool,
-    pub(crate) config: Config,
+    pub(crate) is_resumed: bool,
 }
 
 impl<C> ClientBuilder<C> {
@@ -306,26 +302,34 @@ impl<C> ClientBuilder<C> {
         self.clock = Some(GivenClock::new(now));
         self
     }
+}
 
-    pub(crate) fn settings(self) -> Result<Settings, ConnectError> {
+impl<D: Driver> ClientBuilder<Client<D>> {
+    /// Checks the settings, and makes a client. `drive` makes its driver, with the longest reply to
+    /// accept. `read` is the clock unless the program gives one.
+    pub(crate) fn client(
+        self,
+        read: fn() -> std::time::Instant,
+        drive: impl FnOnce(Clock, usize, Router) -> D,
+    ) -> Result<NewClient<D>, ConnectError> {
         let at: ConnectString = self.at.parse().map_err(ConnectError::Address)?;
-        let default = self.config.timeout.max(LEAST_CONNECT_TIMEOUT);
-        let connect_timeout = self.connect_timeout.unwrap_or(default);
-        let Self { mut config, request_timeout, retries_reads, clock, mechanism, .. } = self;
-        let follow_config = self.follow_config;
-        let authenticator = mechanism.map(Authenticator::new);
+        let mut config = self.config;
+        let default = config.timeout.max(LEAST_CONNECT_TIMEOUT);
         config.servers = at.servers.len();
         config.max_reply = config.max_reply.max(Config::LEAST_REPLY);
         config.seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-        Ok(Settings {
-            at,
-            connect_timeout,
-            request_timeout,
-            retries_reads,
-            clock,
-            authenticator,
-            follow_config,
-            config,
+        let (max_reply, is_resumed) = (config.max_reply, config.resume.is_some());
+        let clock = Clock::new(read, self.clock);
+        let session = Session::new(clock.now(), config);
+        let authenticator = self.mechanism.map(Authenticator::new);
+        let router =
+            Router::new(session, at.servers, authenticator).follow_config(self.follow_config);
+        let driver = Arc::new(drive(clock, max_reply, router));
+        let handle = Arc::new(ClientHandle { driver, retries_reads: self.retries_reads });
+        Ok(NewClient {
+            client: Client { handle, chroot: at.chroot, request_timeout: self.request_timeout },
+            connect_timeout: self.connect_timeout.unwrap_or(default),
+            is_resumed,
         })
     }
 }

@@ -7,15 +7,13 @@ use core::time::Duration;
 
 use zk_proto::{NodeKind, OpCode, Request};
 
-use super::answer::{Decoder, GONE, PendingAnswer};
+use super::answer::{Decoder, PendingAnswer};
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
 use super::read::Read;
-use super::{
-    Answer, Receiver, Router, Watch, not_sent, server_path, server_path_to_create, slot, slot_about,
-};
+use super::send::send;
+use super::{Answer, Receiver, Router, Watch, not_sent, server_path, server_path_to_create, slot};
 use crate::chroot::Chroot;
-use crate::dispatch::Token;
 use crate::error::{Error, RequestError};
 use crate::session::{Reply, RequestId};
 use crate::time::Instant;
@@ -99,36 +97,6 @@ impl<D: Driver> Drop for ClientHandle<D> {
             self.driver.act(&mut |router, _| router.close_when_done());
         }
     }
-}
-
-/// A request that was sent.
-pub(super) struct Submitted {
-    pub(super) id: RequestId,
-    pub(super) reply: Receiver<Result<Reply, Error>>,
-    /// Whether this was found not to be a forked process.
-    pub(super) is_in_process: bool,
-}
-
-/// Sends a request. `keep` is called with its id, under the session's lock.
-///
-/// Compiled once for each driver, and not once for each type of answer.
-#[inline(never)]
-pub(super) fn send<D: Driver>(
-    driver: &Arc<D>,
-    request: &Request<'_>,
-    end: Option<Instant>,
-    keep: &mut dyn FnMut(&mut Router, RequestId),
-) -> Result<Submitted, Error> {
-    let (sender, reply) = slot_about(request.path().unwrap_or_default());
-    let (mut token, mut id) = (Some(Token::Caller(sender)), Err(GONE));
-    let is_in_process = driver.submit(&mut |router| {
-        let submitted = router.submit(request, token.take().ok_or(GONE)?, end)?;
-        keep(router, submitted);
-        id = Ok(submitted);
-        Ok(())
-    })?;
-    let id = id?;
-    Ok(Submitted { id, reply, is_in_process })
 }
 
 impl<D: Driver> Client<D> {

@@ -18,7 +18,7 @@ mod subtree;
 mod transaction;
 
 #[cfg(feature = "full")]
-pub(crate) mod persistent_watches;
+mod persistent_watches;
 
 mod access_control;
 
@@ -47,6 +47,8 @@ mod inbox;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod multi_read;
+#[cfg(feature = "full")]
+pub(crate) mod persistent_watch;
 mod process;
 mod read;
 mod ready;
@@ -55,6 +57,7 @@ mod renewal;
 mod reports;
 mod room;
 mod router;
+pub(crate) mod send;
 mod slot;
 #[cfg(feature = "full")]
 mod timeouts;
@@ -74,12 +77,13 @@ pub(crate) use self::addresses::{AddressBook, Candidates};
 pub use self::answer::Answer;
 pub use self::any_client::AnyClient;
 pub use self::builder::{ClientBuilder, ConnectError};
-pub(crate) use self::builder::{Settings, has_begun};
+pub(crate) use self::builder::{NewClient, has_begun};
 pub(crate) use self::clock::Clock;
 pub use self::config_follower::ConfigFollower;
 pub use self::driver::Driver;
 pub(crate) use self::effects::{EffectsGuard, EffectsMutex, HasEffects};
 pub use self::handle::Client;
+#[cfg(test)]
 pub(crate) use self::handle::ClientHandle;
 pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
@@ -114,7 +118,7 @@ pub(crate) mod exports {
     #[cfg(feature = "metrics")]
     pub use super::metrics;
     #[cfg(feature = "full")]
-    pub use super::persistent_watches::PersistentWatch;
+    pub use super::persistent_watch::PersistentWatch;
     #[cfg(feature = "blocking-tls")]
     pub use {super::TlsConfig, ::rustls};
 

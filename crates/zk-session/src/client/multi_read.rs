@@ -4,14 +4,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use zk_proto::{
-    ErrorCode, GetChildrenRequest, GetDataRequest, Multi, MultiReadOp, MultiReadResponse,
-    MultiReadResult, OpCode, Request, Stat,
-};
+use zk_proto::{ErrorCode, Multi, MultiReadResponse, MultiReadResult, OpCode, Request, Stat};
 
 use super::answer::Decoder;
 use super::decode::{Arrived, expect_results};
 use super::driver::Driver;
+use super::read::read_operations;
 use super::{Answer, Client, MultiOperation, server_path};
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
@@ -103,18 +101,6 @@ impl<D: Driver> MultiRead<'_, Client<D>> {
             Ok(Answer::new(pending, Decoder::Reply(results)))
         })
     }
-}
-
-/// Returns the records of several reads.
-pub(super) fn read_operations(reads: &[MultiOperation]) -> Vec<MultiReadOp<'_>> {
-    let mut records = Vec::with_capacity(reads.len());
-    for (operation, path) in reads {
-        records.push(match *operation {
-            OpCode::GET_DATA => MultiReadOp::GetData(GetDataRequest { path, watch: false }),
-            _ => MultiReadOp::GetChildren(GetChildrenRequest { path, watch: false }),
-        });
-    }
-    records
 }
 
 fn results(arrived: Arrived<'_>) -> Result<Vec<ReadResult>, Error> {

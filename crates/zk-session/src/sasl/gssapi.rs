@@ -45,15 +45,13 @@ const UNSPECIFIED: &str = "Unspecified GSS failure.  Minor code may provide more
 ///
 /// ```no_run
 /// # #[cfg(feature = "blocking")]
-/// # fn main() -> Result<(), zk_session::ConnectError> {
+/// # fn example() -> Result<(), zk_session::ConnectError> {
 /// use zk_session::blocking::Client;
 /// use zk_session::sasl::Gssapi;
 ///
 /// let client = Client::builder("zk1.example.com,zk2.example.com").sasl(Gssapi::new()).connect()?;
 /// # Ok(())
 /// # }
-/// # #[cfg(not(feature = "blocking"))]
-/// # fn main() {}
 /// ```
 #[derive(Clone, Default)]
 pub struct Gssapi {

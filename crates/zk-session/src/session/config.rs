@@ -211,8 +211,8 @@ impl fmt::Debug for HiddenBytes {
         let Self(bytes) = self;
         // Without a session the password is zeros.
         match bytes.iter().all(|byte| *byte == 0) {
-            true => f.write_str("HiddenBytes(none)"),
-            false => write!(f, "HiddenBytes({} bytes)", bytes.len()),
+            true => f.write_str("Secret(none)"),
+            false => write!(f, "Secret({} bytes)", bytes.len()),
         }
     }
 }

@@ -40,7 +40,7 @@ const PREFIX: usize = 4;
 
 /// The kind of event that a watch waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WatchKind {
+enum SessionWatchKind {
     /// A change of the data or the deletion of an existing node.
     Data,
     /// The creation of a missing node.
@@ -142,13 +142,13 @@ impl Registration {
     ///
     /// Only `exists` sets a watch on a missing node. `addWatch` does not check whether the node
     /// exists.
-    fn kind(&self, class: Class, answer: ErrorCode) -> Option<WatchKind> {
+    fn kind(&self, class: Class, answer: ErrorCode) -> Option<SessionWatchKind> {
         match (class, answer) {
-            (Class::Node, ErrorCode::OK) => Some(WatchKind::Data),
-            (Class::Node, ErrorCode::NO_NODE) if self.absent_too => Some(WatchKind::Exist),
-            (Class::Child, ErrorCode::OK) => Some(WatchKind::Child),
-            (Class::Persistent, ErrorCode::OK) => Some(WatchKind::Persistent),
-            (Class::Recursive, ErrorCode::OK) => Some(WatchKind::Recursive),
+            (Class::Node, ErrorCode::OK) => Some(SessionWatchKind::Data),
+            (Class::Node, ErrorCode::NO_NODE) if self.absent_too => Some(SessionWatchKind::Exist),
+            (Class::Child, ErrorCode::OK) => Some(SessionWatchKind::Child),
+            (Class::Persistent, ErrorCode::OK) => Some(SessionWatchKind::Persistent),
+            (Class::Recursive, ErrorCode::OK) => Some(SessionWatchKind::Recursive),
             _ => None,
         }
     }
@@ -373,11 +373,11 @@ impl SessionWatches {
             }
             size += length;
             let list = match kind {
-                WatchKind::Data => &mut batch.data,
-                WatchKind::Exist => &mut batch.exist,
-                WatchKind::Child => &mut batch.child,
-                WatchKind::Persistent => &mut batch.persistent,
-                WatchKind::Recursive => &mut batch.recursive,
+                SessionWatchKind::Data => &mut batch.data,
+                SessionWatchKind::Exist => &mut batch.exist,
+                SessionWatchKind::Child => &mut batch.child,
+                SessionWatchKind::Persistent => &mut batch.persistent,
+                SessionWatchKind::Recursive => &mut batch.recursive,
             };
             list.push(path);
         }

@@ -7,7 +7,6 @@ mod sleeping;
 mod watching;
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::pin::Pin;
 
 use tokio::runtime;
@@ -18,11 +17,8 @@ use tokio::time::Instant;
 use self::driver::{Connect, DriverTask, TcpConnect, Tokio};
 #[cfg(shuttle)]
 use self::sleeping::{Sleep, sleep};
-use crate::client::{
-    self, ClientBuilder, ClientHandle, Clock, ConnectError, Driver as _, Router, Settings,
-    has_begun,
-};
-use crate::session::{End, Session, SessionTicket, State};
+use crate::client::{self, ClientBuilder, ConnectError, Driver as _, NewClient, has_begun};
+use crate::session::{End, SessionTicket, State};
 #[cfg(shuttle)]
 use shuttle::future::spawn;
 #[cfg(not(shuttle))]
@@ -186,21 +182,15 @@ impl ClientBuilder<Client> {
     }
 
     async fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let settings = self.settings()?;
-        let Settings { at, connect_timeout, request_timeout, retries_reads, .. } = settings;
-        let Settings { clock, authenticator, follow_config, config, .. } = settings;
-        let (max_reply, resumed) = (config.max_reply, config.resume.is_some());
-        let clock = Clock::new(|| Instant::now().into_std(), clock);
-        let make = |now| {
-            let session = Session::new(now, config);
-            Router::new(session, at.servers, authenticator).follow_config(follow_config)
+        let drive = |clock, max_reply, router| {
+            Tokio::new(clock, runtime::Handle::current(), max_reply, router)
         };
-        let shared = Arc::new(Tokio::new(clock, runtime::Handle::current(), make));
-        let handle = Arc::new(ClientHandle { driver: shared.clone(), retries_reads });
-        let client = Client { handle, chroot: at.chroot, request_timeout };
-        spawn(DriverTask::new(shared.clone(), connect, max_reply));
+        let new = self.client(|| Instant::now().into_std(), drive)?;
+        let NewClient { client, connect_timeout, is_resumed } = new;
+        let shared = client.driver().clone();
+        spawn(DriverTask::new(shared.clone(), connect));
 
-        let begun = wait_for(&shared, Box::new(move |state| has_begun(state, resumed)));
+        let begun = wait_for(&shared, Box::new(move |state| has_begun(state, is_resumed)));
         match unconstrained(tokio::time::timeout(connect_timeout, begun)).await {
             Ok(Some(State::Ended(end))) => Err(shared.lock().router.not_begun(end)),
             Ok(Some(_)) => Ok(client),

@@ -131,11 +131,11 @@ impl Threads {
         connect: impl Connect,
         clock: Clock,
         max_reply: usize,
-        make: impl FnOnce(Instant) -> Router,
+        router: Router,
     ) -> Self {
         let futures = Arc::new(AtomicUsize::new(0));
         Self {
-            inner: ThreadsState::new(make(clock.now()), max_reply, futures.clone()),
+            inner: ThreadsState::new(router, max_reply, futures.clone()),
             process: ClientProcess::new(),
             futures,
             connect: Box::new(connect),

@@ -4,7 +4,7 @@ use crate::sync::Arc;
 use alloc::vec::Vec;
 
 use super::slab::{NOWHERE, Slab, WatchPlace};
-use super::{Class, WatchKind};
+use super::{Class, SessionWatchKind};
 use crate::session::RequestId;
 #[cfg(test)]
 pub(super) use crate::session::tests::sharing::visits;
@@ -55,7 +55,7 @@ enum WatchStage {
     Left,
     /// The request is pending on this connection, and its watch was dropped.
     Dropped,
-    Waiting(WatchKind),
+    Waiting(SessionWatchKind),
 }
 
 impl WatchStage {
@@ -152,14 +152,14 @@ impl WatchSlot {
         &mut self,
         callers: &mut Callers,
         place: WatchPlace,
-        kind: Option<WatchKind>,
+        kind: Option<SessionWatchKind>,
     ) {
         let Some(caller) = callers.at_mut(place) else { return };
         let is_removed = caller.stage == WatchStage::Dropped && caller.number <= self.removed_up_to;
         self.armed |= kind.is_some() && !is_removed;
         match kind {
             Some(kind) if caller.stage == WatchStage::Asked => {
-                caller.stage = WatchStage::Waiting(kind)
+                caller.stage = WatchStage::Waiting(kind);
             }
             _ => self.remove(callers, place),
         }
@@ -222,7 +222,7 @@ impl WatchSlot {
     }
 
     /// Returns the kind of watch of the newest request that waits for events.
-    pub(super) fn newest(&self, callers: &Callers) -> Option<WatchKind> {
+    pub(super) fn newest(&self, callers: &Callers) -> Option<SessionWatchKind> {
         let mut caller = callers.at(self.last)?;
         loop {
             match caller.stage {

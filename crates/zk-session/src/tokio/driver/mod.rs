@@ -30,7 +30,6 @@ use crate::tokio::{Sleep, sleep};
 pub(crate) struct DriverTask<C: Connect> {
     shared: Arc<Tokio>,
     connector: Connector<C>,
-    max_reply: usize,
     sleep: Pin<Box<Sleep>>,
     /// The newest state, if it is not published yet.
     pending_state: Option<State>,
@@ -39,12 +38,11 @@ pub(crate) struct DriverTask<C: Connect> {
 }
 
 impl<C: Connect> DriverTask<C> {
-    pub(crate) fn new(shared: Arc<Tokio>, connect: C, max_reply: usize) -> Self {
+    pub(crate) fn new(shared: Arc<Tokio>, connect: C) -> Self {
         let mechanism = shared.lock().router.mechanism().cloned();
         Self {
             shared,
             connector: Connector::new(connect, mechanism),
-            max_reply,
             sleep: Box::pin(sleep(core::time::Duration::ZERO)),
             pending_state: None,
             has_yielded: false,
@@ -90,7 +88,7 @@ impl<C: Connect> DriverTask<C> {
         match self.connector.take_made() {
             None => return false,
             Some(Ok((transport, begun))) => {
-                inner.connection = Some(TaskConnection::new(transport, self.max_reply));
+                inner.connection = Some(TaskConnection::new(transport, self.shared.max_reply));
                 let now = inner.clock.now();
                 inner.router.handle_connected(now, begun);
             }

@@ -27,6 +27,8 @@ pub struct Tokio {
     clock: Clock,
     pub(crate) states: watch::Sender<State>,
     pub(crate) runtime: runtime::Handle,
+    /// The longest reply to accept.
+    pub(super) max_reply: usize,
 }
 
 pub(crate) struct TokioState {
@@ -66,15 +68,16 @@ impl Tokio {
     pub(crate) fn new(
         clock: Clock,
         runtime: runtime::Handle,
-        make: impl FnOnce(Instant) -> Router,
+        max_reply: usize,
+        router: Router,
     ) -> Self {
-        let router = make(clock.now());
         Self {
             states: watch::Sender::new(router.session().state()),
             inner: TokioState::new(router, clock.clone()),
             process: ClientProcess::new(),
             clock,
             runtime,
+            max_reply,
         }
     }
 
