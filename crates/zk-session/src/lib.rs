@@ -1,8 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// What only the methods of a feature use. The linker drops it.
-#![cfg_attr(not(feature = "full"), allow(dead_code))]
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
 
 extern crate alloc;

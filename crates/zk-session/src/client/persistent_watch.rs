@@ -6,7 +6,7 @@ use core::task::{Poll, Waker};
 
 use super::driver::{Driven, Driver};
 use super::send::GONE;
-use super::{Router, WatchUpdate, seen_from};
+use super::{Router, WatchQueue, WatchUpdate, seen_from};
 use crate::chroot::Chroot;
 use crate::error::Error;
 use crate::session::RequestId;
@@ -101,5 +101,23 @@ impl<D: Driver> Drop for PersistentWatch<D> {
             queue = router.stop_watching_persistently(self.request);
             queue.as_ref().map(drop).ok_or(GONE)
         });
+    }
+}
+
+impl Router {
+    /// Queues the updates of the persistent watch that a request sets.
+    pub(super) fn keep_watching(&mut self, request: RequestId, capacity: usize) {
+        self.persistent_watches.insert(request, WatchQueue::new(capacity));
+    }
+
+    /// Removes a persistent watch. Returns its queue, to be dropped without the session's lock.
+    fn stop_watching_persistently(&mut self, request: RequestId) -> Option<WatchQueue> {
+        let queue = self.persistent_watches.remove(&request)?;
+        self.session_mut().unwatch(request);
+        Some(queue)
+    }
+
+    fn watch_queue(&mut self, request: RequestId) -> Option<&mut WatchQueue> {
+        self.persistent_watches.get_mut(&request)
     }
 }

@@ -57,7 +57,7 @@ pub struct Router {
     /// The state that was delivered last.
     delivered_state: State,
     watches: HashMap<RequestId, Sender<WatchedEvent>>,
-    persistent_watches: HashMap<RequestId, WatchQueue>,
+    pub(super) persistent_watches: HashMap<RequestId, WatchQueue>,
     /// Events polled from the session but not delivered yet.
     undelivered: VecDeque<Event<ReplySender>>,
     room: RoomQueue,
@@ -176,28 +176,12 @@ impl Router {
         self.watches.insert(request, watcher);
     }
 
-    /// Queues the updates of the persistent watch that a request sets.
-    pub(crate) fn keep_watching(&mut self, request: RequestId, capacity: usize) {
-        self.persistent_watches.insert(request, WatchQueue::new(capacity));
-    }
-
     /// Removes a one-shot watch. Returns its sender if it has not fired, to be dropped without the
     /// session's lock.
     pub(crate) fn stop_watching(&mut self, request: RequestId) -> Option<Sender<WatchedEvent>> {
         let watcher = self.watches.remove(&request)?;
         self.session_mut().unwatch(request);
         Some(watcher)
-    }
-
-    /// Removes a persistent watch. Returns its queue, to be dropped without the session's lock.
-    pub(crate) fn stop_watching_persistently(&mut self, request: RequestId) -> Option<WatchQueue> {
-        let queue = self.persistent_watches.remove(&request)?;
-        self.session_mut().unwatch(request);
-        Some(queue)
-    }
-
-    pub(crate) fn watch_queue(&mut self, request: RequestId) -> Option<&mut WatchQueue> {
-        self.persistent_watches.get_mut(&request)
     }
 
     /// Returns whether [`deliver_next`](Self::deliver_next) has something to deliver.

@@ -16,7 +16,7 @@ use crate::error::Error;
 pub(crate) enum FinishedRequest {}
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Exchanges;
+pub(super) struct Exchanges(());
 
 impl Exchanges {
     #[inline]
