@@ -88,7 +88,8 @@ impl Client {
     }
 
     /// Returns the time until which the ensemble must keep the session, as far as the client can
-    /// know; see [`Session::lease`]. The lease has ended when [`Instant::now`] is later.
+    /// know; see [`Session::lease`](crate::session::Session::lease). The lease has ended when
+    /// [`Instant::now`] is later.
     ///
     /// On Linux and macOS [`Instant`] stops while the machine is suspended, but the clocks of the
     /// session and of the servers do not. The result is converted at the time of the call, so call

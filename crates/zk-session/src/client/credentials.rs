@@ -58,8 +58,10 @@ impl<C> ClientBuilder<C> {
     /// Authenticates by SASL on each connection, before anything else is sent. See
     /// [`sasl`](crate::sasl).
     ///
-    /// `connect` fails with [`ConnectError::AuthenticationFailed`] if all servers refuse. Later, that
-    /// ends the session with [`End::AuthFailed`]. One server that refuses is a failed attempt, and
+    /// `connect` fails with
+    /// [`ConnectError::AuthenticationFailed`](crate::ConnectError::AuthenticationFailed) if all
+    /// servers refuse. Later, that ends the session with
+    /// [`End::AuthFailed`](crate::End::AuthFailed). One server that refuses is a failed attempt, and
     /// `last_failure` names it.
     ///
     /// ```

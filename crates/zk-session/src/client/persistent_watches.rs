@@ -15,8 +15,8 @@ impl<D: Driver> Client<D> {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] from a server before 3.6, which also closes the connection. No watch
-    /// is left then.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) from a server before 3.6, which also
+    /// closes the connection. No watch is left then.
     #[doc(alias = "addWatch")]
     pub fn watch(&self, path: &str) -> Answer<PersistentWatch<D>, D> {
         self.keep_watching(path, AddWatchMode::PERSISTENT)
