@@ -1,4 +1,4 @@
-//! `defmt::Format` for the types that need no code of their own.
+//! `defmt::Format` for types that are not declared by a macro.
 
 formatted_by_debug! {
     [] crate::CheckedItems<'_>;
@@ -21,6 +21,10 @@ formatted_by_debug! {
     [] crate::conversation::Kind;
     [] crate::conversation::Message<'_>;
     [] crate::conversation::Transcript<'_>;
+    [] crate::diagram::Activity;
+    [] crate::diagram::Diagram;
+    [] crate::diagram::Lane;
+    [] crate::diagram::Style;
     [] crate::owned::Heap;
     [T: core::fmt::Debug] crate::owned::List<T>;
     [T: core::fmt::Debug] crate::owned::Multi<T>;
@@ -32,15 +36,51 @@ formatted_by_debug! {
     [] crate::frame::Splitter;
 }
 
-#[cfg(feature = "alloc")]
-formatted_by_debug! {
-    [] crate::diagram::Activity;
-    [] crate::diagram::Diagram;
-    [] crate::diagram::Lane;
-    [] crate::diagram::Style;
-}
-
 #[cfg(feature = "digest")]
 formatted_by_debug! {
     [] crate::DigestId<'_>;
+}
+
+macro_rules! hexadecimal {
+    ($($name:ty),*) => {$(
+        impl defmt::Format for $name {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                defmt::write!(f, "{=i64:#x}", self.0);
+            }
+        }
+    )*};
+}
+
+hexadecimal!(crate::Zxid, crate::SessionId);
+
+impl defmt::Format for crate::Xid {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "Xid({=i32})", self.0);
+    }
+}
+
+/// Shows no byte, as `Debug` does.
+impl defmt::Format for crate::Password {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "Password");
+    }
+}
+
+impl<'a, T: Copy + crate::Decode<'a> + defmt::Format> defmt::Format for crate::List<'a, T> {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        if self.is_null() {
+            return defmt::write!(f, "null");
+        }
+        defmt::write!(f, "[");
+        self.iter().for_each(|item| defmt::write!(f, "{}, ", item));
+        defmt::write!(f, "]");
+    }
+}
+
+impl<'a, T: crate::DecodeMultiItem<'a> + defmt::Format> defmt::Format for crate::Multi<'a, T> {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "[");
+        self.iter().for_each(|item| defmt::write!(f, "{}, ", item));
+        defmt::write!(f, "]");
+    }
 }

@@ -3,194 +3,35 @@
 //! Records and numbers get their implementations where they are declared. This module generates
 //! the types of their fields.
 
+#[cfg(feature = "arbitrary")]
+mod sources;
+#[cfg(feature = "proptest")]
+mod strategies;
+
 use alloc::vec::Vec;
 
-use crate::list::owned::List;
+use crate::codes::CreateMode;
+use crate::operations::is_deadly;
+use crate::owned::{self, List, Multi};
 
 #[cfg(feature = "arbitrary")]
-pub(crate) use sources::path_from;
+pub(crate) use self::sources::path_from;
 #[cfg(feature = "proptest")]
-pub use strategies::GeneratorMode;
-#[cfg(feature = "proptest")]
-pub(crate) use strategies::{
-    Generate, acl, among, not_null, number, path, paths, usually, version,
-};
+pub use self::strategies::*;
 
 /// Node names of valid paths. There are few, so that requests meet the same nodes.
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "n-", "\u{fc}\u{6f22}"];
 
-#[cfg(feature = "proptest")]
-mod strategies {
-    use alloc::format;
-    use alloc::string::String;
-    use core::fmt::Debug;
-
-    use proptest::collection::vec;
-    use proptest::prelude::*;
-    use proptest::sample::select;
-
-    use super::*;
-
-    /// The range of generated records: the parameter of
-    /// [`any_with`](proptest::arbitrary::any_with).
-    ///
-    /// ```
-    /// use proptest::prelude::*;
-    /// use zk_proto::{GeneratorMode, owned::Request};
-    ///
-    /// let valid = any::<Request>();
-    /// let arbitrary = any_with::<Request>(GeneratorMode::Arbitrary);
-    /// # drop((valid, arbitrary));
-    /// ```
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    #[non_exhaustive]
-    pub enum GeneratorMode {
-        /// Mostly valid records.
-        ///
-        /// Paths are valid and few, so that requests meet the same nodes. Servers accept most
-        /// access control lists, modes, versions and times to live.
-        #[default]
-        Valid,
-        /// Arbitrary strings, numbers and lists, but no request that
-        /// [harms servers](crate::Request::harms_servers).
-        Arbitrary,
-        /// Arbitrary records, including requests that
-        /// [harm servers](crate::Request::harms_servers).
-        ///
-        /// Use it only with servers whose data may be lost.
-        Harmful,
-    }
-
-    /// Generates values. Unlike [`Arbitrary`], it prefers the extremes of numbers, and keeps
-    /// strings, buffers and lists short.
-    pub(crate) trait Generate: Sized + Debug + 'static {
-        /// Returns a strategy for all values of this type.
-        fn any(mode: GeneratorMode) -> BoxedStrategy<Self>;
-    }
-
-    /// Yields nearly always one of these values.
-    pub(crate) fn among<T: Generate + Clone>(values: &'static [T]) -> BoxedStrategy<T> {
-        mostly(select(values))
-    }
-
-    pub(crate) fn version() -> BoxedStrategy<i32> {
-        mostly(prop_oneof![4 => Just(-1), 1 => Just(0)])
-    }
-
-    pub(crate) fn acl<A: Generate>() -> BoxedStrategy<List<A>> {
-        vec(A::any(GeneratorMode::Valid), 1..3).prop_map(List::from).boxed()
-    }
-
-    pub(crate) fn paths() -> BoxedStrategy<List<String>> {
-        vec(path(), 0..4).prop_map(List::from).boxed()
-    }
-
-    pub(crate) fn not_null<T: Generate>(values: BoxedStrategy<T>) -> BoxedStrategy<Option<T>> {
-        values.prop_map(Some).boxed()
-    }
-
-    /// Yields nearly always this value.
-    pub(crate) fn usually<T: Generate + Clone>(usual: impl Into<T>) -> BoxedStrategy<T> {
-        mostly(Just(usual.into()))
-    }
-
-    /// Yields mostly paths directly below the root, so that the node exists or can be created.
-    pub(crate) fn path() -> BoxedStrategy<String> {
-        let name = || select(&NAMES[..]);
-        prop_oneof![
-            1 => Just(String::from("/")),
-            8 => name().prop_map(|name| format!("/{name}")),
-            3 => (name(), name()).prop_map(|(above, name)| format!("/{above}/{name}")),
-        ]
-        .boxed()
-    }
-
-    fn mostly<T: Generate>(usual: impl Strategy<Value = T> + 'static) -> BoxedStrategy<T> {
-        prop_oneof![31 => usual, 1 => T::any(GeneratorMode::Arbitrary)].boxed()
-    }
-
-    /// Yields a number with a name in three of four cases.
-    pub(crate) fn number<T, N>(known: &'static [T], new: fn(N) -> T) -> BoxedStrategy<T>
-    where
-        T: Generate + Clone,
-        N: Generate,
-    {
-        prop_oneof![3 => select(known), 1 => N::any(GeneratorMode::Arbitrary).prop_map(new)].boxed()
-    }
-
-    macro_rules! fields {
-        ($($type:ty: $strategy:expr;)*) => {$(
-            impl Generate for $type {
-                fn any(_: GeneratorMode) -> BoxedStrategy<Self> {
-                    $strategy.boxed()
-                }
+impl owned::Request {
+    /// Replaces a request that harms servers by a similar one that does not.
+    pub(crate) fn harmless(self) -> Self {
+        match self {
+            Self::Check(body) => Self::Multi(Multi(alloc::vec![owned::MultiOp::Check(body)])),
+            Self::CreateTtl(body) if is_deadly(body.mode, body.ttl) => {
+                let mode = CreateMode::PERSISTENT_WITH_TTL;
+                Self::CreateTtl(owned::CreateTtlRequest { mode, ..body })
             }
-        )*};
-    }
-
-    fields! {
-        (): Just(());
-        bool: any::<bool>();
-        i32: prop_oneof![any::<i32>(), Just(0), Just(-1), Just(Self::MAX), Just(Self::MIN)];
-        i64: prop_oneof![any::<i64>(), Just(0), Just(-1), Just(Self::MAX), Just(Self::MIN)];
-        String: vec(any::<char>(), 0..12).prop_map(Self::from_iter);
-        Vec<u8>: vec(any::<u8>(), 0..24);
-    }
-
-    /// Yields null in one of five cases.
-    impl<T: Generate> Generate for Option<T> {
-        fn any(mode: GeneratorMode) -> BoxedStrategy<Self> {
-            proptest::option::weighted(0.8, T::any(mode)).boxed()
+            other => other,
         }
-    }
-
-    impl<T: Generate> Generate for List<T> {
-        fn any(mode: GeneratorMode) -> BoxedStrategy<Self> {
-            proptest::option::weighted(0.9, vec(T::any(mode), 0..5)).prop_map(Self).boxed()
-        }
-    }
-}
-
-#[cfg(feature = "arbitrary")]
-mod sources {
-    use alloc::format;
-    use alloc::string::String;
-
-    use arbitrary::{Arbitrary, Result, Unstructured};
-
-    use super::*;
-
-    /// Draws a valid path.
-    pub(crate) fn path_from(source: &mut Unstructured<'_>) -> Result<String> {
-        Ok(match source.int_in_range(0..=11)? {
-            0 => "/".into(),
-            1..=8 => format!("/{}", source.choose(&NAMES)?),
-            _ => format!("/{}/{}", source.choose(&NAMES)?, source.choose(&NAMES)?),
-        })
-    }
-
-    impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for List<T> {
-        fn arbitrary(source: &mut Unstructured<'u>) -> Result<Self> {
-            Option::<Vec<T>>::arbitrary(source).map(Self)
-        }
-    }
-
-    #[cfg(test)]
-    #[test]
-    fn bytes_become_valid_paths_and_lists_of_all_kinds() {
-        use alloc::collections::BTreeSet;
-
-        let bytes = (0..=0xfff_u16).map(u16::to_be_bytes);
-        let depth = |bytes: [u8; 2]| {
-            let path = path_from(&mut Unstructured::new(&bytes)).expect("enough bytes");
-            crate::ZnodePath::parse(&path).expect("a valid path").ancestors().count()
-        };
-        assert_eq!(bytes.clone().map(depth).collect::<BTreeSet<_>>(), [0, 1, 2].into());
-        let is_empty = |bytes: [u8; 2]| {
-            let list = List::<bool>::arbitrary(&mut Unstructured::new(&bytes));
-            list.expect("enough bytes").0.map(|items| items.is_empty())
-        };
-        let lists: BTreeSet<_> = bytes.map(is_empty).collect();
-        assert_eq!(lists, [None, Some(false), Some(true)].into(), "null, with items and empty");
     }
 }

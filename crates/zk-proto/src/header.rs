@@ -47,13 +47,6 @@ impl Xid {
     }
 }
 
-#[cfg(all(feature = "defmt", target_os = "none"))]
-impl defmt::Format for Xid {
-    fn format(&self, f: defmt::Formatter<'_>) {
-        defmt::write!(f, "Xid({=i32})", self.0);
-    }
-}
-
 impl fmt::Debug for Xid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Xid({self})")

@@ -85,23 +85,8 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Shows no byte, as `Debug` does.
-#[cfg(all(feature = "defmt", target_os = "none"))]
-impl defmt::Format for Password {
-    fn format(&self, f: defmt::Formatter<'_>) {
-        defmt::write!(f, "Password");
-    }
-}
-
 macro_rules! hexadecimal {
     ($($name:ident),*) => {$(
-        #[cfg(all(feature = "defmt", target_os = "none"))]
-        impl defmt::Format for $name {
-            fn format(&self, f: defmt::Formatter<'_>) {
-                defmt::write!(f, "{=i64:#x}", self.0);
-            }
-        }
-
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{:#x}", self.0)

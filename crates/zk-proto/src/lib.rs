@@ -10,8 +10,12 @@ extern crate std;
 
 #[macro_use]
 mod macros;
+#[cfg(feature = "alloc")]
 #[macro_use]
 mod macros_owned;
+#[cfg(not(feature = "alloc"))]
+#[macro_use]
+mod macros_unowned;
 
 #[cfg(feature = "codec")]
 mod codec;
@@ -43,8 +47,6 @@ pub mod path;
 mod records;
 mod sequence;
 mod sink;
-#[cfg(feature = "alloc")]
-mod storage;
 mod ttl;
 mod wire;
 
@@ -52,8 +54,6 @@ mod wire;
 pub use arbitrary;
 #[cfg(feature = "bytes")]
 pub use bytes;
-#[cfg(feature = "codec")]
-pub use codec::{ClientCodec, ClientMessage, CodecError, FrameCodec, ServerCodec, ServerMessage};
 pub use codes::{
     AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, Perms, WatcherType,
 };
@@ -62,26 +62,27 @@ pub use connect::{ConnectRequest, ConnectResponse};
 pub use digest::DigestId;
 pub use error::{DecodeError, DecodeErrorKind, EncodeError, FieldName};
 pub use field::Explain;
-#[cfg(feature = "proptest")]
-pub use generate::GeneratorMode;
 pub use header::{ReplyHeader, RequestHeader, Xid};
 pub use ids::{Password, SessionId, Zxid};
 pub use kind::NodeKind;
 pub use list::List;
 #[cfg(feature = "alloc")]
-pub use list::pieces::ListReader;
+pub use list::reader::ListReader;
 pub use multi::{
     DecodeMultiItem, EncodeMultiItem, Multi, MultiHeader, MultiOp, MultiReadOp, MultiReadRequest,
     MultiReadResponse, MultiReadResult, MultiRequest, MultiResponse, MultiResult,
 };
 pub use operations::{Request, Response};
 pub use path::{PathError, ZnodePath};
-#[cfg(feature = "proptest")]
-pub use proptest;
 pub use records::*;
 pub use sequence::SequenceNumber;
 pub use sink::{Sink, SliceSink};
-#[cfg(feature = "codec")]
-pub use tokio_util;
 pub use ttl::Ttl;
 pub use wire::{CheckedItems, Decode, Encode, Reader};
+#[cfg(feature = "codec")]
+pub use {
+    codec::{ClientCodec, ClientMessage, CodecError, FrameCodec, ServerCodec, ServerMessage},
+    tokio_util,
+};
+#[cfg(feature = "proptest")]
+pub use {generate::GeneratorMode, proptest};

@@ -1,5 +1,8 @@
 //! Vectors, checked as a whole when they are decoded, and decoded item by item when they are used.
 
+#[cfg(feature = "alloc")]
+pub(crate) mod reader;
+
 use core::fmt;
 
 use crate::error::DecodeError;
@@ -24,11 +27,11 @@ use crate::wire::{CheckedItems, Decode, Encode, Reader, put_length, total};
 /// ```
 #[derive(Clone, Copy)]
 pub struct List<'a, T> {
-    items: Items<'a, T>,
+    items: ListItems<'a, T>,
 }
 
 #[derive(Clone, Copy)]
-enum Items<'a, T> {
+enum ListItems<'a, T> {
     Null,
     Slice(&'a [T]),
     Wire { count: usize, items: CheckedItems<'a> },
@@ -36,11 +39,11 @@ enum Items<'a, T> {
 
 impl<'a, T> List<'a, T> {
     /// The null vector.
-    pub const NULL: Self = Self { items: Items::Null };
+    pub const NULL: Self = Self { items: ListItems::Null };
 
     /// Creates a vector from these items.
     pub const fn new(items: &'a [T]) -> Self {
-        Self { items: Items::Slice(items) }
+        Self { items: ListItems::Slice(items) }
     }
 
     /// Returns whether the vector is null, as opposed to empty.
@@ -53,15 +56,15 @@ impl<'a, T> List<'a, T> {
     /// assert_eq!(empty.len(), List::<&str>::NULL.len());
     /// ```
     pub fn is_null(&self) -> bool {
-        matches!(self.items, Items::Null)
+        matches!(self.items, ListItems::Null)
     }
 
     /// Returns the number of items. It is 0 for null.
     pub fn len(&self) -> usize {
         match self.items {
-            Items::Null => 0,
-            Items::Slice(items) => items.len(),
-            Items::Wire { count, .. } => count,
+            ListItems::Null => 0,
+            ListItems::Slice(items) => items.len(),
+            ListItems::Wire { count, .. } => count,
         }
     }
 
@@ -75,9 +78,9 @@ impl<'a, T: Copy + Decode<'a>> List<'a, T> {
     /// Returns the items in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + Clone + use<'a, T> {
         let (slice, wire) = match self.items {
-            Items::Null => (&[][..], CheckedItems::Bytes(&[])),
-            Items::Slice(items) => (items, CheckedItems::Bytes(&[])),
-            Items::Wire { items, .. } => (&[][..], items),
+            ListItems::Null => (&[][..], CheckedItems::Bytes(&[])),
+            ListItems::Slice(items) => (items, CheckedItems::Bytes(&[])),
+            ListItems::Wire { items, .. } => (&[][..], items),
         };
         Iter { slice: slice.iter(), wire, left: self.len() }
     }
@@ -146,25 +149,13 @@ impl<'a, T: Copy + Decode<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
     }
 }
 
-#[cfg(all(feature = "defmt", target_os = "none"))]
-impl<'a, T: Copy + Decode<'a> + defmt::Format> defmt::Format for List<'a, T> {
-    fn format(&self, f: defmt::Formatter<'_>) {
-        if self.is_null() {
-            return defmt::write!(f, "null");
-        }
-        defmt::write!(f, "[");
-        self.iter().for_each(|item| defmt::write!(f, "{}, ", item));
-        defmt::write!(f, "]");
-    }
-}
-
 impl<T: Encode> Encode for List<'_, T> {
     #[inline]
     fn encoded_len(&self) -> usize {
         let items = match self.items {
-            Items::Null => 0,
-            Items::Slice(items) => total(items.iter().map(Encode::encoded_len)),
-            Items::Wire { items, .. } => items.as_bytes().len(),
+            ListItems::Null => 0,
+            ListItems::Slice(items) => total(items.iter().map(Encode::encoded_len)),
+            ListItems::Wire { items, .. } => items.as_bytes().len(),
         };
         total([4, items])
     }
@@ -174,12 +165,12 @@ impl<T: Encode> Encode for List<'_, T> {
     #[cfg_attr(not(target_os = "none"), inline(always))]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self.items {
-            Items::Null => (-1i32).encode(out),
-            Items::Slice(items) => {
+            ListItems::Null => (-1i32).encode(out),
+            ListItems::Slice(items) => {
                 put_length(items.len(), out);
                 items.iter().for_each(|item| item.encode(out));
             }
-            Items::Wire { count, items } => {
+            ListItems::Wire { count, items } => {
                 put_length(count, out);
                 out.put(items.as_bytes());
             }
@@ -194,7 +185,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
         };
         expect_items(count, reader)?;
         let items = T::check_items(reader, count)?;
-        Ok(Self { items: Items::Wire { count, items } })
+        Ok(Self { items: ListItems::Wire { count, items } })
     }
 }
 
@@ -230,165 +221,6 @@ impl fmt::Display for Count {
             Some(1) => f.write_str("1 item"),
             Some(count) => write!(f, "{count} items"),
             None => f.write_str("null"),
-        }
-    }
-}
-
-#[cfg(feature = "alloc")]
-pub(crate) mod pieces {
-    use alloc::vec::Vec;
-
-    use crate::error::{DecodeError, DecodeErrorKind};
-    use crate::wire::{Decode, Reader};
-
-    /// A reader of a vector of strings whose bytes arrive in pieces, cut anywhere.
-    ///
-    /// It keeps at most one string. It reads what decoding the whole vector reads, and ignores bytes
-    /// behind the vector.
-    ///
-    /// ```
-    /// use zk_proto::ListReader;
-    ///
-    /// let (mut reader, mut names) = (ListReader::new(100), String::new());
-    /// for piece in [&b"\0\0\0\x02\0\0"[..], b"\0\x01a\0\0\0", b"\x01b"] {
-    ///     reader.read(piece, &mut |name| names += name)?;
-    /// }
-    /// reader.finish()?;
-    /// assert_eq!(names, "ab");
-    /// # Ok::<(), zk_proto::DecodeError>(())
-    /// ```
-    #[derive(Clone, Debug)]
-    pub struct ListReader {
-        /// The number of strings to come. `None` until it has arrived.
-        left: Option<usize>,
-        /// The bytes of the count, or of the next string, that have arrived.
-        begun: Vec<u8>,
-        /// The longest string in bytes, with its length prefix.
-        limit: usize,
-    }
-
-    impl ListReader {
-        /// Creates a reader of a vector whose strings take `limit` bytes each at most, with the 4
-        /// bytes of their length.
-        pub const fn new(limit: usize) -> Self {
-            Self { left: None, begun: Vec::new(), limit }
-        }
-
-        /// Reads a piece, and passes on the strings that are complete with it.
-        ///
-        /// # Errors
-        ///
-        /// Fails if the bytes are not such a vector. The offset counts from the start of the string.
-        /// [`DecodeErrorKind::Truncated`] means that a string is above the limit, so that its bytes
-        /// are not read.
-        pub fn read(
-            &mut self,
-            mut piece: &[u8],
-            each: &mut dyn FnMut(&str),
-        ) -> Result<(), DecodeError> {
-            while self.left != Some(0) {
-                let mut reader = Reader::new(&self.begun);
-                let item = match self.left {
-                    None => reader.length().map(|count| self.left = Some(count.unwrap_or(0))),
-                    Some(left) => <&str>::decode(&mut reader).map(|string| {
-                        each(string);
-                        self.left = Some(left - 1);
-                    }),
-                };
-                let Err(error) = item else {
-                    self.begun.clear();
-                    continue;
-                };
-                let missing = match error.kind() {
-                    DecodeErrorKind::Truncated { missing } => missing as usize,
-                    _ => return Err(error),
-                };
-                if missing > self.limit.saturating_sub(self.begun.len()) {
-                    return Err(error);
-                }
-                let (head, rest) = piece.split_at(missing.min(piece.len()));
-                self.begun.extend_from_slice(head);
-                piece = rest;
-                if head.len() < missing {
-                    break;
-                }
-            }
-            Ok(())
-        }
-
-        /// Checks that the whole vector was read.
-        ///
-        /// # Errors
-        ///
-        /// [`DecodeErrorKind::Truncated`] if some of it is missing.
-        pub fn finish(&self) -> Result<(), DecodeError> {
-            match self.left {
-                Some(0) => Ok(()),
-                _ => Err(Reader::new(&self.begun).truncated(self.begun.len() + 1)),
-            }
-        }
-    }
-}
-
-#[cfg(feature = "alloc")]
-pub(crate) mod owned {
-    use alloc::vec::Vec;
-    use core::ops::Deref;
-
-    use crate::sink::Sink;
-    use crate::storage::{IntoOwned, Storage};
-    use crate::wire::{Decode, Encode, put_length, total};
-
-    /// The owned form of a vector, which may be null.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct List<T>(
-        /// The items, or `None` for null.
-        pub Option<Vec<T>>,
-    );
-
-    impl<T> Default for List<T> {
-        fn default() -> Self {
-            Self(Some(Vec::new()))
-        }
-    }
-
-    impl<T> From<Vec<T>> for List<T> {
-        fn from(items: Vec<T>) -> Self {
-            Self(Some(items))
-        }
-    }
-
-    /// A null vector dereferences to the empty slice.
-    impl<T> Deref for List<T> {
-        type Target = [T];
-
-        fn deref(&self) -> &[T] {
-            self.0.as_deref().unwrap_or_default()
-        }
-    }
-
-    impl<T: Encode> Encode for List<T> {
-        fn encoded_len(&self) -> usize {
-            total(self.iter().map(Encode::encoded_len).chain([4]))
-        }
-
-        fn encode<Out: Sink + ?Sized>(&self, out: &mut Out) {
-            match &self.0 {
-                Some(items) => {
-                    put_length(items.len(), out);
-                    items.iter().for_each(|item| item.encode(out));
-                }
-                None => (-1i32).encode(out),
-            }
-        }
-    }
-
-    impl<'a, T: Copy + Decode<'a> + IntoOwned> IntoOwned for crate::List<'a, T> {
-        type Owned<S: Storage> = List<T::Owned<S>>;
-
-        fn to_owned_in<S: Storage>(&self, storage: &S) -> Self::Owned<S> {
-            let items = || self.iter().map(|item| item.to_owned_in(storage)).collect();
-            List((!self.is_null()).then(items))
         }
     }
 }

@@ -3,7 +3,6 @@
 /// Declares the owned form of a record. A record that borrows nothing is its own owned form.
 ///
 /// It maps the fields one by one, by their types.
-#[cfg(feature = "alloc")]
 macro_rules! owned_record {
     ($name:ident { $($fields:tt)* }) => {};
     ($name:ident<$lt:lifetime> { $($fields:tt)* }) => {
@@ -28,13 +27,13 @@ macro_rules! owned_record {
     (@ $name:ident [$($done:tt)*]
         $(#[$doc:meta])* pub $field:ident: List<$lt:lifetime, &$of:lifetime str>, $($rest:tt)*) => {
         owned_record!(@ $name
-            [$($done)* { $(#[$doc])* $field: $crate::list::owned::List<S::Text> }] $($rest)*);
+            [$($done)* { $(#[$doc])* $field: $crate::owned::list::List<S::Text> }] $($rest)*);
     };
     (@ $name:ident [$($done:tt)*]
         $(#[$doc:meta])* pub $field:ident: List<$lt:lifetime, $item:ident<$of:lifetime>>,
         $($rest:tt)*) => {
         owned_record!(@ $name
-            [$($done)* { $(#[$doc])* $field: $crate::list::owned::List<$item<S>> }] $($rest)*);
+            [$($done)* { $(#[$doc])* $field: $crate::owned::list::List<$item<S>> }] $($rest)*);
     };
     (@ $name:ident [$($done:tt)*]
         $(#[$doc:meta])* pub $field:ident: $record:ident<$lt:lifetime>, $($rest:tt)*) => {
@@ -47,20 +46,20 @@ macro_rules! owned_record {
     (@ $name:ident [$({ $(#[$doc:meta])* $([$secret:ident])? $field:ident: $type:ty })*]) => {
         #[doc = concat!("[`", stringify!($name), "`](crate::", stringify!($name), ") that borrows nothing.")]
         #[derive(Clone, PartialEq, Eq)]
-        pub struct $name<S: $crate::storage::Storage = $crate::storage::Heap> {
+        pub struct $name<S: $crate::owned::storage::Storage = $crate::owned::storage::Heap> {
             $( $(#[$doc])* pub $field: $type, )*
         }
 
-        debugged_fields!($name [S: $crate::storage::Storage] $name<S> { $( $([$secret])? $field )* });
-        encoded_fields!([S: $crate::storage::Storage] $name<S> { $($field)* });
-        formatted_by_debug!([S: $crate::storage::Storage] $name<S>;);
+        debugged_fields!($name [S: $crate::owned::storage::Storage] $name<S> { $( $([$secret])? $field )* });
+        encoded_fields!([S: $crate::owned::storage::Storage] $name<S> { $($field)* });
+        formatted_by_debug!([S: $crate::owned::storage::Storage] $name<S>;);
         generated!($name { $($field)* });
 
-        impl $crate::storage::IntoOwned for super::$name<'_> {
-            type Owned<S: $crate::storage::Storage> = $name<S>;
+        impl $crate::owned::storage::IntoOwned for super::$name<'_> {
+            type Owned<S: $crate::owned::storage::Storage> = $name<S>;
 
-            fn to_owned_in<S: $crate::storage::Storage>(&self, storage: &S) -> $name<S> {
-                $name { $( $field: $crate::storage::IntoOwned::to_owned_in(&self.$field, storage), )* }
+            fn to_owned_in<S: $crate::owned::storage::Storage>(&self, storage: &S) -> $name<S> {
+                $name { $( $field: $crate::owned::storage::IntoOwned::to_owned_in(&self.$field, storage), )* }
             }
         }
     };
@@ -69,7 +68,6 @@ macro_rules! owned_record {
 /// Declares the owned form of an enum of records, variant by variant.
 ///
 /// The owned records must be in a module `bodies` where the macro is used.
-#[cfg(feature = "alloc")]
 macro_rules! owned_variants {
     ($name:ident { $($variants:tt)* }) => {
         owned_variants!(@ $name [] $($variants)*);
@@ -87,21 +85,21 @@ macro_rules! owned_variants {
         #[doc = concat!("[`", stringify!($name), "`](crate::", stringify!($name), ") that borrows nothing.")]
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
-        pub enum $name<S: $crate::storage::Storage = $crate::storage::Heap> {
+        pub enum $name<S: $crate::owned::storage::Storage = $crate::owned::storage::Heap> {
             $( $(#[$doc])* $variant($record), )*
         }
 
-        encoded_variants!([S: $crate::storage::Storage] $name<S> { $($variant)* });
-        formatted_by_debug!([S: $crate::storage::Storage + core::fmt::Debug] $name<S>;);
+        encoded_variants!([S: $crate::owned::storage::Storage] $name<S> { $($variant)* });
+        formatted_by_debug!([S: $crate::owned::storage::Storage + core::fmt::Debug] $name<S>;);
         generated!($name [ $($variant)* ]);
 
-        impl $crate::storage::IntoOwned for super::$name<'_> {
-            type Owned<S: $crate::storage::Storage> = $name<S>;
+        impl $crate::owned::storage::IntoOwned for super::$name<'_> {
+            type Owned<S: $crate::owned::storage::Storage> = $name<S>;
 
-            fn to_owned_in<S: $crate::storage::Storage>(&self, storage: &S) -> $name<S> {
+            fn to_owned_in<S: $crate::owned::storage::Storage>(&self, storage: &S) -> $name<S> {
                 match self {
                     $( Self::$variant(body) => {
-                        $name::$variant($crate::storage::IntoOwned::to_owned_in(body, storage))
+                        $name::$variant($crate::owned::storage::IntoOwned::to_owned_in(body, storage))
                     } )*
                 }
             }
@@ -112,12 +110,11 @@ macro_rules! owned_variants {
 /// Makes a type that borrows nothing its own owned form.
 macro_rules! owned_as_itself {
     ($($type:ty),*) => {$(
-        #[cfg(feature = "alloc")]
-        impl $crate::storage::IntoOwned for $type {
-            type Owned<S: $crate::storage::Storage> = Self;
+                impl $crate::owned::storage::IntoOwned for $type {
+            type Owned<S: $crate::owned::storage::Storage> = Self;
 
             #[inline]
-            fn to_owned_in<S: $crate::storage::Storage>(&self, _: &S) -> Self {
+            fn to_owned_in<S: $crate::owned::storage::Storage>(&self, _: &S) -> Self {
                 *self
             }
         }
@@ -273,6 +270,7 @@ macro_rules! generated {
     };
     (@proptest $name:ident, $mode:ident, $strategy:expr) => {
         #[cfg(feature = "proptest")]
+        const _: () = {
         impl $crate::generate::Generate for $name {
             fn any(
                 $mode: $crate::generate::GeneratorMode,
@@ -281,7 +279,6 @@ macro_rules! generated {
             }
         }
 
-        #[cfg(feature = "proptest")]
         impl proptest::arbitrary::Arbitrary for $name {
             type Parameters = $crate::generate::GeneratorMode;
             type Strategy = proptest::strategy::BoxedStrategy<Self>;
@@ -290,6 +287,7 @@ macro_rules! generated {
                 $crate::generate::Generate::any(mode)
             }
         }
+        };
     };
     (@arbitrary $name:ident, $source:ident, $value:expr) => {
         #[cfg(feature = "arbitrary")]

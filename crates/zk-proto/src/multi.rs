@@ -78,11 +78,11 @@ pub trait DecodeMultiItem<'a>: Copy + EncodeMultiItem {
 #[doc(alias = "transaction")]
 #[derive(Clone, Copy)]
 pub struct Multi<'a, T> {
-    items: Items<'a, T>,
+    items: MultiItems<'a, T>,
 }
 
 #[derive(Clone, Copy)]
-enum Items<'a, T> {
+enum MultiItems<'a, T> {
     Slice(&'a [T]),
     /// All items with their headers and the final header, decoded once to check them.
     Wire(&'a [u8]),
@@ -91,7 +91,7 @@ enum Items<'a, T> {
 impl<'a, T> Multi<'a, T> {
     /// Creates a multi from these items.
     pub const fn new(items: &'a [T]) -> Self {
-        Self { items: Items::Slice(items) }
+        Self { items: MultiItems::Slice(items) }
     }
 }
 
@@ -110,8 +110,8 @@ impl<'a, T: DecodeMultiItem<'a>> Multi<'a, T> {
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
         let (slice, bytes) = match self.items {
-            Items::Slice(items) => (items, &[][..]),
-            Items::Wire(bytes) => (&[][..], bytes),
+            MultiItems::Slice(items) => (items, &[][..]),
+            MultiItems::Wire(bytes) => (&[][..], bytes),
         };
         let mut reader = Reader::new(bytes);
         // `ok` hides no error: decoding the multi has decoded the same bytes before.
@@ -149,27 +149,18 @@ impl<'a, T: DecodeMultiItem<'a> + fmt::Debug> fmt::Debug for Multi<'a, T> {
     }
 }
 
-#[cfg(all(feature = "defmt", target_os = "none"))]
-impl<'a, T: DecodeMultiItem<'a> + defmt::Format> defmt::Format for Multi<'a, T> {
-    fn format(&self, f: defmt::Formatter<'_>) {
-        defmt::write!(f, "[");
-        self.iter().for_each(|item| defmt::write!(f, "{}, ", item));
-        defmt::write!(f, "]");
-    }
-}
-
 impl<'a, T: DecodeMultiItem<'a>> Encode for Multi<'a, T> {
     fn encoded_len(&self) -> usize {
         match self.items {
-            Items::Slice(items) => items_len(items),
-            Items::Wire(bytes) => bytes.len(),
+            MultiItems::Slice(items) => items_len(items),
+            MultiItems::Wire(bytes) => bytes.len(),
         }
     }
 
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self.items {
-            Items::Slice(items) => encode_items(items, out),
-            Items::Wire(bytes) => out.put(bytes),
+            MultiItems::Slice(items) => encode_items(items, out),
+            MultiItems::Wire(bytes) => out.put(bytes),
         }
     }
 }
@@ -196,7 +187,7 @@ impl<'a, T: DecodeMultiItem<'a>> Decode<'a> for Multi<'a, T> {
                 break;
             }
         }
-        Ok(Self { items: Items::Wire(reader.read_since(&start)) })
+        Ok(Self { items: MultiItems::Wire(reader.read_since(&start)) })
     }
 }
 
@@ -257,7 +248,7 @@ macro_rules! multi_items {
             use crate::records::owned as bodies;
 
             owned_variants!($item { $( $(#[$doc])* $name($record $(<$of>)?), )* });
-            multi_items!(@header [S: $crate::storage::Storage] $item<S> { $($opcode => $name)* }
+            multi_items!(@header [S: $crate::owned::storage::Storage] $item<S> { $($opcode => $name)* }
                 $header => $header_err);
         }
 
@@ -321,7 +312,7 @@ macro_rules! multi_paths {
         }
 
         #[cfg(feature = "alloc")]
-        impl<S: crate::storage::Storage> $owned::$op<S> {
+        impl<S: crate::owned::storage::Storage> $owned::$op<S> {
             /// Returns the path of the node that the operation is about, to be changed.
             pub fn path_mut(&mut self) -> &mut S::Text {
                 match self {
@@ -465,84 +456,5 @@ impl MultiResponse<'_> {
             }
             _ => None,
         })
-    }
-}
-
-#[cfg(feature = "alloc")]
-pub(crate) mod owned {
-    use alloc::vec::Vec;
-
-    #[cfg(feature = "proptest")]
-    use proptest::{collection::vec, prelude::*};
-
-    use super::{EncodeMultiItem, encode_items, items_len};
-    pub use super::{owned_op::*, owned_read_op::*, owned_read_result::*, owned_result::*};
-    #[cfg(feature = "proptest")]
-    use crate::generate::{Generate, GeneratorMode};
-    use crate::sink::Sink;
-    use crate::storage::{Heap, IntoOwned, Storage};
-    use crate::wire::Encode;
-
-    /// The owned form of a multi: items with headers, without a count.
-    ///
-    /// Encoding creates the headers anew. What no peer reads is not kept: the error code of an
-    /// item's header, and all of the last header but its mark. An item of a request gets -1, as
-    /// all known clients send. A result gets its own error, as all known servers send.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Multi<T>(
-        /// The items.
-        pub Vec<T>,
-    );
-
-    /// The owned form of [`MultiRequest`](crate::MultiRequest).
-    pub type MultiRequest<S = Heap> = Multi<MultiOp<S>>;
-    /// The owned form of [`MultiResponse`](crate::MultiResponse).
-    pub type MultiResponse<S = Heap> = Multi<MultiResult<S>>;
-    /// The owned form of [`MultiReadRequest`](crate::MultiReadRequest).
-    pub type MultiReadRequest<S = Heap> = Multi<MultiReadOp<S>>;
-    /// The owned form of [`MultiReadResponse`](crate::MultiReadResponse).
-    pub type MultiReadResponse<S = Heap> = Multi<MultiReadResult<S>>;
-
-    impl<T: EncodeMultiItem> Encode for Multi<T> {
-        fn encoded_len(&self) -> usize {
-            items_len(&self.0)
-        }
-
-        fn encode<Out: Sink + ?Sized>(&self, out: &mut Out) {
-            encode_items(&self.0, out);
-        }
-    }
-
-    impl<'a, T: crate::DecodeMultiItem<'a> + IntoOwned> IntoOwned for crate::Multi<'a, T> {
-        type Owned<S: Storage> = Multi<T::Owned<S>>;
-
-        fn to_owned_in<S: Storage>(&self, storage: &S) -> Self::Owned<S> {
-            Multi(self.iter().map(|item| item.to_owned_in(storage)).collect())
-        }
-    }
-
-    #[cfg(feature = "proptest")]
-    impl<T: Generate> Generate for Multi<T> {
-        fn any(mode: GeneratorMode) -> BoxedStrategy<Self> {
-            vec(T::any(mode), 0..5).prop_map(Self).boxed()
-        }
-    }
-
-    /// Generates items as a field of a record does.
-    #[cfg(feature = "proptest")]
-    impl<T: Arbitrary<Parameters = GeneratorMode> + 'static> Arbitrary for Multi<T> {
-        type Parameters = GeneratorMode;
-        type Strategy = BoxedStrategy<Self>;
-
-        fn arbitrary_with(mode: GeneratorMode) -> Self::Strategy {
-            vec(any_with::<T>(mode), 0..5).prop_map(Self).boxed()
-        }
-    }
-
-    #[cfg(feature = "arbitrary")]
-    impl<'u, T: arbitrary::Arbitrary<'u>> arbitrary::Arbitrary<'u> for Multi<T> {
-        fn arbitrary(source: &mut arbitrary::Unstructured<'u>) -> arbitrary::Result<Self> {
-            source.arbitrary().map(Self)
-        }
     }
 }

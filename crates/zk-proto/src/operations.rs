@@ -1,10 +1,5 @@
 //! The table of operations: the record of each request and of its reply.
 
-#[cfg(feature = "alloc")]
-use alloc::string::String;
-#[cfg(feature = "alloc")]
-use alloc::vec::Vec;
-
 use crate::codes::{CreateMode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::field::{Explain, FieldPath, FieldVisitor, Layout};
@@ -183,7 +178,7 @@ macro_rules! operations {
             use super::*;
 
             mod bodies {
-                pub(super) use crate::multi::owned::*;
+                pub(super) use crate::owned::multi::*;
                 pub(super) use crate::records::owned::*;
             }
 
@@ -204,7 +199,7 @@ macro_rules! operations {
     (@static $record:tt $lt:lifetime) => { $record<'static> };
     (@static $record:tt) => { $record };
     (@opcode $body:ident { $($opcode:ident => $name:ident)* }) => {
-        impl<S: crate::storage::Storage> $body<S> {
+        impl<S: crate::owned::storage::Storage> $body<S> {
             /// Returns the operation.
             #[inline]
             pub fn opcode(&self) -> OpCode {
@@ -333,35 +328,8 @@ impl Request<'_> {
     }
 }
 
-#[cfg(feature = "alloc")]
-impl<S: crate::storage::Storage> owned::Request<S> {
-    /// Returns whether released servers do not survive the request.
-    ///
-    /// [`Request::harms_servers`](crate::Request::harms_servers) has the list.
-    pub fn harms_servers(&self) -> bool {
-        harms_servers!(self)
-    }
-}
-
-#[cfg(any(feature = "proptest", feature = "arbitrary"))]
-impl owned::Request {
-    /// Replaces a request that harms servers by a similar one that does not.
-    pub(crate) fn harmless(self) -> Self {
-        match self {
-            Self::Check(body) => Self::Multi(crate::multi::owned::Multi(alloc::vec![
-                crate::multi::owned::MultiOp::Check(body)
-            ])),
-            Self::CreateTtl(body) if is_deadly(body.mode, body.ttl) => {
-                let mode = CreateMode::PERSISTENT_WITH_TTL;
-                Self::CreateTtl(crate::records::owned::CreateTtlRequest { mode, ..body })
-            }
-            other => other,
-        }
-    }
-}
-
 /// Returns whether a `createTTL` passes the checks of a server and cannot be applied by it.
-fn is_deadly(mode: CreateMode, ttl: i64) -> bool {
+pub(crate) fn is_deadly(mode: CreateMode, ttl: i64) -> bool {
     let has_ttl = matches!(
         mode,
         CreateMode::PERSISTENT_WITH_TTL | CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL
@@ -420,53 +388,9 @@ impl<'a> Request<'a> {
     }
 }
 
+// Behind the macros that it uses.
 #[cfg(feature = "alloc")]
-impl<S: crate::storage::Storage<Text = String, NullableText = Option<String>>> owned::Request<S> {
-    /// Returns the path of the node that the request is about, if it is about a single node.
-    ///
-    /// [`Request::path`](crate::Request::path) has the details.
-    pub fn path(&self) -> Option<&str> {
-        path!(self, [&], |body| body.prefix_path.as_ref()).map(String::as_str)
-    }
-
-    /// Returns all paths in the request, to be changed: for example, to add a chroot.
-    ///
-    /// They are those of [`Request::paths`](crate::Request::paths).
-    ///
-    /// ```
-    /// use zk_proto::owned::{IntoOwned, Request};
-    /// use zk_proto::{DeleteRequest, Encode};
-    ///
-    /// let request = zk_proto::Request::Delete(DeleteRequest { path: "/a", version: -1 });
-    /// let mut request: Request = request.into_owned();
-    /// for path in request.paths_mut() {
-    ///     path.insert_str(0, "/app");
-    /// }
-    /// assert_eq!(request.path(), Some("/app/a"));
-    /// ```
-    pub fn paths_mut(&mut self) -> Vec<&mut String> {
-        type Paths = crate::list::owned::List<String>;
-        fn all(list: &mut Paths) -> impl Iterator<Item = &mut String> {
-            list.0.iter_mut().flatten()
-        }
-
-        match self {
-            Self::Multi(multi) => multi.0.iter_mut().map(|op| op.path_mut()).collect(),
-            Self::MultiRead(multi) => multi.0.iter_mut().map(|op| op.path_mut()).collect(),
-            Self::SetWatches(body) => all(&mut body.data_watches)
-                .chain(all(&mut body.exist_watches))
-                .chain(all(&mut body.child_watches))
-                .collect(),
-            Self::SetWatches2(body) => all(&mut body.data_watches)
-                .chain(all(&mut body.exist_watches))
-                .chain(all(&mut body.child_watches))
-                .chain(all(&mut body.persistent_watches))
-                .chain(all(&mut body.persistent_recursive_watches))
-                .collect(),
-            single => path!(single, [&mut], |body| body.prefix_path.as_mut()).into_iter().collect(),
-        }
-    }
-}
+mod owned_requests;
 
 fn unknown(number: i32, offset: usize) -> DecodeError {
     DecodeError::new(DecodeErrorKind::UnknownOperation(number), offset)

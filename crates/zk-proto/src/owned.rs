@@ -16,9 +16,13 @@
 //!
 //! Records that borrow nothing, such as [`Stat`](crate::Stat), have no second form.
 
+pub(crate) mod list;
+pub(crate) mod multi;
+pub(crate) mod storage;
+
+pub use self::list::List;
+pub use self::multi::*;
+pub use self::storage::{Heap, IntoOwned, Storage};
 pub use crate::connect::owned::*;
-pub use crate::list::owned::List;
-pub use crate::multi::owned::*;
 pub use crate::operations::owned::*;
 pub use crate::records::owned::*;
-pub use crate::storage::{Heap, IntoOwned, Storage};

@@ -18,3 +18,23 @@ zk_proto::formatted_by_debug! {
 zk_proto::formatted_by_debug! {
     [] crate::sasl::DigestMd5;
 }
+
+/// Shows no password.
+impl defmt::Format for crate::SessionTicket {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "SessionTicket({}, {})", self.id, self.last_zxid);
+    }
+}
+
+/// Shows the length of the body.
+impl defmt::Format for crate::session::Reply {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "Reply({}, {}, {=usize} bytes)", self.opcode, self.zxid, self.body.len());
+    }
+}
+
+impl defmt::Format for crate::WatchedEvent {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "{}({=str}, {})", self.event_type, self.path, self.zxid);
+    }
+}

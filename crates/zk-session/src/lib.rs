@@ -1,16 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// What only the methods of a feature use. The linker drops it.
-#![cfg_attr(not(feature = "full"), allow(dead_code))]
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
 
 extern crate alloc;
 #[cfg(any(test, feature = "tokio", feature = "blocking"))]
 extern crate std;
 
-#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
-mod auto_traits;
 mod chroot;
 mod connect_string;
 pub mod dispatch;
@@ -33,14 +29,6 @@ mod client;
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub mod driver {
-    //! The client, for any driver: `Tokio` or `blocking::Threads`.
-
-    pub use crate::client::{Client, Driver};
-}
-#[cfg(all(feature = "metrics", any(feature = "tokio", feature = "blocking")))]
-pub mod metrics;
 #[cfg(feature = "tokio")]
 mod tokio;
 
@@ -52,27 +40,7 @@ pub use error::{Error, Invalid, Outcome, RequestError};
 pub use session::{SessionTicket, State, WatchedEvent};
 pub use zk_proto as proto;
 
-#[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
-pub use self::client::PersistentWatch;
-#[cfg(feature = "blocking-tls")]
-pub use self::client::TlsConfig;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::client::{
-    Answer, AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, Ready, TlsError,
-    Transaction, TransactionResult, Watch, WatchUpdate,
-};
-// For the simulator.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-#[doc(hidden)]
-pub use self::client::ConfigFollower;
+pub use self::client::exports::*;
 #[cfg(feature = "tokio")]
-pub use self::tokio::{Client, Connect, TcpConnect, Tokio, Transport};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use dispatch::Attachment;
-#[cfg(feature = "tokio")]
-pub use futures_core;
-#[cfg(feature = "blocking-tls")]
-pub use rustls;
-// Not by its name, which is that of a module.
-#[cfg(feature = "tokio")]
-pub use ::tokio as runtime;
+pub use self::tokio::exports::*;

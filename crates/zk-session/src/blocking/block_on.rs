@@ -33,7 +33,8 @@ impl Threads {
         future: F,
     ) -> F::Output {
         let mut future = pin!(future);
-        let woken = Arc::new(Woken { thread: thread::current(), is_woken: AtomicBool::new(false) });
+        let woken =
+            Arc::new(WakeRecord { thread: thread::current(), is_woken: AtomicBool::new(false) });
         let waker = Waker::from(woken.clone());
         loop {
             let wakes = self.wakes();
@@ -84,12 +85,12 @@ impl Drop for Polls {
 }
 
 /// Records that the thread was woken, and unparks it.
-struct Woken {
+struct WakeRecord {
     thread: Thread,
     is_woken: AtomicBool,
 }
 
-impl Wake for Woken {
+impl Wake for WakeRecord {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -50,23 +50,18 @@ mod driver;
 #[cfg(test)]
 mod tests;
 mod wait;
+#[cfg(feature = "full")]
+mod watching;
 
 use alloc::string::ToString as _;
-use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
-#[cfg(feature = "blocking-tls")]
-use self::driver::TlsConnect;
 pub use self::driver::{Connect, TcpConnect, TcpTransport, Threads, Transport};
-use self::driver::{Inner, Wait};
-#[cfg(feature = "blocking-tls")]
-use crate::client::TlsConfig;
-use crate::client::{
-    self, ClientBuilder, Clock, ConnectError, Driver as _, Handle, Router, Settings, has_begun,
-};
-use crate::session::{End, Session, SessionTicket, State};
+use self::driver::{ThreadsState, Wait};
+use crate::client::{self, ClientBuilder, ConnectError, Driver as _, NewClient, has_begun};
+use crate::session::{End, SessionTicket, State};
 
 /// A client in threads. See [`driver::Client`](crate::driver::Client), whose methods it has.
 pub type Client = client::Client<Threads>;
@@ -85,7 +80,7 @@ impl Client {
         loop {
             let state = self.state();
             let is_over = condition(state) || matches!(state, State::Ended(_));
-            let changed = |inner: &Inner| inner.router.session().state() != state;
+            let changed = |inner: &ThreadsState| inner.router.session().state() != state;
             if is_over || !self.driver().wait_until(deadline, changed) {
                 return state;
             }
@@ -93,7 +88,8 @@ impl Client {
     }
 
     /// Returns the time until which the ensemble must keep the session, as far as the client can
-    /// know; see [`Session::lease`]. The lease has ended when [`Instant::now`] is later.
+    /// know; see [`Session::lease`](crate::session::Session::lease). The lease has ended when
+    /// [`Instant::now`] is later.
     ///
     /// On Linux and macOS [`Instant`] stops while the machine is suspended, but the clocks of the
     /// session and of the servers do not. The result is converted at the time of the call, so call
@@ -165,52 +161,20 @@ impl ClientBuilder<Client> {
     pub fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
         #[cfg(feature = "blocking-tls")]
         if let Some(tls) = self.tls.clone() {
-            return self.begin(TlsConnect { connect, tls });
+            return self.begin(driver::tls::TlsConnect { connect, tls });
         }
         self.begin(connect)
     }
 
-    /// Encrypts the connections; without it, they are plain. Also encrypts those of
-    /// [`connect_with`](Self::connect_with).
-    ///
-    /// The servers have another port for it, their `secureClientPort`.
-    ///
-    /// ```no_run
-    /// use zk_session::TlsConfig;
-    /// use zk_session::blocking::Client;
-    ///
-    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
-    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
-    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "blocking-tls")]
-    #[must_use]
-    pub fn tls(mut self, tls: TlsConfig) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-
     fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let settings = self.settings()?;
-        let Settings { at, connect_timeout, request_timeout, retries_reads, .. } = settings;
-        let Settings { clock, authenticator, follow_config, config, .. } = settings;
-        let resumed = config.resume.is_some();
-        let max_reply = config.max_reply;
-        let clock = Clock::new(Instant::now, clock);
-        let make = |now| {
-            let session = Session::new(now, config);
-            Router::new(session, at.servers, authenticator).follow_config(follow_config)
-        };
-        let shared = Arc::new(Threads::new(connect, clock, max_reply, make));
-        let handle = Arc::new(Handle { driver: shared.clone(), retries_reads });
-        let client = Client { handle, chroot: at.chroot, request_timeout };
+        let drive = |clock, max_reply, router| Threads::new(connect, clock, max_reply, router);
+        let new = self.client(Instant::now, drive)?;
+        let NewClient { client, connect_timeout, is_resumed, .. } = new;
+        let shared = client.driver().clone();
         driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
         let deadline = Instant::now().checked_add(connect_timeout);
-        let begun = |inner: &Inner| has_begun(inner.router.session().state(), resumed);
+        let begun = |inner: &ThreadsState| has_begun(inner.router.session().state(), is_resumed);
         if !shared.wait_until(deadline, begun) {
             return Err(ConnectError::Unreachable { connect_timeout, last: shared.last_failure() });
         }

@@ -1,6 +1,7 @@
 //! The blocking client and servers that are slow to connect to.
 
 use alloc::string::ToString as _;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -13,9 +14,10 @@ use std::{io, thread};
 use zk_proto::{ConnectResponse, SessionId, frame};
 
 use super::*;
+use crate::client::{ClientHandle, Clock, Router};
 use crate::connect_string::{ConnectString, ServerAddress};
 use crate::error::{Error, Outcome};
-use crate::session::{Cause, Config};
+use crate::session::{Cause, Config, Session};
 use crate::threads::REFUSES;
 
 /// More than the backlog that the standard library requests.
@@ -24,8 +26,13 @@ const HANG: Duration = Duration::from_millis(50);
 /// The time after which a hang becomes a failure.
 const MOST_WAIT: Duration = Duration::from_secs(30);
 
-fn clock() -> Clock {
-    Clock::new(Instant::now, None)
+fn threads(
+    connect: impl Connect,
+    make: impl FnOnce(crate::time::Instant) -> Router,
+) -> Arc<Threads> {
+    let clock = Clock::new(Instant::now, None);
+    let router = make(clock.now());
+    Arc::new(Threads::new(connect, clock, 1 << 20, router))
 }
 
 /// Returns a listener with a full backlog: connecting hangs until queued connections are accepted.
@@ -62,7 +69,7 @@ fn hanging_attempts_to_connect_take_few_threads() {
     let connect = Hanging { reached: reached.clone(), release: Mutex::new(hang) };
     let at: ConnectString = "one,two".parse().unwrap();
     let make = |now| Router::new(Session::new(now, Config::new(2, 0)), at.servers, None);
-    let shared = Arc::new(Threads::new(connect, clock(), 1 << 20, make));
+    let shared = threads(connect, make);
     // A session that is closed asks for no more connections.
     shared.act(&mut |router, _| router.session_mut().close());
     for _ in 0..10 {
@@ -90,10 +97,10 @@ fn request_deadlines_pass_while_connecting_and_do_not_end_the_attempt() {
     let at: ConnectString = address.to_string().parse().unwrap();
     let timeout = Duration::from_millis(100);
     let config = Config { disconnect_timeout: Some(timeout), ..Config::new(1, 0) };
-    let shared = Arc::new(Threads::new(TcpConnect::default(), clock(), 1 << 20, |now| {
+    let shared = threads(TcpConnect::default(), |now| {
         Router::new(Session::new(now, config), at.servers, None)
-    }));
-    let handle = Arc::new(Handle { driver: shared.clone(), retries_reads: false });
+    });
+    let handle = Arc::new(ClientHandle { driver: shared.clone(), retries_reads: false });
     let client = Client { handle, chroot: at.chroot, request_timeout: None };
     driver::start(shared.clone()).unwrap();
     let hurried = client.with_request_timeout(Some(timeout / 5));
@@ -161,7 +168,7 @@ fn a_transport_with_little_room_is_flushed_before_it_is_given_more() {
         let at: ConnectString = "one".parse().unwrap();
         let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
         let connect = BoundedConnect(sent.clone(), says_zero);
-        let shared = Arc::new(Threads::new(connect, clock(), 1 << 20, make));
+        let shared = threads(connect, make);
         driver::start(shared.clone()).unwrap();
         let begun = Instant::now();
         let count = || sent.lock().unwrap().len();
@@ -180,7 +187,7 @@ fn threads_that_stopped_waiting_take_no_memory() {
     let connect = Hanging { reached: Arc::default(), release: Mutex::new(hang) };
     let at: ConnectString = "one".parse().unwrap();
     let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
-    let shared = Arc::new(Threads::new(connect, clock(), 1 << 20, make));
+    let shared = threads(connect, make);
     for _ in 0..3 {
         let waits = shared.clone();
         let wait = move || assert!(!waits.wait_until(Some(Instant::now() + SHORT), |_| false));
@@ -199,12 +206,11 @@ fn an_attempt_that_times_out_counts_as_silent() {
         let hours = read.load(Ordering::Relaxed) as u64;
         crate::time::Instant::after_start(Duration::from_secs(hours * 3600))
     };
-    let Settings { at, clock, config, .. } = Client::builder("one").clock(now).settings().unwrap();
     let (release, hang) = mpsc::channel();
     let connect = Hanging { reached: Arc::default(), release: Mutex::new(hang) };
-    let clock = Clock::new(Instant::now, clock);
-    let make = |now| Router::new(Session::new(now, config), at.servers, None);
-    let shared = Arc::new(Threads::new(connect, clock, 1 << 20, make));
+    let drive = |clock, max_reply, router| Threads::new(connect, clock, max_reply, router);
+    let new = Client::builder("one").clock(now).client(Instant::now, drive).unwrap();
+    let shared = new.client.driver().clone();
     shared.act(&mut |_, _| {});
     hours.store(1, Ordering::Relaxed);
     drop(release);
@@ -252,14 +258,14 @@ fn without_a_thread_to_be_had_the_session_connects_by_its_own() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let at: ConnectString = listener.local_addr().unwrap().to_string().parse().unwrap();
     let make = |now| Router::new(Session::new(now, Config::new(1, 0)), at.servers, None);
-    let shared = Arc::new(Threads::new(TcpConnect::default(), clock(), 1 << 20, make));
+    let shared = threads(TcpConnect::default(), make);
     let theirs = shared.clone();
     let keeper = thread::spawn(move || {
         REFUSES.set(true);
         theirs.keep();
     });
     let connected = |connections: u64| {
-        let condition = |inner: &Inner| {
+        let condition = |inner: &ThreadsState| {
             let session = inner.router.session();
             session.statistics().connections == connections
                 && matches!(session.state(), State::Connected { .. })

@@ -9,14 +9,14 @@ use zk_proto::OpCode;
 
 use super::Threads;
 use super::driver::Wait;
-use crate::client::{Answer, AnswerState, GONE, Ready, Sent, Watch};
-#[cfg(feature = "full")]
-use crate::client::{PersistentWatch, WatchUpdate};
-use crate::dispatch::Commands as _;
+use crate::client::answer::{AnswerState, SentAnswer};
+use crate::client::send::GONE;
+use crate::client::{Answer, Ready, Watch};
+use crate::dispatch::attachment::Commands as _;
 use crate::error::{Error, Outcome, RequestError};
 use crate::session::{End, WatchedEvent};
 
-const CLOSED: Error = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
+pub(super) const CLOSED: Error = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
 
 /// # Waiting in threads
 impl<T> Answer<T, Threads> {
@@ -66,7 +66,7 @@ impl<T> Answer<T, Threads> {
     }
 }
 
-impl<T> Sent<T, Threads> {
+impl<T> SentAnswer<T, Threads> {
     /// Returns when to stop waiting, if the session does not limit the request itself.
     fn end_of_wait(&self) -> Option<Instant> {
         let end = self.request.end.filter(|_| self.request.operation == OpCode::AUTH)?;
@@ -118,49 +118,6 @@ impl Watch<Threads> {
         let (event, driver) = (&mut self.event, &self.driven.driver);
         let fired = driver.wait(Wait::Reading, end, |_, waker| event.poll(waker));
         fired.map(|event| self.receive(event)).transpose()
-    }
-}
-
-/// # Waiting in threads
-#[cfg(feature = "full")]
-impl PersistentWatch<Threads> {
-    /// Waits for the next update. Updates come in the order of the changes.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`next`](Self::next).
-    pub fn wait(&mut self) -> Result<WatchUpdate, Error> {
-        self.wait_until(None).unwrap_or(Err(CLOSED))
-    }
-
-    /// Waits for the next update, at most for `timeout`. Returns `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`next`](Self::next).
-    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<WatchUpdate>, Error> {
-        self.wait_until(Instant::now().checked_add(timeout)).transpose()
-    }
-
-    fn wait_until(&self, end: Option<Instant>) -> Option<Result<WatchUpdate, Error>> {
-        self.driven.driver.wait(Wait::Reading, end, |inner, waker| {
-            let mut mine = Some(waker.clone());
-            self.poll_queue(&mut inner.router, waker, &mut mine).unwrap_or(Poll::Pending)
-        })
-    }
-}
-
-#[cfg(feature = "full")]
-impl Iterator for PersistentWatch<Threads> {
-    type Item = Result<WatchUpdate, Error>;
-
-    fn next(&mut self) -> Option<Result<WatchUpdate, Error>> {
-        if self.is_over {
-            return None;
-        }
-        let update = self.wait();
-        self.is_over = update.is_err();
-        Some(update)
     }
 }
 

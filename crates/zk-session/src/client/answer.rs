@@ -9,13 +9,12 @@ use core::task::{Context, Poll, Waker};
 
 use zk_proto::{Multi, OpCode, Request};
 
-#[cfg(feature = "full")]
-use super::PersistentWatch;
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
-use super::handle::send;
-use super::multi_read::read_operations;
-use super::read::Read;
+#[cfg(feature = "full")]
+use super::persistent_watch::PersistentWatch;
+use super::read::{Read, read_operations};
+use super::send::{GONE, send};
 use super::{MultiOperation, Receiver, Watch, slot, stripped};
 use crate::chroot::Chroot;
 use crate::error::{Error, Outcome, RequestError};
@@ -41,12 +40,12 @@ use crate::time::Instant;
 /// [`RequestError`] names the operation, the path, and the reason.
 #[must_use = "the request is sent anyway, and its answer is dropped"]
 pub struct Answer<T, D: Driver> {
-    pub(crate) state: State<T, D>,
+    pub(crate) state: AnswerState<T, D>,
 }
 
-pub(crate) enum State<T, D: Driver> {
+pub(crate) enum AnswerState<T, D: Driver> {
     /// One request was sent.
-    Sent(Sent<T, D>),
+    Sent(SentAnswer<T, D>),
     /// Several requests, one after the other.
     #[allow(dead_code, reason = "only threads need the driver, to wait")]
     Several(Steps<T>, Arc<D>),
@@ -57,14 +56,14 @@ pub(crate) enum State<T, D: Driver> {
 type Steps<T> = Pin<Box<dyn Future<Output = Result<T, RequestError>> + Send>>;
 
 /// A request and how to decode its answer.
-pub(crate) struct Sent<T, D: Driver> {
-    pub(crate) request: Pending<D>,
+pub(crate) struct SentAnswer<T, D: Driver> {
+    pub(crate) request: PendingAnswer<D>,
     /// `None` once the answer was returned.
-    decode: Option<Decode<T, D>>,
+    decode: Option<Decoder<T, D>>,
 }
 
 /// How to decode an answer, and what it returns along with the reply.
-pub(super) enum Decode<T, D: Driver> {
+pub(super) enum Decoder<T, D: Driver> {
     Reply(fn(Arrived<'_>) -> Result<T, Error>),
     WithWatch(fn(Arrived<'_>, Watch<D>) -> Result<T, Error>, Watch<D>),
     #[cfg(feature = "full")]
@@ -72,7 +71,7 @@ pub(super) enum Decode<T, D: Driver> {
 }
 
 /// A request that was sent.
-pub(crate) struct Pending<D: Driver> {
+pub(crate) struct PendingAnswer<D: Driver> {
     pub(crate) reply: Receiver<Result<Reply, Error>>,
     pub(crate) driven: Driven<D>,
     pub(super) chroot: Chroot,
@@ -87,23 +86,20 @@ pub(crate) struct Pending<D: Driver> {
     pub(super) is_in_process: bool,
 }
 
-/// The error after the driver of the session has ended, or after the answer was returned.
-pub(crate) const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome::Unknown };
-
 impl<T, D: Driver> Answer<T, D> {
-    pub(super) fn new(request: Pending<D>, decode: Decode<T, D>) -> Self {
-        Self { state: State::Sent(Sent { request, decode: Some(decode) }) }
+    pub(super) fn new(request: PendingAnswer<D>, decode: Decoder<T, D>) -> Self {
+        Self { state: AnswerState::Sent(SentAnswer { request, decode: Some(decode) }) }
     }
 
     /// Returns the answer to a request, or one that fails because no request was sent.
     pub(super) fn of(send: impl FnOnce() -> Result<Self, RequestError>) -> Self {
-        send().unwrap_or_else(|error| Self { state: State::Failed(error) })
+        send().unwrap_or_else(|error| Self { state: AnswerState::Failed(error) })
     }
 
     /// Returns this, or the error if no request was sent.
     pub(super) fn sent(self) -> Result<Self, RequestError> {
         match self.state {
-            State::Failed(error) => Err(error),
+            AnswerState::Failed(error) => Err(error),
             state => Ok(Self { state }),
         }
     }
@@ -118,9 +114,11 @@ impl<T: Send + 'static, D: Driver> Answer<T, D> {
         let mut steps: Steps<T> = Box::pin(steps);
         Self {
             state: match steps.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Err(error)) => State::Failed(error),
-                Poll::Ready(done) => State::Several(Box::pin(core::future::ready(done)), driver),
-                Poll::Pending => State::Several(steps, driver),
+                Poll::Ready(Err(error)) => AnswerState::Failed(error),
+                Poll::Ready(done) => {
+                    AnswerState::Several(Box::pin(core::future::ready(done)), driver)
+                }
+                Poll::Pending => AnswerState::Several(steps, driver),
             },
         }
     }
@@ -131,9 +129,9 @@ impl<T, D: Driver> Future for Answer<T, D> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.state {
-            State::Sent(sent) => sent.poll(cx.waker()),
-            State::Several(steps, _) => steps.as_mut().poll(cx),
-            State::Failed(error) => Poll::Ready(Err(error.clone())),
+            AnswerState::Sent(sent) => sent.poll(cx.waker()),
+            AnswerState::Several(steps, _) => steps.as_mut().poll(cx),
+            AnswerState::Failed(error) => Poll::Ready(Err(error.clone())),
         }
     }
 }
@@ -141,14 +139,14 @@ impl<T, D: Driver> Future for Answer<T, D> {
 impl<T, D: Driver> fmt::Debug for Answer<T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Failed(error) => Err(error),
+            AnswerState::Failed(error) => Err(error),
             _ => Ok("under way"),
         };
         f.debug_tuple("Answer").field(&state).finish()
     }
 }
 
-impl<T, D: Driver> Sent<T, D> {
+impl<T, D: Driver> SentAnswer<T, D> {
     fn poll(&mut self, waker: &Waker) -> Poll<Result<T, RequestError>> {
         loop {
             let request = &mut self.request;
@@ -182,7 +180,7 @@ impl<T, D: Driver> Sent<T, D> {
     ) -> Option<Result<T, RequestError>> {
         if let Some(Err(Error::ConnectionLost)) = answer {
             let watch = match &mut self.decode {
-                Some(Decode::WithWatch(_, watch)) => Some(watch),
+                Some(Decoder::WithWatch(_, watch)) => Some(watch),
                 _ => None,
             };
             if self.request.send_again(watch) {
@@ -191,20 +189,20 @@ impl<T, D: Driver> Sent<T, D> {
         }
         self.request.driven.ends();
         let answer = answer.unwrap_or(Err(GONE));
-        let Pending { chroot, operations, .. } = &self.request;
+        let PendingAnswer { chroot, operations, .. } = &self.request;
         let arrived = Arrived { answer, chroot, operations };
         let result = match self.decode.take() {
-            Some(Decode::Reply(decode)) => decode(arrived),
-            Some(Decode::WithWatch(decode, watch)) => decode(arrived, watch),
+            Some(Decoder::Reply(decode)) => decode(arrived),
+            Some(Decoder::WithWatch(decode, watch)) => decode(arrived, watch),
             #[cfg(feature = "full")]
-            Some(Decode::Watch(watch, output)) => arrived.answer.map(|_| output(watch)),
+            Some(Decoder::Watch(watch, output)) => arrived.answer.map(|_| output(watch)),
             None => Err(GONE),
         };
         Some(result.map_err(|reason| self.request.failed(reason)))
     }
 }
 
-impl<D: Driver> Pending<D> {
+impl<D: Driver> PendingAnswer<D> {
     fn failed(&self, reason: Error) -> RequestError {
         let failed = match reason {
             Error::Transaction { index, .. } => self.operations.get(index),

@@ -9,7 +9,8 @@ use zk_proto::{Acl, NodeKind, SessionId, Stat};
 
 use super::{Answer, Client, Driver, Transaction, TransactionResult};
 use crate::chroot::Chroot;
-use crate::dispatch::{Attached, Attachment};
+use crate::dispatch::Attached;
+use crate::dispatch::attachment::Attachment;
 use crate::error::{Error, RequestError};
 use crate::session::State;
 

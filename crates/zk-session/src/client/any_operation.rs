@@ -4,10 +4,11 @@ use alloc::boxed::Box;
 
 use zk_proto::Request;
 
-use super::answer::Decode;
+use super::answer::Decoder;
 use super::driver::Driver;
 use super::{Answer, Client, Router, Watch, sets_watch};
-use crate::dispatch::{Attached, Attachment};
+use crate::dispatch::Attached;
+use crate::dispatch::attachment::Attachment;
 use crate::session::Reply;
 
 /// # Any operation
@@ -20,7 +21,7 @@ impl<D: Driver> Client<D> {
         let mut unwatch = |router: &mut Router, id| router.session_mut().unwatch(id);
         Answer::of(|| {
             let (_, pending) = self.submit_with(request, &mut unwatch)?;
-            Ok(Answer::new(pending, Decode::Reply(|arrived| arrived.answer)))
+            Ok(Answer::new(pending, Decoder::Reply(|arrived| arrived.answer)))
         })
     }
 
@@ -32,7 +33,7 @@ impl<D: Driver> Client<D> {
         }
         match self.submit_and_keep_watch(request) {
             Ok((pending, watch)) => {
-                (Answer::new(pending, Decode::Reply(|arrived| arrived.answer)), Some(watch))
+                (Answer::new(pending, Decoder::Reply(|arrived| arrived.answer)), Some(watch))
             }
             Err(error) => (Answer::of(|| Err(error)), None),
         }

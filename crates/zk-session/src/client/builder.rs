@@ -6,13 +6,14 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-#[cfg(feature = "blocking-tls")]
-use super::TlsConfig;
 use super::TlsError;
-use super::clock::GivenClock;
+use super::clock::{Clock, GivenClock};
+use super::driver::Driver;
+use super::handle::{Client, ClientHandle};
+use super::router::Router;
 use crate::connect_string::{ConnectString, ConnectStringError};
 use crate::sasl::{Authenticator, Mechanism, SaslError};
-use crate::session::{Config, End, SessionTicket, State};
+use crate::session::{Config, End, Session, SessionTicket, State};
 use crate::time::Instant;
 
 /// The minimum of the default connect timeout. An ensemble that has lost its leader, or that starts
@@ -23,7 +24,7 @@ const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 ///
 /// ```no_run
 /// # #[cfg(feature = "blocking")]
-/// # fn main() -> Result<(), zk_session::ConnectError> {
+/// # fn example() -> Result<(), zk_session::ConnectError> {
 /// use core::time::Duration;
 /// use zk_session::blocking::Client;
 ///
@@ -34,56 +35,30 @@ const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 ///     .connect()?;
 /// # Ok(())
 /// # }
-/// # #[cfg(not(feature = "blocking"))]
-/// # fn main() {}
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ClientBuilder<C> {
     at: String,
     connect_timeout: Option<Duration>,
-    request_timeout: Option<Duration>,
+    pub(super) request_timeout: Option<Duration>,
     retries_reads: bool,
     seed: Option<u64>,
     clock: Option<GivenClock>,
     #[cfg(feature = "blocking-tls")]
-    pub(crate) tls: Option<TlsConfig>,
-    mechanism: Option<Arc<dyn Mechanism>>,
+    pub(crate) tls: Option<super::TlsConfig>,
+    pub(super) mechanism: Option<Arc<dyn Mechanism>>,
     follow_config: bool,
     /// The number of servers and the seed are not set yet.
-    config: Config,
+    pub(super) config: Config,
     client: PhantomData<fn() -> C>,
 }
 
-impl<C> Clone for ClientBuilder<C> {
-    fn clone(&self) -> Self {
-        Self {
-            at: self.at.clone(),
-            connect_timeout: self.connect_timeout,
-            request_timeout: self.request_timeout,
-            retries_reads: self.retries_reads,
-            seed: self.seed,
-            clock: self.clock.clone(),
-            #[cfg(feature = "blocking-tls")]
-            tls: self.tls.clone(),
-            mechanism: self.mechanism.clone(),
-            follow_config: self.follow_config,
-            config: self.config.clone(),
-            client: PhantomData,
-        }
-    }
-}
-
-/// Checked settings of a client.
-pub(crate) struct Settings {
-    pub(crate) at: ConnectString,
+/// A client that begins to connect.
+pub(crate) struct NewClient<D: Driver> {
+    pub(crate) client: Client<D>,
     /// The time limit for the first connection.
     pub(crate) connect_timeout: Duration,
-    pub(crate) request_timeout: Option<Duration>,
-    pub(crate) retries_reads: bool,
-    pub(crate) clock: Option<GivenClock>,
-    pub(crate) authenticator: Option<Authenticator>,
-    pub(crate) follow_config: bool,
-    pub(crate) config: Config,
+    pub(crate) is_resumed: bool,
 }
 
 impl<C> ClientBuilder<C> {
@@ -151,18 +126,6 @@ impl<C> ClientBuilder<C> {
         self
     }
 
-    /// Sets how long a request may take, from its call to its reply; without limit by default.
-    ///
-    /// A request that takes longer fails with
-    /// [`Error::DeadlinePassed`](crate::Error::DeadlinePassed). `Client::with_request_timeout` sets
-    /// another limit for some requests.
-    #[cfg(feature = "full")]
-    #[must_use]
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.request_timeout = Some(timeout);
-        self
-    }
-
     /// Sets whether reads that fail with their connection are sent again; `false` by default.
     ///
     /// Such a read has not failed on a server: its connection was lost, for example because the server
@@ -173,18 +136,6 @@ impl<C> ClientBuilder<C> {
     #[must_use]
     pub fn retry_reads(mut self, retry: bool) -> Self {
         self.retries_reads = retry;
-        self
-    }
-
-    /// Sets how long the session may be without a connection; without limit by default.
-    ///
-    /// After that time the requests that wait for a connection fail with
-    /// [`Error::NoConnection`](crate::Error::NoConnection), and so do new ones until there is one.
-    /// Without a limit, requests wait until a server reports that the session has expired.
-    #[cfg(feature = "full")]
-    #[must_use]
-    pub fn disconnect_timeout(mut self, timeout: Duration) -> Self {
-        self.config.disconnect_timeout = Some(timeout);
         self
     }
 
@@ -206,71 +157,6 @@ impl<C> ClientBuilder<C> {
     #[must_use]
     pub fn resume(mut self, session: SessionTicket) -> Self {
         self.config.resume = Some(session);
-        self
-    }
-
-    /// Authenticates by SASL on each connection, before anything else is sent. See
-    /// [`sasl`](crate::sasl).
-    ///
-    /// `connect` fails with [`ConnectError::AuthenticationFailed`] if all servers refuse. Later, that
-    /// ends the session with [`End::AuthFailed`]. One server that refuses is a failed attempt, and
-    /// `last_failure` names it.
-    ///
-    /// ```
-    /// # #[cfg(all(feature = "sasl", feature = "blocking"))] {
-    /// use zk_session::blocking::Client;
-    /// use zk_session::sasl::DigestMd5;
-    ///
-    /// let builder = Client::builder("zk1,zk2,zk3").sasl(DigestMd5::new("alice", "secret"));
-    /// # drop(builder);
-    /// # }
-    /// ```
-    #[cfg(feature = "full")]
-    #[must_use]
-    pub fn sasl(mut self, mechanism: impl Mechanism + 'static) -> Self {
-        self.config.authenticate = true;
-        self.mechanism = Some(Arc::new(mechanism));
-        self
-    }
-
-    /// Sets whether the client opens a new session when the ensemble has expired the old one; off
-    /// by default.
-    ///
-    /// **Off**, the client ends with its session: every later call fails with
-    /// [`Error::Ended`](crate::Error::Ended). Choose this if the program has state that is
-    /// worthless without the session, or if something restarts it.
-    ///
-    /// **On**, the client goes on. Choose this for a service that runs for years:
-    ///
-    /// * The client is in [`State::Renewing`](crate::State::Renewing) until a server has given it a
-    ///   new session, with a new id. Credentials and SASL are presented again.
-    /// * Requests of the old session fail with [`Error::Ended`](crate::Error::Ended) and
-    ///   [`End::Expired`](crate::End::Expired), if they had not failed with the connection. They
-    ///   were not applied. Requests made from then on wait for the new session, as they wait for
-    ///   any connection: `disconnect_timeout`, `request_timeout` and the limits of the queues
-    ///   apply.
-    /// * Ephemeral nodes are gone. Everything that was held, such as a lock, reports its loss once,
-    ///   and nothing passes to the new session. The lock itself can be acquired again.
-    /// * Attempts to acquire a lock that wait when the session expires queue again, at the end.
-    /// * One-shot watches end with an error. Persistent watches continue with a
-    ///   [`Gap`](crate::WatchUpdate::Gap).
-    /// * The first reads may be older than the last ones of the old session; `sync` before them if
-    ///   that matters.
-    ///
-    /// A refused credential, and `close`, end the client nevertheless.
-    ///
-    /// ```
-    /// # #[cfg(feature = "blocking")] {
-    /// use zk_session::blocking::Client;
-    ///
-    /// let builder = Client::builder("zk1,zk2,zk3").renew(true);
-    /// # drop(builder);
-    /// # }
-    /// ```
-    #[cfg(feature = "full")]
-    #[must_use]
-    pub fn renew(mut self, renew: bool) -> Self {
-        self.config.renew = renew;
         self
     }
 
@@ -416,26 +302,34 @@ impl<C> ClientBuilder<C> {
         self.clock = Some(GivenClock::new(now));
         self
     }
+}
 
-    pub(crate) fn settings(self) -> Result<Settings, ConnectError> {
+impl<D: Driver> ClientBuilder<Client<D>> {
+    /// Checks the settings, and makes a client. `drive` makes its driver, with the longest reply to
+    /// accept. `read` is the clock unless the program gives one.
+    pub(crate) fn client(
+        self,
+        read: fn() -> std::time::Instant,
+        drive: impl FnOnce(Clock, usize, Router) -> D,
+    ) -> Result<NewClient<D>, ConnectError> {
         let at: ConnectString = self.at.parse().map_err(ConnectError::Address)?;
-        let default = self.config.timeout.max(LEAST_CONNECT_TIMEOUT);
-        let connect_timeout = self.connect_timeout.unwrap_or(default);
-        let Self { mut config, request_timeout, retries_reads, clock, mechanism, .. } = self;
-        let follow_config = self.follow_config;
-        let authenticator = mechanism.map(Authenticator::new);
+        let mut config = self.config;
+        let default = config.timeout.max(LEAST_CONNECT_TIMEOUT);
         config.servers = at.servers.len();
         config.max_reply = config.max_reply.max(Config::LEAST_REPLY);
         config.seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-        Ok(Settings {
-            at,
-            connect_timeout,
-            request_timeout,
-            retries_reads,
-            clock,
-            authenticator,
-            follow_config,
-            config,
+        let (max_reply, is_resumed) = (config.max_reply, config.resume.is_some());
+        let clock = Clock::new(read, self.clock);
+        let session = Session::new(clock.now(), config);
+        let authenticator = self.mechanism.map(Authenticator::new);
+        let router =
+            Router::new(session, at.servers, authenticator).follow_config(self.follow_config);
+        let driver = Arc::new(drive(clock, max_reply, router));
+        let handle = Arc::new(ClientHandle { driver, retries_reads: self.retries_reads });
+        Ok(NewClient {
+            client: Client { handle, chroot: at.chroot, request_timeout: self.request_timeout },
+            connect_timeout: self.connect_timeout.unwrap_or(default),
+            is_resumed,
         })
     }
 }

@@ -5,7 +5,8 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::Router;
-use crate::dispatch::{Attached, Attachment, Commands};
+use crate::dispatch::Attached;
+use crate::dispatch::attachment::{Attachment, Commands};
 use crate::error::Error;
 use crate::time::Instant;
 

@@ -9,10 +9,9 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::panic::catch_unwind;
 use std::sync::PoisonError;
-#[cfg(feature = "tokio")]
-use std::sync::TryLockError;
 
-use crate::dispatch::{Effects, Queue, Wakers};
+use crate::dispatch::Effects;
+use crate::dispatch::effects::{EffectsQueue, Wakers};
 use crate::threads::{Mutex, MutexGuard};
 
 /// The capacity that is kept for effects.
@@ -47,21 +46,21 @@ impl<T: HasEffects> EffectsMutex<T> {
         self.wakes.load(Ordering::Acquire)
     }
 
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> EffectsGuard<'_, T> {
         let runs = Runs { mutex: self, others: false, callbacks: false };
-        Guard { locked: self.locked(), woken: Woken(None), runs }
+        EffectsGuard { locked: self.locked(), woken: Woken(None), runs }
     }
 
     /// Locks unless another thread has the lock.
     #[cfg(feature = "tokio")]
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<EffectsGuard<'_, T>> {
         let locked = match self.locked.try_lock() {
             Ok(locked) => locked,
-            Err(TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
+            Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => return None,
         };
         let runs = Runs { mutex: self, others: false, callbacks: false };
-        Some(Guard { locked, woken: Woken(None), runs })
+        Some(EffectsGuard { locked, woken: Woken(None), runs })
     }
 
     fn locked(&self) -> MutexGuard<'_, T> {
@@ -69,12 +68,12 @@ impl<T: HasEffects> EffectsMutex<T> {
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs callbacks until none is left. Their queue must be [claimed](Queue::claim).
+    /// Runs callbacks until none is left. Their queue must be [claimed](EffectsQueue::claim).
     pub(crate) fn run_callbacks(&self) {
         self.run(|effects| &mut effects.callbacks);
     }
 
-    fn run(&self, queue: fn(&mut Effects) -> &mut Queue) {
+    fn run(&self, queue: fn(&mut Effects) -> &mut EffectsQueue) {
         let mut batch = Vec::new();
         loop {
             let mut locked = self.locked();
@@ -96,7 +95,7 @@ impl<T: HasEffects> EffectsMutex<T> {
 }
 
 /// Access to the content of an [`EffectsMutex`].
-pub(crate) struct Guard<'a, T: HasEffects> {
+pub(crate) struct EffectsGuard<'a, T: HasEffects> {
     // Fields are dropped in this order: the effects run without the lock.
     locked: MutexGuard<'a, T>,
     woken: Woken,
@@ -113,7 +112,7 @@ struct Runs<'a, T: HasEffects> {
     callbacks: bool,
 }
 
-impl<T: HasEffects> Deref for Guard<'_, T> {
+impl<T: HasEffects> Deref for EffectsGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -121,13 +120,13 @@ impl<T: HasEffects> Deref for Guard<'_, T> {
     }
 }
 
-impl<T: HasEffects> DerefMut for Guard<'_, T> {
+impl<T: HasEffects> DerefMut for EffectsGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.locked
     }
 }
 
-impl<T: HasEffects> Drop for Guard<'_, T> {
+impl<T: HasEffects> Drop for EffectsGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let effects = self.locked.effects();
@@ -163,88 +162,4 @@ impl<T: HasEffects> Drop for Runs<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dispatch::Deferred;
-    use alloc::boxed::Box;
-    use alloc::sync::Arc;
-    use alloc::task::Wake;
-    use core::task::Waker;
-    use std::sync::mpsc;
-
-    impl HasEffects for Effects {
-        fn effects(&mut self) -> &mut Effects {
-            self
-        }
-    }
-
-    struct Panics(AtomicUsize);
-
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            panic!("a waker of the user's");
-        }
-    }
-
-    #[test]
-    fn a_callback_that_waits_delays_only_other_callbacks() {
-        let mutex = Arc::new(EffectsMutex::new(Effects::default()));
-        let (sender, ran) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        let theirs = mutex.clone();
-        let report = move |name: &'static str| {
-            let sender = sender.clone();
-            Deferred::Run(Box::new(move || sender.send(name).expect("the test runs")))
-        };
-        let waits = report("begins");
-        let waits = Deferred::Run(Box::new(move || {
-            waits.run();
-            let _ = released.recv();
-        }));
-        let thread = std::thread::spawn(move || theirs.lock().callbacks.deferred.push(waits));
-        assert_eq!(ran.recv(), Ok("begins"));
-        let mut effects = mutex.lock();
-        effects.callbacks.deferred.push(report("callback"));
-        effects.others.deferred.push(report("other"));
-        drop(effects);
-        assert_eq!(ran.try_iter().collect::<Vec<_>>(), ["other"]);
-        drop(release);
-        thread.join().expect("no panic");
-        assert_eq!(ran.try_iter().collect::<Vec<_>>(), ["callback"]);
-    }
-
-    #[test]
-    fn a_waker_that_panics_stops_no_other_effect() {
-        let mutex = EffectsMutex::new(Effects::default());
-        let wakers = [(); 3].map(|()| Arc::new(Panics(AtomicUsize::new(0))));
-        let (sender, ran) = mpsc::channel();
-        let mut effects = mutex.lock();
-        effects.wakers.extend(wakers.iter().cloned().map(Waker::from));
-        effects.callbacks.deferred.push(Deferred::Run(Box::new(move || {
-            sender.send(()).expect("the test runs");
-        })));
-        drop(effects);
-        assert_eq!(wakers.map(|waker| waker.0.load(Ordering::Relaxed)), [1; 3]);
-        assert_eq!(ran.try_recv(), Ok(()));
-    }
-
-    #[test]
-    fn effects_of_a_thread_stay_with_it_while_others_lock() {
-        let mutex = Arc::new(EffectsMutex::new(Effects::default()));
-        let order = Arc::new(AtomicUsize::new(0));
-        let (theirs, seen) = (mutex.clone(), order.clone());
-        let mut effects = mutex.lock();
-        effects.others.deferred.push(Deferred::Run(Box::new(move || {
-            drop(theirs.lock());
-            assert_eq!(seen.load(Ordering::Relaxed), 0, "the callback ran too early");
-            seen.store(1, Ordering::Relaxed);
-        })));
-        let seen = order.clone();
-        effects.callbacks.deferred.push(Deferred::Run(Box::new(move || {
-            seen.fetch_add(1, Ordering::Relaxed);
-        })));
-        drop(effects);
-        assert_eq!(order.load(Ordering::Relaxed), 2);
-    }
-}
+mod tests;

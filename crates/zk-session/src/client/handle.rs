@@ -7,15 +7,13 @@ use core::time::Duration;
 
 use zk_proto::{NodeKind, OpCode, Request};
 
-use super::answer::{Decode, GONE, Pending};
+use super::answer::{Decoder, PendingAnswer};
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
 use super::read::Read;
-use super::{
-    Answer, Receiver, Router, Watch, not_sent, server_path, server_path_to_create, slot, slot_about,
-};
+use super::send::send;
+use super::{Answer, Receiver, Router, Watch, not_sent, server_path, server_path_to_create, slot};
 use crate::chroot::Chroot;
-use crate::dispatch::Token;
 use crate::error::{Error, RequestError};
 use crate::session::{Reply, RequestId};
 use crate::time::Instant;
@@ -73,7 +71,7 @@ use crate::time::Instant;
 #[doc = include_str!("errors.md")]
 #[derive(Debug)]
 pub struct Client<D: Driver> {
-    pub(crate) handle: Arc<Handle<D>>,
+    pub(crate) handle: Arc<ClientHandle<D>>,
     pub(crate) chroot: Chroot,
     pub(crate) request_timeout: Option<Duration>,
 }
@@ -87,48 +85,18 @@ impl<D: Driver> Clone for Client<D> {
 
 /// The part shared by all clones of a client. Dropping it closes the session.
 #[derive(Debug)]
-pub(crate) struct Handle<D: Driver> {
+pub(crate) struct ClientHandle<D: Driver> {
     pub(crate) driver: Arc<D>,
     /// Whether to repeat reads that fail with their connection.
     pub(crate) retries_reads: bool,
 }
 
-impl<D: Driver> Drop for Handle<D> {
+impl<D: Driver> Drop for ClientHandle<D> {
     fn drop(&mut self) {
         if !self.driver.keep_if_forked() {
             self.driver.act(&mut |router, _| router.close_when_done());
         }
     }
-}
-
-/// A request that was sent.
-pub(super) struct Submitted {
-    pub(super) id: RequestId,
-    pub(super) reply: Receiver<Result<Reply, Error>>,
-    /// Whether this was found not to be a forked process.
-    pub(super) is_in_process: bool,
-}
-
-/// Sends a request. `keep` is called with its id, under the session's lock.
-///
-/// Compiled once for each driver, and not once for each type of answer.
-#[inline(never)]
-pub(super) fn send<D: Driver>(
-    driver: &Arc<D>,
-    request: &Request<'_>,
-    end: Option<Instant>,
-    keep: &mut dyn FnMut(&mut Router, RequestId),
-) -> Result<Submitted, Error> {
-    let (sender, reply) = slot_about(request.path().unwrap_or_default());
-    let (mut token, mut id) = (Some(Token::Caller(sender)), Err(GONE));
-    let is_in_process = driver.submit(&mut |router| {
-        let submitted = router.submit(request, token.take().ok_or(GONE)?, end)?;
-        keep(router, submitted);
-        id = Ok(submitted);
-        Ok(())
-    })?;
-    let id = id?;
-    Ok(Submitted { id, reply, is_in_process })
 }
 
 impl<D: Driver> Client<D> {
@@ -152,7 +120,7 @@ impl<D: Driver> Client<D> {
         decode: fn(Arrived<'_>) -> Result<T, Error>,
     ) -> Result<Answer<T, D>, RequestError> {
         let (_, pending) = self.submit_with(request, &mut |_, _| {})?;
-        Ok(Answer::new(pending, Decode::Reply(decode)))
+        Ok(Answer::new(pending, Decoder::Reply(decode)))
     }
 
     /// Sends a read.
@@ -174,7 +142,7 @@ impl<D: Driver> Client<D> {
     ) -> Result<Answer<T, D>, RequestError> {
         let (_, mut pending) = self.submit_with(&read.request(path, false), &mut |_, _| {})?;
         pending.repeats = self.handle.retries_reads.then_some(Some(read));
-        Ok(Answer::new(pending, Decode::Reply(decode)))
+        Ok(Answer::new(pending, Decoder::Reply(decode)))
     }
 
     /// Sends a read that sets a one-shot watch.
@@ -196,14 +164,14 @@ impl<D: Driver> Client<D> {
     ) -> Result<Answer<T, D>, RequestError> {
         let (mut pending, watch) = self.submit_and_keep_watch(&read.request(path, true))?;
         pending.repeats = self.handle.retries_reads.then_some(Some(read));
-        Ok(Answer::new(pending, Decode::WithWatch(decode, watch)))
+        Ok(Answer::new(pending, Decoder::WithWatch(decode, watch)))
     }
 
     /// Sends a request that sets a one-shot watch.
     pub(super) fn submit_and_keep_watch(
         &self,
         request: &Request<'_>,
-    ) -> Result<(Pending<D>, Watch<D>), RequestError> {
+    ) -> Result<(PendingAnswer<D>, Watch<D>), RequestError> {
         let (fire, event) = slot();
         let mut fire = Some(fire);
         let (id, pending) = self.submit_with(request, &mut |router, id| {
@@ -217,7 +185,7 @@ impl<D: Driver> Client<D> {
         &self,
         request: &Request<'_>,
         keep: &mut dyn FnMut(&mut Router, RequestId),
-    ) -> Result<(RequestId, Pending<D>), RequestError> {
+    ) -> Result<(RequestId, PendingAnswer<D>), RequestError> {
         let end = self.request_end();
         let sent = send(self.driver(), request, end, keep)
             .map_err(|reason| not_sent(request, &self.chroot, reason))?;
@@ -231,9 +199,9 @@ impl<D: Driver> Client<D> {
         operation: OpCode,
         reply: Receiver<Result<Reply, Error>>,
         end: Option<Instant>,
-    ) -> Pending<D> {
+    ) -> PendingAnswer<D> {
         let (driven, chroot) = (Driven::new(self.driver()), self.chroot.clone());
-        Pending {
+        PendingAnswer {
             reply,
             driven,
             chroot,

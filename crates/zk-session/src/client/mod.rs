@@ -22,13 +22,18 @@ mod persistent_watches;
 
 mod access_control;
 
+#[cfg(feature = "full")]
+mod credentials;
+
 mod ensemble;
 
 mod any_operation;
 
 mod addresses;
-mod answer;
+pub(crate) mod answer;
 mod any_client;
+#[cfg(test)]
+mod auto_traits;
 mod builder;
 mod clock;
 mod config_follower;
@@ -39,14 +44,23 @@ mod ensemble_config;
 mod following;
 mod handle;
 mod inbox;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod multi_read;
+#[cfg(feature = "full")]
+pub(crate) mod persistent_watch;
 mod process;
 mod read;
 mod ready;
+#[cfg(feature = "full")]
+mod renewal;
 mod reports;
 mod room;
 mod router;
+pub(crate) mod send;
 mod slot;
+#[cfg(feature = "full")]
+mod timeouts;
 #[cfg(feature = "blocking-tls")]
 mod tls;
 mod tls_error;
@@ -61,22 +75,19 @@ use zk_proto::{OpCode, Request, path};
 
 pub(crate) use self::addresses::{AddressBook, Candidates};
 pub use self::answer::Answer;
-#[cfg(feature = "blocking")]
-pub(crate) use self::answer::{GONE, Sent, State as AnswerState};
 pub use self::any_client::AnyClient;
 pub use self::builder::{ClientBuilder, ConnectError};
-pub(crate) use self::builder::{Settings, has_begun};
+pub(crate) use self::builder::{NewClient, has_begun};
 pub(crate) use self::clock::Clock;
 pub use self::config_follower::ConfigFollower;
 pub use self::driver::Driver;
-pub(crate) use self::effects::{EffectsMutex, Guard, HasEffects};
+pub(crate) use self::effects::{EffectsGuard, EffectsMutex, HasEffects};
 pub use self::handle::Client;
-pub(crate) use self::handle::Handle;
+#[cfg(test)]
+pub(crate) use self::handle::ClientHandle;
 pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
-#[cfg(feature = "full")]
-pub use self::persistent_watches::PersistentWatch;
-pub(crate) use self::process::Process;
+pub(crate) use self::process::ClientProcess;
 pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
@@ -91,6 +102,32 @@ pub use self::watches::Watch;
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
 use crate::session::WatchedEvent;
+
+/// What this crate exports with either client.
+pub(crate) mod exports {
+    pub use super::{
+        Answer, AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, Ready, TlsError,
+        Transaction, TransactionResult, Watch, WatchUpdate,
+    };
+
+    pub use crate::dispatch::Attachment;
+
+    // For the simulator.
+    #[doc(hidden)]
+    pub use super::ConfigFollower;
+    #[cfg(feature = "metrics")]
+    pub use super::metrics;
+    #[cfg(feature = "full")]
+    pub use super::persistent_watch::PersistentWatch;
+    #[cfg(feature = "blocking-tls")]
+    pub use {super::TlsConfig, ::rustls};
+
+    pub mod driver {
+        //! The client, for any driver: `Tokio` or `blocking::Threads`.
+
+        pub use crate::client::{Client, Driver};
+    }
+}
 
 /// An operation of a transaction, and the server's path of its node.
 pub(crate) type MultiOperation = (OpCode, String);

@@ -4,14 +4,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use zk_proto::{
-    ErrorCode, GetChildrenRequest, GetDataRequest, Multi, MultiReadOp, MultiReadResponse,
-    MultiReadResult, OpCode, Request, Stat,
-};
+use zk_proto::{ErrorCode, Multi, MultiReadResponse, MultiReadResult, OpCode, Request, Stat};
 
-use super::answer::Decode;
+use super::answer::Decoder;
 use super::decode::{Arrived, expect_results};
 use super::driver::Driver;
+use super::read::read_operations;
 use super::{Answer, Client, MultiOperation, server_path};
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
@@ -100,21 +98,9 @@ impl<D: Driver> MultiRead<'_, Client<D>> {
             let (_, mut pending) = self.client.submit_with(&request, &mut |_, _| {})?;
             pending.operations = self.reads;
             pending.repeats = self.client.handle.retries_reads.then_some(None);
-            Ok(Answer::new(pending, Decode::Reply(results)))
+            Ok(Answer::new(pending, Decoder::Reply(results)))
         })
     }
-}
-
-/// Returns the records of several reads.
-pub(super) fn read_operations(reads: &[MultiOperation]) -> Vec<MultiReadOp<'_>> {
-    let mut records = Vec::with_capacity(reads.len());
-    for (operation, path) in reads {
-        records.push(match *operation {
-            OpCode::GET_DATA => MultiReadOp::GetData(GetDataRequest { path, watch: false }),
-            _ => MultiReadOp::GetChildren(GetChildrenRequest { path, watch: false }),
-        });
-    }
-    records
 }
 
 fn results(arrived: Arrived<'_>) -> Result<Vec<ReadResult>, Error> {

@@ -13,13 +13,13 @@ use crate::session::{Config, Session};
 use crate::time::Instant;
 
 /// The process that has made a client, and what the client is in another one.
-pub(crate) struct Process<T> {
+pub(crate) struct ClientProcess<T> {
     id: u32,
     /// Stands in for the state of the client in a child: an ended session, without a connection.
     in_child: OnceLock<Box<T>>,
 }
 
-impl<T> Process<T> {
+impl<T> ClientProcess<T> {
     pub(crate) fn new() -> Self {
         Self { id: std::process::id(), in_child: OnceLock::new() }
     }

@@ -1,9 +1,13 @@
 //! Requests that only read.
 
+use alloc::vec::Vec;
+
 use zk_proto::{
     ExistsRequest, GetAclRequest, GetAllChildrenNumberRequest, GetChildrenRequest, GetDataRequest,
-    GetEphemeralsRequest, OpCode, Request, SyncRequest,
+    GetEphemeralsRequest, MultiReadOp, OpCode, Request, SyncRequest,
 };
+
+use super::MultiOperation;
 
 /// A request that only reads, so it can be repeated.
 #[derive(Clone, Copy)]
@@ -49,4 +53,16 @@ impl Read {
             Self::Identities => Request::WhoAmI(()),
         }
     }
+}
+
+/// Returns the records of several reads.
+pub(super) fn read_operations(reads: &[MultiOperation]) -> Vec<MultiReadOp<'_>> {
+    let mut records = Vec::with_capacity(reads.len());
+    for (operation, path) in reads {
+        records.push(match *operation {
+            OpCode::GET_DATA => MultiReadOp::GetData(GetDataRequest { path, watch: false }),
+            _ => MultiReadOp::GetChildren(GetChildrenRequest { path, watch: false }),
+        });
+    }
+    records
 }

@@ -18,7 +18,8 @@ use super::reports::Reports;
 use super::room::RoomQueue;
 use super::{ConnectError, RoomTicket, Sender, WatchQueue};
 use crate::connect_string::ServerAddress;
-use crate::dispatch::{Dispatcher, Token, Wakers};
+use crate::dispatch::effects::Wakers;
+use crate::dispatch::{Dispatcher, Token};
 use crate::end::End;
 use crate::error::{Error, Outcome};
 use crate::sasl::{Authenticator, BegunExchange, Mechanism, SaslError};
@@ -56,7 +57,7 @@ pub struct Router {
     /// The state that was delivered last.
     delivered_state: State,
     watches: HashMap<RequestId, Sender<WatchedEvent>>,
-    persistent_watches: HashMap<RequestId, WatchQueue>,
+    pub(super) persistent_watches: HashMap<RequestId, WatchQueue>,
     /// Events polled from the session but not delivered yet.
     undelivered: VecDeque<Event<ReplySender>>,
     room: RoomQueue,
@@ -133,17 +134,6 @@ impl Router {
         }
     }
 
-    /// Adds a credential. `sender` receives the answer of the first server.
-    #[cfg(feature = "full")]
-    pub(crate) fn add_auth(
-        &mut self,
-        scheme: &str,
-        auth: &[u8],
-        sender: ReplySender,
-    ) -> Result<(), Error> {
-        self.session_mut().add_auth(scheme, auth, Token::Caller(sender))
-    }
-
     /// Closes the session behind all earlier requests.
     pub(crate) fn close(&mut self, now: Instant) {
         self.dispatcher.close(now);
@@ -186,28 +176,12 @@ impl Router {
         self.watches.insert(request, watcher);
     }
 
-    /// Queues the updates of the persistent watch that a request sets.
-    pub(crate) fn keep_watching(&mut self, request: RequestId, capacity: usize) {
-        self.persistent_watches.insert(request, WatchQueue::new(capacity));
-    }
-
     /// Removes a one-shot watch. Returns its sender if it has not fired, to be dropped without the
     /// session's lock.
     pub(crate) fn stop_watching(&mut self, request: RequestId) -> Option<Sender<WatchedEvent>> {
         let watcher = self.watches.remove(&request)?;
         self.session_mut().unwatch(request);
         Some(watcher)
-    }
-
-    /// Removes a persistent watch. Returns its queue, to be dropped without the session's lock.
-    pub(crate) fn stop_watching_persistently(&mut self, request: RequestId) -> Option<WatchQueue> {
-        let queue = self.persistent_watches.remove(&request)?;
-        self.session_mut().unwatch(request);
-        Some(queue)
-    }
-
-    pub(crate) fn watch_queue(&mut self, request: RequestId) -> Option<&mut WatchQueue> {
-        self.persistent_watches.get_mut(&request)
     }
 
     /// Returns whether [`deliver_next`](Self::deliver_next) has something to deliver.

@@ -109,13 +109,6 @@ impl<D: Driver> Client<D> {
         Ok(Self { chroot: self.chroot.below(path)?, ..self.clone() })
     }
 
-    /// Returns a clone with another limit for its requests, from the call to the answer; `None`
-    /// for no limit.
-    #[cfg(feature = "full")]
-    pub fn with_request_timeout(&self, timeout: Option<Duration>) -> Self {
-        Self { request_timeout: timeout, ..self.clone() }
-    }
-
     /// Waits until the client has room for a request: until fewer are pending, in number and in
     /// bytes, than [`max_pending`](ClientBuilder::max_pending) and
     /// [`max_unsent`](ClientBuilder::max_unsent) allow. Callers are woken in the order of their

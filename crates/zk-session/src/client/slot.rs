@@ -14,12 +14,12 @@ use std::sync::PoisonError;
 use crate::threads::{Mutex, MutexGuard};
 
 /// A value, and the path that it is about: both in one allocation, unless the path is long.
-struct Slot<V, P: ?Sized = AnyPath> {
-    content: Mutex<Content<V>>,
+struct ValueSlot<V, P: ?Sized = AnyPath> {
+    content: Mutex<SlotContent<V>>,
     path: P,
 }
 
-enum Content<V> {
+enum SlotContent<V> {
     /// There is no value yet; holds the receiver's waker, if it waits.
     Empty(Option<Waker>),
     Full(V),
@@ -29,27 +29,27 @@ enum Content<V> {
 
 /// Makes both ends of a slot.
 pub(crate) fn slot<V: Send + 'static>() -> (Sender<V>, Receiver<V>) {
-    ends(Arc::new(Slot::new(())))
+    ends(Arc::new(ValueSlot::new(())))
 }
 
 /// Makes both ends of a slot for a value about `path`.
 pub(crate) fn slot_about<V: Send + 'static>(path: &str) -> (Sender<V>, Receiver<V>) {
     ends(match path.len() {
-        0 => Arc::new(Slot::new(())),
-        1..=32 => Arc::new(Slot::new(ShortPath::<32>::new(path))),
-        33..=64 => Arc::new(Slot::new(ShortPath::<64>::new(path))),
-        65..=128 => Arc::new(Slot::new(ShortPath::<128>::new(path))),
-        _ => Arc::new(Slot::new(Box::from(path))),
+        0 => Arc::new(ValueSlot::new(())),
+        1..=32 => Arc::new(ValueSlot::new(ShortPath::<32>::new(path))),
+        33..=64 => Arc::new(ValueSlot::new(ShortPath::<64>::new(path))),
+        65..=128 => Arc::new(ValueSlot::new(ShortPath::<128>::new(path))),
+        _ => Arc::new(ValueSlot::new(Box::from(path))),
     })
 }
 
-fn ends<V>(slot: Arc<Slot<V>>) -> (Sender<V>, Receiver<V>) {
+fn ends<V>(slot: Arc<ValueSlot<V>>) -> (Sender<V>, Receiver<V>) {
     (Sender(slot.clone()), Receiver { slot, is_waiting: false })
 }
 
-impl<V, P> Slot<V, P> {
+impl<V, P> ValueSlot<V, P> {
     fn new(path: P) -> Self {
-        Self { content: Mutex::new(Content::Empty(None)), path }
+        Self { content: Mutex::new(SlotContent::Empty(None)), path }
     }
 }
 
@@ -95,43 +95,43 @@ impl<const N: usize> Path for ShortPath<N> {
 }
 
 /// Locks a slot. No user code runs under this lock.
-fn lock<V>(slot: &Slot<V>) -> MutexGuard<'_, Content<V>> {
+fn lock<V>(slot: &ValueSlot<V>) -> MutexGuard<'_, SlotContent<V>> {
     slot.content.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Fills or closes a slot. Returns the waker to run once the session is unlocked.
 #[inline]
-fn settle<V>(slot: &Slot<V>, content: Content<V>) -> Option<Waker> {
+fn settle<V>(slot: &ValueSlot<V>, content: SlotContent<V>) -> Option<Waker> {
     let mut current = lock(slot);
     match &mut *current {
-        Content::Empty(waker) => {
+        SlotContent::Empty(waker) => {
             let waker = waker.take();
             *current = content;
             waker
         }
-        Content::Full(_) | Content::Closed => None,
+        SlotContent::Full(_) | SlotContent::Closed => None,
     }
 }
 
 /// The session's end. It must be used or closed, not just dropped, while a receiver may wait.
-pub(crate) struct Sender<V>(Arc<Slot<V>>);
+pub(crate) struct Sender<V>(Arc<ValueSlot<V>>);
 
 impl<V> Sender<V> {
     /// Delivers the value. Returns the waker to run once the session is unlocked.
     #[inline]
     pub(crate) fn send(self, value: V) -> Option<Waker> {
-        settle(&self.0, Content::Full(value))
+        settle(&self.0, SlotContent::Full(value))
     }
 
     /// Closes the slot without a value. Returns the waker to run once the session is unlocked.
     pub(crate) fn close(self) -> Option<Waker> {
-        settle(&self.0, Content::Closed)
+        settle(&self.0, SlotContent::Closed)
     }
 }
 
 /// The receiver's end.
 pub(crate) struct Receiver<V> {
-    slot: Arc<Slot<V>>,
+    slot: Arc<ValueSlot<V>>,
     /// Whether a waker was left in the slot.
     is_waiting: bool,
 }
@@ -157,14 +157,15 @@ impl<V> Receiver<V> {
         if self.is_waiting {
             let content = &mut *lock(&self.slot);
             let is_known = |known: &Waker| known.will_wake(waker);
-            if !matches!(content, Content::Empty(known) if !known.as_ref().is_some_and(is_known)) {
+            if !matches!(content, SlotContent::Empty(known) if !known.as_ref().is_some_and(is_known))
+            {
                 return take(content);
             }
         }
         // The waker is user code, so it is cloned and dropped without the lock.
         let mut unused = Some(waker.clone());
         let mut content = lock(&self.slot);
-        if let Content::Empty(known) = &mut *content {
+        if let SlotContent::Empty(known) = &mut *content {
             core::mem::swap(known, &mut unused);
             self.is_waiting = true;
         }
@@ -181,7 +182,7 @@ impl<V> Receiver<V> {
     /// Closes the slot: the receiver wants no value any more.
     pub(crate) fn close(&self) {
         if self.has_sender() {
-            let content = core::mem::replace(&mut *lock(&self.slot), Content::Closed);
+            let content = core::mem::replace(&mut *lock(&self.slot), SlotContent::Closed);
             // Without the lock, since the waker is user code.
             drop(content);
         }
@@ -193,13 +194,13 @@ impl<V> Receiver<V> {
     }
 }
 
-fn take<V>(content: &mut Content<V>) -> Poll<Option<V>> {
-    if let Content::Empty(_) = content {
+fn take<V>(content: &mut SlotContent<V>) -> Poll<Option<V>> {
+    if let SlotContent::Empty(_) = content {
         return Poll::Pending;
     }
-    match core::mem::replace(content, Content::Closed) {
-        Content::Full(value) => Poll::Ready(Some(value)),
-        Content::Empty(_) | Content::Closed => Poll::Ready(None),
+    match core::mem::replace(content, SlotContent::Closed) {
+        SlotContent::Full(value) => Poll::Ready(Some(value)),
+        SlotContent::Empty(_) | SlotContent::Closed => Poll::Ready(None),
     }
 }
 

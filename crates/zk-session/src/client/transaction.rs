@@ -8,7 +8,7 @@ use zk_proto::{
     NodeKind, OpCode, Request, SetDataRequest, Stat,
 };
 
-use super::answer::Decode;
+use super::answer::Decoder;
 use super::decode::{Arrived, expect_results};
 use super::driver::Driver;
 use super::{Answer, Client, any_version, server_path, server_path_to_create, stripped};
@@ -40,18 +40,18 @@ use crate::error::{Error, RequestError};
 pub struct Transaction<'c, C> {
     pub(crate) client: &'c C,
     chroot: &'c Chroot,
-    operations: Vec<Operation<'c>>,
+    operations: Vec<QueuedOperation<'c>>,
     invalid: Option<RequestError>,
 }
 
 #[derive(Debug)]
-struct Operation<'c> {
+struct QueuedOperation<'c> {
     path: String,
-    kind: Kind<'c>,
+    kind: OperationKind<'c>,
 }
 
 #[derive(Debug)]
-enum Kind<'c> {
+enum OperationKind<'c> {
     Create { data: &'c [u8], kind: NodeKind, acl: &'c [Acl<'c>] },
     Delete { version: i32 },
     SetData { data: &'c [u8], version: i32 },
@@ -80,16 +80,16 @@ impl<'c, C> Transaction<'c, C> {
         Self { client, chroot, operations: Vec::new(), invalid: None }
     }
 
-    fn push(mut self, path: &str, kind: Kind<'c>) -> Self {
+    fn push(mut self, path: &str, kind: OperationKind<'c>) -> Self {
         let opcode = kind.opcode();
         let server_path = match &kind {
-            Kind::Create { kind, .. } => {
+            OperationKind::Create { kind, .. } => {
                 server_path_to_create(self.chroot, opcode, path, kind.is_sequential())
             }
             _ => server_path(self.chroot, opcode, path),
         };
         match server_path {
-            Ok(path) => self.operations.push(Operation { path: path.into_owned(), kind }),
+            Ok(path) => self.operations.push(QueuedOperation { path: path.into_owned(), kind }),
             Err(error) => {
                 self.invalid.get_or_insert(error);
             }
@@ -110,22 +110,22 @@ impl<'c, C> Transaction<'c, C> {
         kind: NodeKind,
         acl: &'c [Acl<'c>],
     ) -> Self {
-        self.push(path, Kind::Create { data, kind, acl })
+        self.push(path, OperationKind::Create { data, kind, acl })
     }
 
     /// Adds the deletion of a node, if it has this version. `None` matches any version.
     pub fn delete(self, path: &str, version: Option<i32>) -> Self {
-        self.push(path, Kind::Delete { version: any_version(version) })
+        self.push(path, OperationKind::Delete { version: any_version(version) })
     }
 
     /// Adds the replacement of a node's data, if it has this version. `None` matches any version.
     pub fn set_data(self, path: &str, data: &'c [u8], version: Option<i32>) -> Self {
-        self.push(path, Kind::SetData { data, version: any_version(version) })
+        self.push(path, OperationKind::SetData { data, version: any_version(version) })
     }
 
     /// Adds a check that a node exists and has this version. `None` matches any version.
     pub fn check(self, path: &str, version: Option<i32>) -> Self {
-        self.push(path, Kind::Check { version: any_version(version) })
+        self.push(path, OperationKind::Check { version: any_version(version) })
     }
 }
 
@@ -150,17 +150,17 @@ impl<D: Driver> Transaction<'_, Client<D>> {
                 return Err(error);
             }
             let operations: Vec<MultiOp<'_>> =
-                self.operations.iter().map(Operation::record).collect();
+                self.operations.iter().map(QueuedOperation::record).collect();
             let request = Request::Multi(Multi::new(&operations));
             let (_, mut pending) = self.client.submit_with(&request, &mut |_, _| {})?;
-            let name = |operation: Operation<'_>| (operation.kind.opcode(), operation.path);
+            let name = |operation: QueuedOperation<'_>| (operation.kind.opcode(), operation.path);
             pending.operations = self.operations.into_iter().map(name).collect();
-            Ok(Answer::new(pending, Decode::Reply(results)))
+            Ok(Answer::new(pending, Decoder::Reply(results)))
         })
     }
 }
 
-impl Kind<'_> {
+impl OperationKind<'_> {
     fn opcode(&self) -> OpCode {
         match self {
             Self::Create { kind, .. } => match kind.opcode() {
@@ -174,16 +174,20 @@ impl Kind<'_> {
     }
 }
 
-impl Operation<'_> {
+impl QueuedOperation<'_> {
     fn record(&self) -> MultiOp<'_> {
         let path = self.path.as_str();
         match &self.kind {
-            Kind::Create { data, kind, acl } => kind.create_op(path, Some(data), (*acl).into()),
-            Kind::Delete { version } => MultiOp::Delete(DeleteRequest { path, version: *version }),
-            Kind::SetData { data, version } => {
+            OperationKind::Create { data, kind, acl } => {
+                kind.create_op(path, Some(data), (*acl).into())
+            }
+            OperationKind::Delete { version } => {
+                MultiOp::Delete(DeleteRequest { path, version: *version })
+            }
+            OperationKind::SetData { data, version } => {
                 MultiOp::SetData(SetDataRequest { path, data: Some(data), version: *version })
             }
-            Kind::Check { version } => {
+            OperationKind::Check { version } => {
                 MultiOp::Check(CheckVersionRequest { path, version: *version })
             }
         }

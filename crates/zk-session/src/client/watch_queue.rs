@@ -49,10 +49,6 @@ pub(crate) struct WatchQueue {
 }
 
 impl WatchQueue {
-    pub(crate) fn new(capacity: usize) -> Self {
-        Self { updates: VecDeque::new(), capacity, end: None, reader: None }
-    }
-
     /// Adds an event, or a gap if the queue is full.
     pub(crate) fn push_event(&mut self, event: WatchedEvent) {
         if self.updates.len() < self.capacity {
@@ -72,6 +68,13 @@ impl WatchQueue {
     /// Ends the watch, after the queued updates.
     pub(crate) fn end(&mut self, error: Error) {
         self.end.get_or_insert(error);
+    }
+}
+
+#[cfg(feature = "full")]
+impl WatchQueue {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { updates: VecDeque::new(), capacity, end: None, reader: None }
     }
 
     /// Takes the next update, or the end of the watch; `None` if the queue is empty.

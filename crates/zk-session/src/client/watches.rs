@@ -4,8 +4,8 @@ use alloc::sync::Arc;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use super::answer::GONE;
 use super::driver::{Driven, Driver};
+use super::send::GONE;
 use super::{Receiver, seen_from};
 use crate::chroot::Chroot;
 use crate::error::Error;

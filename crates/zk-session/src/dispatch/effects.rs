@@ -17,7 +17,7 @@ pub(crate) struct Wakers {
 impl Wakers {
     #[inline]
     pub(crate) fn push(&mut self, waker: Waker) {
-        if self.first.is_none() {
+        if self.is_empty() {
             self.first = Some(waker);
         } else {
             self.others.push(waker);
@@ -25,7 +25,6 @@ impl Wakers {
     }
 
     #[inline]
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
@@ -69,23 +68,20 @@ impl Deferred {
 
 /// Deferred code that runs in order, in one thread at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct EffectsQueue {
     pub(crate) deferred: Vec<Deferred>,
     /// Whether a thread is running what was in this queue.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) is_running: bool,
 }
 
-impl Queue {
+impl EffectsQueue {
     /// Returns whether the thread that has locked the session runs it after the unlock.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         !self.deferred.is_empty() && !self.is_running
     }
 
     /// Returns whether this thread is to run it. Then no other thread does until it is empty.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[inline]
     pub(crate) fn claim(&mut self) -> bool {
         let is_ready = self.is_ready();
@@ -93,8 +89,10 @@ impl Queue {
         is_ready
     }
 
-    fn run(self) {
-        self.deferred.into_iter().for_each(Deferred::run);
+    fn run(mut self) {
+        if self.claim() {
+            self.deferred.into_iter().for_each(Deferred::run);
+        }
     }
 }
 
@@ -107,9 +105,9 @@ impl Queue {
 pub struct Effects {
     pub(crate) wakers: Wakers,
     /// Closures of machines. They may wait for the session.
-    pub(crate) callbacks: Queue,
+    pub(crate) callbacks: EffectsQueue,
     /// The drop of finished machines, and reports to observers of the process. They must not wait.
-    pub(crate) others: Queue,
+    pub(crate) others: EffectsQueue,
 }
 
 impl Effects {
@@ -119,17 +117,5 @@ impl Effects {
         self.wakers.take().for_each(Waker::wake);
         self.others.run();
         self.callbacks.run();
-    }
-
-    /// Returns whether the next thread that unlocks the session runs deferred code.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn has_deferred(&self) -> bool {
-        self.callbacks.is_ready() || self.others.is_ready()
-    }
-
-    /// Returns whether the next thread that unlocks the session runs wakers.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn has_wakers(&self) -> bool {
-        !self.wakers.is_empty()
     }
 }

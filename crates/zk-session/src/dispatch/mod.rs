@@ -105,8 +105,8 @@
 //! * effects, including finished machines, until they are taken.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-mod attachment;
-mod effects;
+pub(crate) mod attachment;
+pub(crate) mod effects;
 mod machines;
 mod port;
 
@@ -116,21 +116,12 @@ mod tests;
 use alloc::boxed::Box;
 use core::any::Any;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::attachment::Attachment;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use self::attachment::Commands;
-#[cfg(all(
-    any(test, feature = "tracing", feature = "metrics"),
-    any(feature = "tokio", feature = "blocking")
-))]
-pub(crate) use self::effects::Deferred;
 pub use self::effects::Effects;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use self::effects::{Queue, Wakers};
 pub use self::machines::Key;
 use zk_proto::ErrorCode;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::attachment::Attachment;
 use self::machines::Machines;
 pub use self::port::Port;
 use crate::error::Error;
@@ -476,11 +467,10 @@ impl<T> Dispatcher<T> {
 
     /// Returns the same without the check, for a thread that wakes the loop but does not sleep.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        earlier(self.session.poll_timeout(), self.machines.poll_timeout())
+        earlier(self.session.poll_timeout(), self.next_timer())
     }
 
     /// Returns when the next timer of a machine is due.
-    #[cfg(feature = "blocking")]
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.machines.poll_timeout()
     }
@@ -501,10 +491,9 @@ impl<T> Dispatcher<T> {
     /// Takes the effects, to run them without a lock. Call it after each drain.
     #[must_use = "effects do nothing until they are run"]
     pub fn take_effects(&mut self) -> Effects {
-        core::mem::take(&mut self.machines.effects)
+        core::mem::take(self.effects())
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn effects(&mut self) -> &mut Effects {
         &mut self.machines.effects
     }

@@ -45,15 +45,13 @@ const UNSPECIFIED: &str = "Unspecified GSS failure.  Minor code may provide more
 ///
 /// ```no_run
 /// # #[cfg(feature = "blocking")]
-/// # fn main() -> Result<(), zk_session::ConnectError> {
+/// # fn example() -> Result<(), zk_session::ConnectError> {
 /// use zk_session::blocking::Client;
 /// use zk_session::sasl::Gssapi;
 ///
 /// let client = Client::builder("zk1.example.com,zk2.example.com").sasl(Gssapi::new()).connect()?;
 /// # Ok(())
 /// # }
-/// # #[cfg(not(feature = "blocking"))]
-/// # fn main() {}
 /// ```
 #[derive(Clone, Default)]
 pub struct Gssapi {
@@ -121,7 +119,7 @@ impl Gssapi {
         };
         let (context, token) =
             begin().map_err(|error| failed(&format!("no ticket for {principal}"), error))?;
-        Ok((Box::new(State::Establishing(context)), token))
+        Ok((Box::new(GssState::Establishing(context)), token))
     }
 }
 
@@ -147,7 +145,7 @@ impl Mechanism for Gssapi {
     }
 }
 
-enum State {
+enum GssState {
     /// The context is not complete.
     Establishing(ClientCtx),
     /// The server has to offer its security layers.
@@ -157,7 +155,7 @@ enum State {
     Over,
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for GssState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Establishing(_) => "Establishing",
@@ -168,7 +166,7 @@ impl fmt::Debug for State {
     }
 }
 
-impl Exchange for State {
+impl Exchange for GssState {
     fn respond(&mut self, challenge: Option<&[u8]>) -> Result<Option<Vec<u8>>, SaslError> {
         let refused = |error| failed("the server's token is refused", error);
         match core::mem::replace(self, Self::Over) {

@@ -5,15 +5,13 @@
 //!
 //! ```no_run
 //! # #[cfg(all(feature = "sasl", feature = "blocking"))]
-//! # fn main() -> Result<(), zk_session::ConnectError> {
+//! # fn example() -> Result<(), zk_session::ConnectError> {
 //! use zk_session::blocking::Client;
 //! use zk_session::sasl::DigestMd5;
 //!
 //! let client = Client::builder("zk1,zk2,zk3").sasl(DigestMd5::new("alice", "secret")).connect()?;
 //! # Ok(())
 //! # }
-//! # #[cfg(not(all(feature = "sasl", feature = "blocking")))]
-//! # fn main() {}
 //! ```
 //!
 //! | mechanism | type | feature |

@@ -8,7 +8,7 @@ use super::*;
 
 /// An authentication request that waits for its reply.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Exchange {
+pub(super) struct AuthRequest {
     xid: Xid,
     opcode: OpCode,
 }
@@ -52,7 +52,7 @@ impl<T> Session<T> {
         }
         let (xid, opcode) = (self.outbox.take_xid(), request.opcode());
         outbox::put_frame(&(RequestHeader { xid, opcode }, request), &mut connection.prelude);
-        connection.exchange = Some(Exchange { xid, opcode });
+        connection.exchange = Some(AuthRequest { xid, opcode });
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl<T> Session<T> {
         let mut reader = Reader::new(&payload);
         let header = ReplyHeader::decode(&mut reader).map_err(Cause::Malformed)?;
         let expected = connection.exchange.as_ref().map(|exchange| exchange.xid);
-        let Some(Exchange { opcode, .. }) =
+        let Some(AuthRequest { opcode, .. }) =
             connection.exchange.take_if(|exchange| exchange.xid == header.xid)
         else {
             return Err(Cause::UnexpectedReply { expected, received: header.xid });

@@ -139,7 +139,14 @@ impl<T> Session<T> {
         let number = self.last_request;
         let registration = watch.map(|watch| self.watches.begin(number, &watch));
         let id = registration.as_ref().map_or(RequestId::without_watch(number), Registration::id);
-        self.outbox.push(request, Owner::Caller(token), registration, deadline, again, changes);
+        self.outbox.push(
+            request,
+            RequestOwner::Caller(token),
+            registration,
+            deadline,
+            again,
+            changes,
+        );
         Ok(id)
     }
 
@@ -147,7 +154,7 @@ impl<T> Session<T> {
     pub(super) fn list_ephemerals(&mut self, was_refused: bool) {
         if self.is_connected() && self.end().is_none() && self.ephemerals.wants_list(was_refused) {
             let request = GetEphemeralsRequest { prefix_path: None };
-            self.outbox.push_own(&Request::GetEphemerals(request), Owner::Session);
+            self.outbox.push_own(&Request::GetEphemerals(request), RequestOwner::Session);
         }
     }
 
@@ -217,7 +224,7 @@ impl<T> Session<T> {
         match self.credentials.add(scheme, auth, token, accepted) {
             Added::Accepted(token) => self.events.push_back(replies::accepted(token)),
             Added::Send if self.is_connected() => {
-                self.outbox.push_own(&request, Owner::Session);
+                self.outbox.push_own(&request, RequestOwner::Session);
             }
             Added::Send | Added::Wait => {}
         }
@@ -244,7 +251,11 @@ impl<T> Session<T> {
                     watcher_type,
                     WatcherType::PERSISTENT | WatcherType::PERSISTENT_RECURSIVE
                 );
-            let owner = if persistent { Owner::Removal(path.clone()) } else { Owner::Session };
+            let owner = if persistent {
+                RequestOwner::Removal(path.clone())
+            } else {
+                RequestOwner::Session
+            };
             self.send_removal(&path, watcher_type, owner);
         }
     }
@@ -255,11 +266,11 @@ impl<T> Session<T> {
     pub(super) fn remove_all_watches(&mut self, path: &str) {
         match self.watches.is_watched(path) {
             true => self.watches.stays(path),
-            false => self.send_removal(path, WatcherType::ANY, Owner::Session),
+            false => self.send_removal(path, WatcherType::ANY, RequestOwner::Session),
         }
     }
 
-    fn send_removal(&mut self, path: &str, watcher_type: WatcherType, owner: Owner<T>) {
+    fn send_removal(&mut self, path: &str, watcher_type: WatcherType, owner: RequestOwner<T>) {
         if self.can_remove_watches && self.end().is_none() {
             let request = Request::RemoveWatches(RemoveWatchesRequest { path, watcher_type });
             self.outbox.push_own(&request, owner);
@@ -299,7 +310,7 @@ impl<T> Session<T> {
         }
         self.closing = true;
         if self.is_connected() {
-            self.outbox.push_own(&Request::CloseSession(()), Owner::Session);
+            self.outbox.push_own(&Request::CloseSession(()), RequestOwner::Session);
         } else {
             self.actions.push_back(Action::Disconnect);
             self.finish(End::Closed);

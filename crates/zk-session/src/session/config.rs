@@ -133,37 +133,38 @@ impl Config {
             ..Self::new(servers, seed)
         }
     }
+}
 
-    /// Returns how many bytes the paths of ephemeral nodes may take.
-    pub(super) fn max_ephemerals(&self) -> usize {
-        #[cfg(any(feature = "tokio", feature = "blocking"))]
-        return self.max_ephemerals.unwrap_or(self.max_request);
-        #[cfg(not(any(feature = "tokio", feature = "blocking")))]
-        usize::MAX
-    }
-
-    /// Returns how long the session may be without a connection. Without the feature this is a
-    /// constant, so the compiler leaves out the code behind it. The same holds for the next ones.
+#[cfg(feature = "full")]
+impl Config {
+    /// Returns how long the session may be without a connection.
     pub(super) const fn disconnect_timeout(&self) -> Option<Duration> {
-        #[cfg(feature = "full")]
-        return self.disconnect_timeout;
-        #[cfg(not(feature = "full"))]
-        None
+        self.disconnect_timeout
     }
 
     /// Returns whether an authentication exchange comes first.
     pub(super) const fn authenticates(&self) -> bool {
-        #[cfg(feature = "full")]
-        return self.authenticate;
-        #[cfg(not(feature = "full"))]
-        false
+        self.authenticate
     }
 
     /// Returns whether a new session follows one that has expired.
     pub(super) const fn renews(&self) -> bool {
-        #[cfg(feature = "full")]
-        return self.renew;
-        #[cfg(not(feature = "full"))]
+        self.renew
+    }
+}
+
+/// Constants, so that the compiler leaves out the code behind them.
+#[cfg(not(feature = "full"))]
+impl Config {
+    pub(super) const fn disconnect_timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    pub(super) const fn authenticates(&self) -> bool {
+        false
+    }
+
+    pub(super) const fn renews(&self) -> bool {
         false
     }
 }
@@ -195,25 +196,17 @@ impl fmt::Debug for SessionTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SessionTicket")
             .field("id", &self.id)
-            .field("password", &Secret(self.password.clone()))
+            .field("password", &HiddenBytes(self.password.clone()))
             .field("last_zxid", &self.last_zxid)
             .finish()
     }
 }
 
-/// Shows no password.
-#[cfg(all(feature = "defmt", target_os = "none"))]
-impl defmt::Format for SessionTicket {
-    fn format(&self, f: defmt::Formatter<'_>) {
-        defmt::write!(f, "SessionTicket({}, {})", self.id, self.last_zxid);
-    }
-}
-
 /// Bytes whose `Debug` output is their length only.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Secret(pub(super) Bytes);
+pub(super) struct HiddenBytes(pub(super) Bytes);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for HiddenBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(bytes) = self;
         // Without a session the password is zeros.

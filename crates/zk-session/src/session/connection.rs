@@ -1,6 +1,6 @@
 //! The begin and the end of connections, and the end of the session.
 
-use super::authenticating::Exchange;
+use super::authenticating::AuthRequest;
 use super::history::Purpose;
 use super::in_flight::InFlight;
 use super::outbox::SendBuffer;
@@ -30,7 +30,7 @@ pub(super) struct Connection<T> {
     /// The frame that is longer than [`Config::max_reply`] and has not arrived completely.
     pub(super) receiving: Option<Receiving>,
     /// The authentication request that waits for its reply.
-    pub(super) exchange: Option<Exchange>,
+    pub(super) exchange: Option<AuthRequest>,
     /// How many credentials the server has accepted.
     pub(super) accepted_credentials: usize,
     /// How many requests that set watches again are not answered yet.
@@ -138,7 +138,7 @@ impl<T> Session<T> {
 
     pub(super) fn connect_next(&mut self, now: Instant) {
         if let Some(server) = self.servers.take_next() {
-            let mut connection = Connection::new(server, now, self.config.max_kept);
+            let mut connection = Connection::new(server, now, self.max_kept());
             connection.timers.set(ConnectionTimer::Connect, now + self.reach_timeout(now));
             connection.purpose = core::mem::take(&mut self.history.next);
             self.connection = Some(connection);
@@ -273,13 +273,13 @@ impl<T> Session<T> {
         self.events.clear();
     }
 
-    pub(super) fn fail(&mut self, mut pending: Pending<T>, error: Error) {
+    pub(super) fn fail(&mut self, mut pending: PendingRequest<T>, error: Error) {
         self.ephemerals.failed(&mut pending, &error);
         if let Some(registration) = &pending.registration {
             let removal = self.watches.abandon(registration);
             self.remove_watch(removal);
         }
-        if let Owner::Caller(token) = pending.owner {
+        if let RequestOwner::Caller(token) = pending.owner {
             self.exchanges.failed(pending.opcode, &error);
             self.events.push_back(Event::Reply { token, result: Err(error) });
         }

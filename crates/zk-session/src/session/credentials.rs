@@ -11,12 +11,12 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use zk_proto::{AuthPacket, Request};
 
-use super::config::Secret;
+use super::config::HiddenBytes;
 
 #[derive(Clone, Debug)]
 struct Credential<T> {
     scheme: String,
-    auth: Secret,
+    auth: HiddenBytes,
     /// Whether a server has accepted the credential, on any connection.
     is_accepted: bool,
     /// Tokens of the callers that wait until the credential is accepted.
@@ -67,7 +67,7 @@ impl<T> Credentials<T> {
         }
         self.list.push(Credential {
             scheme: scheme.into(),
-            auth: Secret(Bytes::copy_from_slice(auth)),
+            auth: HiddenBytes(Bytes::copy_from_slice(auth)),
             is_accepted: false,
             waiting: Vec::from([token]),
         });

@@ -191,7 +191,7 @@ impl<T> Session<T> {
         if let Some(connection) = &mut self.connection
             && connection.in_flight.pings() + self.outbox.pings() < MAX_PINGS
         {
-            self.outbox.push_own(&Request::Ping(()), Owner::Session);
+            self.outbox.push_own(&Request::Ping(()), RequestOwner::Session);
             connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
         }
     }
@@ -308,7 +308,7 @@ impl<T> Session<T> {
     fn time_out_unsent(&mut self) {
         self.disconnect_timed_out = true;
         for pending in
-            self.outbox.remove_unsent(&|pending| matches!(pending.owner, Owner::Caller(_)))
+            self.outbox.remove_unsent(&|pending| matches!(pending.owner, RequestOwner::Caller(_)))
         {
             self.fail(pending, Error::NoConnection);
         }

@@ -18,7 +18,8 @@ use zk_proto::{
     MultiOp, MultiResponse, MultiResult, OpCode, Reader, Request,
 };
 
-use super::outbox::{Owner, Pending};
+use super::Config;
+use super::outbox::{PendingRequest, RequestOwner};
 use crate::error::{Error, Outcome};
 
 /// How many bytes each path takes in addition to its own.
@@ -68,6 +69,13 @@ pub(super) struct Ephemerals {
     refusals: usize,
     /// How many connections in a row were lost before the list came.
     losses: u8,
+}
+
+impl Config {
+    /// Returns how many bytes the paths of ephemeral nodes may take.
+    pub(super) fn max_ephemerals(&self) -> usize {
+        self.max_ephemerals.unwrap_or(self.max_request)
+    }
 }
 
 impl Ephemerals {
@@ -154,12 +162,12 @@ impl Ephemerals {
     /// Records the answer to a request. Without a body, the reply was too long.
     pub(super) fn answered<T>(
         &mut self,
-        pending: &mut Pending<T>,
+        pending: &mut PendingRequest<T>,
         answer: ErrorCode,
         body: Option<&Bytes>,
     ) {
         let opcode = pending.opcode;
-        if opcode == OpCode::GET_EPHEMERALS && matches!(pending.owner, Owner::Session) {
+        if opcode == OpCode::GET_EPHEMERALS && matches!(pending.owner, RequestOwner::Session) {
             return self.listed(answer, body);
         }
         let rolled_back = || {
@@ -179,8 +187,10 @@ impl Ephemerals {
     }
 
     /// Records that a request has failed without a reply.
-    pub(super) fn failed<T>(&mut self, pending: &mut Pending<T>, error: &Error) {
-        if pending.opcode == OpCode::GET_EPHEMERALS && matches!(pending.owner, Owner::Session) {
+    pub(super) fn failed<T>(&mut self, pending: &mut PendingRequest<T>, error: &Error) {
+        if pending.opcode == OpCode::GET_EPHEMERALS
+            && matches!(pending.owner, RequestOwner::Session)
+        {
             (self.is_listing, self.refusals) = (false, 0);
             self.losses += 1;
         }

@@ -301,18 +301,3 @@ impl WatchedEvent {
         Self { event_type, path, zxid }
     }
 }
-
-/// Shows the length of the body.
-#[cfg(all(feature = "defmt", target_os = "none"))]
-impl defmt::Format for Reply {
-    fn format(&self, f: defmt::Formatter<'_>) {
-        defmt::write!(f, "Reply({}, {}, {=usize} bytes)", self.opcode, self.zxid, self.body.len());
-    }
-}
-
-#[cfg(all(feature = "defmt", target_os = "none"))]
-impl defmt::Format for WatchedEvent {
-    fn format(&self, f: defmt::Formatter<'_>) {
-        defmt::write!(f, "{}({=str}, {})", self.event_type, self.path, self.zxid);
-    }
-}

@@ -3,21 +3,17 @@
 // Only the clients use it.
 #![cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
 
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use zk_proto::OpCode;
-#[cfg(any(feature = "tracing", feature = "metrics"))]
-use zk_proto::{Decode as _, MultiHeader, Reader};
+use zk_proto::{Decode as _, MultiHeader, OpCode, Reader};
 
 use super::Reply;
 use crate::error::Error;
 
 /// A request that was answered or has failed.
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 #[derive(Clone, Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct FinishedRequest {
     pub(crate) opcode: OpCode,
     pub(crate) error: Option<Error>,
     /// Whether the reply says that the transaction was not applied.
@@ -27,15 +23,13 @@ pub(crate) struct Exchange {
     pub(crate) latency: Option<Duration>,
 }
 
-/// The exchanges that a client has not taken yet. Without the features it stores nothing.
+/// The exchanges that a client has not taken yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exchanges {
     /// `None` unless somebody takes them: they would fill the memory.
-    #[cfg(any(feature = "tracing", feature = "metrics"))]
-    recorded: Option<Vec<Exchange>>,
+    recorded: Option<Vec<FinishedRequest>>,
 }
 
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 impl Exchanges {
     /// Records a request that was answered.
     pub(super) fn answered(
@@ -47,7 +41,7 @@ impl Exchanges {
         if let Some(recorded) = &mut self.recorded {
             let is_rolled_back = result.as_ref().is_ok_and(is_rolled_back);
             let (error, latency) = (result.as_ref().err().cloned(), Some(latency));
-            recorded.push(Exchange { opcode, error, is_rolled_back, latency });
+            recorded.push(FinishedRequest { opcode, error, is_rolled_back, latency });
         }
     }
 
@@ -55,21 +49,11 @@ impl Exchanges {
     pub(super) fn failed(&mut self, opcode: OpCode, error: &Error) {
         if let Some(recorded) = &mut self.recorded {
             let error = Some(error.clone());
-            recorded.push(Exchange { opcode, error, is_rolled_back: false, latency: None });
+            recorded.push(FinishedRequest { opcode, error, is_rolled_back: false, latency: None });
         }
     }
 }
 
-#[cfg(not(any(feature = "tracing", feature = "metrics")))]
-impl Exchanges {
-    #[inline]
-    pub(super) const fn answered(&self, _: OpCode, _: &Result<Reply, Error>, _: Duration) {}
-
-    #[inline]
-    pub(super) const fn failed(&self, _: OpCode, _: &Error) {}
-}
-
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 impl<T> super::Session<T> {
     /// Records exchanges from now on. [Take](Self::take_exchanges) them after each drain.
     pub(crate) fn record_exchanges(&mut self) {
@@ -77,19 +61,12 @@ impl<T> super::Session<T> {
     }
 
     /// Returns the exchanges since the last call.
-    pub(crate) fn take_exchanges(&mut self) -> Vec<Exchange> {
+    pub(crate) fn take_exchanges(&mut self) -> Vec<FinishedRequest> {
         self.exchanges.recorded.as_mut().map(core::mem::take).unwrap_or_default()
-    }
-
-    /// Returns how many watches servers have to keep for the session.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn watches(&self) -> usize {
-        self.watches.len()
     }
 }
 
 /// Returns whether a reply is that to a transaction that was not applied: the results are errors.
-#[cfg(any(feature = "tracing", feature = "metrics"))]
 fn is_rolled_back(reply: &Reply) -> bool {
     let first = || MultiHeader::decode(&mut Reader::new(&reply.body));
     reply.opcode == OpCode::MULTI

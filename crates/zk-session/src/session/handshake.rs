@@ -64,7 +64,7 @@ impl<T> Session<T> {
         }
         self.id = response.session_id;
         let password = response.password.map_or(Bytes::new(), Bytes::copy_from_slice);
-        self.password = Secret(password);
+        self.password = HiddenBytes(password);
         let granted = Timeouts::new(Duration::from_millis(response.timeout.unsigned_abs().into()));
         let before = core::mem::replace(&mut self.timeouts, granted);
         connection.is_read_only = response.read_only == Some(true);
@@ -132,7 +132,12 @@ impl<T> Connection<T> {
 
     /// Encodes the watches to set again. Replies advance the session's zxid while the batches are
     /// in flight, so all batches carry the same one.
-    fn replay_watches(&mut self, watches: &Watches, max_request: usize, relative_zxid: Zxid) {
+    fn replay_watches(
+        &mut self,
+        watches: &SessionWatches,
+        max_request: usize,
+        relative_zxid: Zxid,
+    ) {
         for batch in watches.replay(max_request) {
             let request = if batch.has_persistent() {
                 Request::SetWatches2(SetWatches2 {

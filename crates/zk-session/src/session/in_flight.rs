@@ -6,13 +6,13 @@ use core::time::Duration;
 
 use zk_proto::Xid;
 
-use super::outbox::{Late, Pending, shrink};
+use super::outbox::{Late, PendingRequest, shrink};
 use crate::time::Instant;
 
 #[derive(Clone, Debug)]
 pub(super) struct Sent<T> {
     pub(super) sent_at: Instant,
-    pub(super) pending: Pending<T>,
+    pub(super) pending: PendingRequest<T>,
 }
 
 /// The requests in flight on one connection, in the order in which they were sent.
@@ -51,7 +51,7 @@ impl<T> InFlight<T> {
     }
 
     /// Returns the oldest request that is no ping.
-    pub(super) fn oldest(&self) -> Option<&Pending<T>> {
+    pub(super) fn oldest(&self) -> Option<&PendingRequest<T>> {
         self.sent.iter().map(|sent| &sent.pending).find(|pending| pending.xid != Xid::PING)
     }
 
@@ -60,7 +60,7 @@ impl<T> InFlight<T> {
         &self,
         now: Instant,
         time: Duration,
-    ) -> impl Iterator<Item = &Pending<T>> + Clone {
+    ) -> impl Iterator<Item = &PendingRequest<T>> + Clone {
         let is_recent =
             move |sent: &&Sent<T>| sent.pending.xid != Xid::PING && now - sent.sent_at <= time;
         self.sent.iter().filter(is_recent).map(|sent| &sent.pending)
@@ -133,7 +133,7 @@ impl<T> InFlight<T> {
     }
 
     /// Returns the requests, after the connection was lost. None of them will be answered.
-    pub(super) fn into_lost(self) -> impl Iterator<Item = Pending<T>> + use<T> {
+    pub(super) fn into_lost(self) -> impl Iterator<Item = PendingRequest<T>> + use<T> {
         self.sent.into_iter().map(|sent| sent.pending)
     }
 }

@@ -183,6 +183,10 @@ mod ephemerals;
 #[path = "uncounted.rs"]
 mod ephemerals;
 mod event;
+#[cfg(any(feature = "tracing", feature = "metrics"))]
+pub(crate) mod exchanges;
+#[cfg(not(any(feature = "tracing", feature = "metrics")))]
+#[path = "unrecorded.rs"]
 pub(crate) mod exchanges;
 mod handshake;
 mod history;
@@ -211,7 +215,7 @@ use zk_proto::{
 };
 
 use self::authenticating::Refusals;
-use self::config::Secret;
+use self::config::HiddenBytes;
 pub use self::config::{Config, SessionTicket};
 use self::connection::{Connection, Receiving, Stage};
 use self::credentials::Credentials;
@@ -222,11 +226,11 @@ pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
 use self::history::{History, Purpose};
 pub(crate) use self::outbox::Again;
-use self::outbox::{Late, Outbox, Owner, Pending};
+use self::outbox::{Late, Outbox, PendingRequest, RequestOwner};
 use self::refusals::Suspect;
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
-use self::watches::{Fired, Registration, Removal, WatchRequest, Watches};
+use self::watches::{Fired, Registration, Removal, SessionWatches, WatchRequest};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success};
 use crate::time::{Instant, earlier};
@@ -278,7 +282,7 @@ pub struct Session<T> {
     ended: Option<End>,
     /// The id of the session, or [`SessionId::NONE`] before the first handshake.
     id: SessionId,
-    password: Secret,
+    password: HiddenBytes,
     /// As granted by the server, or requested before that.
     timeouts: Timeouts,
     last_zxid: Zxid,
@@ -307,7 +311,7 @@ pub struct Session<T> {
     credentials: Credentials<T>,
     refusals: Refusals,
     ephemerals: Ephemerals,
-    watches: Watches,
+    watches: SessionWatches,
     /// Cleared when a server is too old to remove watches: a second attempt would cost a
     /// connection.
     can_remove_watches: bool,
@@ -414,6 +418,11 @@ impl<T> Session<T> {
         self.statistics
     }
 
+    /// Returns how many watches servers have to keep for the session.
+    pub fn watches(&self) -> usize {
+        self.watches.len()
+    }
+
     /// Returns how many requests of callers wait for a reply.
     ///
     /// The session's own requests (pings, removals of watches, the close) do not count.
@@ -488,7 +497,7 @@ impl<T> Session<T> {
             closing: false,
             ended: (config.servers == 0).then_some(End::NoServers),
             id,
-            password: Secret(password),
+            password: HiddenBytes(password),
             timeouts: Timeouts::new(config.timeout),
             last_zxid,
             lease_start: None,
@@ -506,7 +515,7 @@ impl<T> Session<T> {
             credentials: Credentials::new(),
             refusals: Refusals::default(),
             ephemerals: Ephemerals::new(config.max_ephemerals()),
-            watches: Watches::new(config.seed),
+            watches: SessionWatches::new(config.seed),
             can_remove_watches: true,
             last_request: 0,
             statistics: Statistics::default(),
@@ -586,7 +595,6 @@ impl<T> Session<T> {
     }
 
     /// Returns how many bytes an empty buffer keeps.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn max_kept(&self) -> usize {
         self.config.max_kept
     }

@@ -23,12 +23,12 @@ use crate::time::Instant;
 
 /// A request that waits for its reply.
 #[derive(Clone, Debug)]
-pub(super) struct Pending<T> {
+pub(super) struct PendingRequest<T> {
     pub(super) xid: Xid,
     pub(super) opcode: OpCode,
     /// The length of the request, in bytes: its frame without the prefix.
     pub(super) length: usize,
-    pub(super) owner: Owner<T>,
+    pub(super) owner: RequestOwner<T>,
     pub(super) registration: Option<Registration>,
     /// The time at which the caller stops waiting.
     pub(super) deadline: Option<Instant>,
@@ -42,17 +42,17 @@ pub(super) struct Pending<T> {
 /// Returns a token once more.
 pub(crate) type Again<T> = fn(&T) -> Option<T>;
 
-impl<T> Pending<T> {
+impl<T> PendingRequest<T> {
     /// Returns whether a caller has submitted the request. Only such requests count against the
     /// limits.
     pub(super) fn is_callers(&self) -> bool {
-        matches!(self.owner, Owner::Caller(_) | Owner::Nobody)
+        matches!(self.owner, RequestOwner::Caller(_) | RequestOwner::Nobody)
     }
 
     /// Returns the token for a piece of the reply, if the caller still waits.
     pub(super) fn token_again(&self) -> Option<T> {
         match &self.owner {
-            Owner::Caller(token) => self.again.and_then(|again| again(token)),
+            RequestOwner::Caller(token) => self.again.and_then(|again| again(token)),
             _ => None,
         }
     }
@@ -61,8 +61,8 @@ impl<T> Pending<T> {
     pub(super) fn take_late(&mut self, now: Instant) -> Option<Late<T>> {
         self.deadline.take_if(|deadline| *deadline <= now)?;
         let watch = self.registration.as_ref().map(Registration::id);
-        match core::mem::replace(&mut self.owner, Owner::Nobody) {
-            Owner::Caller(token) => Some(Late { opcode: self.opcode, token, watch }),
+        match core::mem::replace(&mut self.owner, RequestOwner::Nobody) {
+            RequestOwner::Caller(token) => Some(Late { opcode: self.opcode, token, watch }),
             _ => None,
         }
     }
@@ -70,7 +70,7 @@ impl<T> Pending<T> {
 
 /// The receiver of a reply.
 #[derive(Clone, Debug)]
-pub(super) enum Owner<T> {
+pub(super) enum RequestOwner<T> {
     Caller(T),
     Session,
     /// The session, which removes a persistent watch of this path.
@@ -83,7 +83,7 @@ pub(super) enum Owner<T> {
 struct Unsent<T> {
     /// The length of the frame with its prefix, in bytes.
     length: usize,
-    pending: Pending<T>,
+    pending: PendingRequest<T>,
 }
 
 /// A request whose deadline has passed.
@@ -159,7 +159,7 @@ impl<T> Outbox<T> {
     }
 
     /// Encodes a request of the session itself.
-    pub(super) fn push_own(&mut self, request: &Request<'_>, owner: Owner<T>) {
+    pub(super) fn push_own(&mut self, request: &Request<'_>, owner: RequestOwner<T>) {
         self.push(request, owner, None, None, None, Changes::default());
     }
 
@@ -167,7 +167,7 @@ impl<T> Outbox<T> {
     pub(super) fn push(
         &mut self,
         request: &Request<'_>,
-        owner: Owner<T>,
+        owner: RequestOwner<T>,
         registration: Option<Registration>,
         deadline: Option<Instant>,
         again: Option<Again<T>>,
@@ -184,7 +184,7 @@ impl<T> Outbox<T> {
         put_frame(&message, &mut self.bytes);
         self.room = self.room.max(self.bytes.capacity());
         let length = self.bytes.len() - before;
-        let pending = Pending {
+        let pending = PendingRequest {
             xid,
             opcode,
             length: length.saturating_sub(frame::PREFIX_LEN),
@@ -261,7 +261,7 @@ impl<T> Outbox<T> {
     }
 
     /// Removes and returns requests whose deadline has passed.
-    pub(super) fn remove_late(&mut self, now: Instant) -> Vec<Pending<T>> {
+    pub(super) fn remove_late(&mut self, now: Instant) -> Vec<PendingRequest<T>> {
         self.remove_unsent(&|pending| pending.deadline.is_some_and(|deadline| deadline <= now))
     }
 
@@ -275,8 +275,8 @@ impl<T> Outbox<T> {
     /// Removing the oldest requests is free. Removing others moves those behind them.
     pub(super) fn remove_unsent(
         &mut self,
-        unwanted: &dyn Fn(&Pending<T>) -> bool,
-    ) -> Vec<Pending<T>> {
+        unwanted: &dyn Fn(&PendingRequest<T>) -> bool,
+    ) -> Vec<PendingRequest<T>> {
         let mut removed = Vec::new();
         while self.unsent.front().is_some_and(|first| unwanted(&first.pending))
             && let Some(first) = self.unsent.pop_front()
@@ -309,7 +309,7 @@ impl<T> Outbox<T> {
     }
 
     /// Takes the request out of the counts.
-    fn forget(&mut self, unsent: Unsent<T>) -> Pending<T> {
+    fn forget(&mut self, unsent: Unsent<T>) -> PendingRequest<T> {
         if unsent.pending.is_callers() {
             self.callers -= 1;
             self.callers_bytes -= unsent.length;
@@ -319,24 +319,24 @@ impl<T> Outbox<T> {
 
     /// Keeps requests that callers wait for, to send them on the next connection. Returns the
     /// others.
-    pub(super) fn lose_connection(&mut self) -> Vec<Pending<T>> {
-        self.remove_unsent(&|pending| !matches!(pending.owner, Owner::Caller(_)))
+    pub(super) fn lose_connection(&mut self) -> Vec<PendingRequest<T>> {
+        self.remove_unsent(&|pending| !matches!(pending.owner, RequestOwner::Caller(_)))
     }
 
     /// Returns the first request, if a connection is being lost while it is partly sent.
-    pub(super) fn first(&self) -> Option<&Pending<T>> {
+    pub(super) fn first(&self) -> Option<&PendingRequest<T>> {
         self.unsent.front().map(|first| &first.pending)
     }
 
     /// Takes the first request. It must not be partly sent.
-    pub(super) fn take_first(&mut self) -> Option<Pending<T>> {
+    pub(super) fn take_first(&mut self) -> Option<PendingRequest<T>> {
         let first = self.unsent.pop_front()?;
         self.bytes.advance(first.length);
         Some(self.forget(first))
     }
 
     /// Takes all requests after the session has ended.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Pending<T>> + use<T> {
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = PendingRequest<T>> + use<T> {
         self.bytes.clear();
         (self.callers, self.callers_bytes) = (0, 0);
         core::mem::take(&mut self.unsent).into_iter().map(|unsent| unsent.pending)

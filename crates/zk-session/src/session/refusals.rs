@@ -12,7 +12,7 @@
 //! * Meanwhile no request of this kind was answered, and no connection was [of
 //!   use](Session::note_service).
 
-use super::outbox::Pending;
+use super::outbox::PendingRequest;
 use super::*;
 
 /// So many connections in a row must have ended with the request.
@@ -59,7 +59,7 @@ impl<T> Session<T> {
         let begun = self.outbox.first().filter(|_| lost.taken > 0);
         let unanswered = in_flight.chain(begun);
         let before = self.suspect;
-        let is_suspect = |pending: &&Pending<T>| {
+        let is_suspect = |pending: &&PendingRequest<T>| {
             before.is_some_and(|suspect| suspect.is(pending.opcode, pending.length))
         };
         self.suspect = match unanswered.clone().find(is_suspect) {

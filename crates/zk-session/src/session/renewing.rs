@@ -44,7 +44,7 @@ impl<T> Session<T> {
         self.is_successor = true;
         self.statistics.renewals += 1;
         self.id = SessionId::NONE;
-        self.password = Secret(Bytes::from_static(&NO_PASSWORD));
+        self.password = HiddenBytes(Bytes::from_static(&NO_PASSWORD));
         self.timeouts = Timeouts::new(self.config.timeout);
         self.last_zxid = Zxid::ZERO;
         self.ephemerals.clear();

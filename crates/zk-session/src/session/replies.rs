@@ -234,7 +234,7 @@ impl<T> Session<T> {
             }
         }
         match pending.owner {
-            Owner::Caller(token) => {
+            RequestOwner::Caller(token) => {
                 let opcode = pending.opcode;
                 let result = match (header.err, body) {
                     (ErrorCode::OK, Ok(body)) => Ok(Reply::new(opcode, header.zxid, body)),
@@ -248,23 +248,23 @@ impl<T> Session<T> {
                 self.exchanges.answered(opcode, &result, now - sent.sent_at);
                 self.events.push_back(Event::Reply { token, result });
             }
-            Owner::Session if pending.opcode == OpCode::CLOSE_SESSION => {
+            RequestOwner::Session if pending.opcode == OpCode::CLOSE_SESSION => {
                 self.actions.push_back(Action::Disconnect);
                 self.finish(End::Closed);
             }
-            Owner::Session | Owner::Removal(_)
+            RequestOwner::Session | RequestOwner::Removal(_)
                 if pending.opcode == OpCode::REMOVE_WATCHES
                     && header.err == ErrorCode::UNIMPLEMENTED =>
             {
                 self.can_remove_watches = false;
             }
             // Servers before 3.9 have no watcher type for persistent watches.
-            Owner::Removal(path)
+            RequestOwner::Removal(path)
                 if PERSISTENT_WATCHES && header.err == ErrorCode::MARSHALLING_ERROR =>
             {
                 self.remove_all_watches(&path);
             }
-            Owner::Session | Owner::Removal(_) | Owner::Nobody => {}
+            RequestOwner::Session | RequestOwner::Removal(_) | RequestOwner::Nobody => {}
         }
         Ok(())
     }

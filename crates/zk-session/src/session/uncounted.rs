@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use zk_proto::{ErrorCode, Request};
 
-use super::outbox::Pending;
+use super::Config;
+use super::outbox::PendingRequest;
 use crate::error::Error;
 
 #[derive(Clone, Debug, Default)]
@@ -11,6 +12,12 @@ pub(super) struct Changes(());
 
 #[derive(Clone, Debug)]
 pub(super) struct Ephemerals;
+
+impl Config {
+    pub(super) const fn max_ephemerals(&self) -> usize {
+        usize::MAX
+    }
+}
 
 impl Ephemerals {
     pub(super) fn new(_limit: usize) -> Self {
@@ -33,13 +40,13 @@ impl Ephemerals {
 
     pub(super) fn answered<T>(
         &mut self,
-        _pending: &mut Pending<T>,
+        _pending: &mut PendingRequest<T>,
         _answer: ErrorCode,
         _body: Option<&Bytes>,
     ) {
     }
 
-    pub(super) fn failed<T>(&mut self, _pending: &mut Pending<T>, _error: &Error) {}
+    pub(super) fn failed<T>(&mut self, _pending: &mut PendingRequest<T>, _error: &Error) {}
 
     pub(super) fn remove(&mut self, _path: &str) {}
 }

@@ -21,8 +21,8 @@ use alloc::vec::Vec;
 use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType};
 
 pub(super) use self::slab::NOWHERE;
-use self::slab::Place;
-use self::slot::{Callers, Slot};
+use self::slab::WatchPlace;
+use self::slot::{Callers, WatchSlot};
 use self::table::Table;
 use super::RequestId;
 
@@ -40,7 +40,7 @@ const PREFIX: usize = 4;
 
 /// The kind of event that a watch waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SessionWatchKind {
     /// A change of the data or the deletion of an existing node.
     Data,
     /// The creation of a missing node.
@@ -142,13 +142,13 @@ impl Registration {
     ///
     /// Only `exists` sets a watch on a missing node. `addWatch` does not check whether the node
     /// exists.
-    fn kind(&self, class: Class, answer: ErrorCode) -> Option<Kind> {
+    fn kind(&self, class: Class, answer: ErrorCode) -> Option<SessionWatchKind> {
         match (class, answer) {
-            (Class::Node, ErrorCode::OK) => Some(Kind::Data),
-            (Class::Node, ErrorCode::NO_NODE) if self.absent_too => Some(Kind::Exist),
-            (Class::Child, ErrorCode::OK) => Some(Kind::Child),
-            (Class::Persistent, ErrorCode::OK) => Some(Kind::Persistent),
-            (Class::Recursive, ErrorCode::OK) => Some(Kind::Recursive),
+            (Class::Node, ErrorCode::OK) => Some(SessionWatchKind::Data),
+            (Class::Node, ErrorCode::NO_NODE) if self.absent_too => Some(SessionWatchKind::Exist),
+            (Class::Child, ErrorCode::OK) => Some(SessionWatchKind::Child),
+            (Class::Persistent, ErrorCode::OK) => Some(SessionWatchKind::Persistent),
+            (Class::Recursive, ErrorCode::OK) => Some(SessionWatchKind::Recursive),
             _ => None,
         }
     }
@@ -191,18 +191,17 @@ impl Batch<'_> {
 
 /// The memory for watches that were dropped or have fired is reused, and freed when none is left.
 #[derive(Clone, Debug)]
-pub(super) struct Watches {
+pub(super) struct SessionWatches {
     table: Table,
     callers: Callers,
 }
 
-impl Watches {
+impl SessionWatches {
     /// Makes an empty table. `seed` is secret.
     pub(super) const fn new(seed: u64) -> Self {
         Self { table: Table::new(seed), callers: Callers::new() }
     }
 
-    #[cfg(feature = "metrics")]
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
@@ -236,7 +235,7 @@ impl Watches {
     /// Records that a request that sets a watch was lost with its connection, or will never be
     /// sent.
     pub(super) fn abandon(&mut self, registration: &Registration) -> Option<Removal> {
-        self.change(registration.id, Slot::remove)
+        self.change(registration.id, WatchSlot::remove)
     }
 
     /// Drops the watch of a request. Without a connection, a pending request may never be sent.
@@ -252,7 +251,7 @@ impl Watches {
     fn change(
         &mut self,
         id: RequestId,
-        change: impl FnOnce(&mut Slot, &mut Callers, Place),
+        change: impl FnOnce(&mut WatchSlot, &mut Callers, WatchPlace),
     ) -> Option<Removal> {
         let place = self.callers.of(id)?.slot;
         let slot = self.table.get_mut(place)?;
@@ -374,11 +373,11 @@ impl Watches {
             }
             size += length;
             let list = match kind {
-                Kind::Data => &mut batch.data,
-                Kind::Exist => &mut batch.exist,
-                Kind::Child => &mut batch.child,
-                Kind::Persistent => &mut batch.persistent,
-                Kind::Recursive => &mut batch.recursive,
+                SessionWatchKind::Data => &mut batch.data,
+                SessionWatchKind::Exist => &mut batch.exist,
+                SessionWatchKind::Child => &mut batch.child,
+                SessionWatchKind::Persistent => &mut batch.persistent,
+                SessionWatchKind::Recursive => &mut batch.recursive,
             };
             list.push(path);
         }
@@ -390,7 +389,7 @@ impl Watches {
 }
 
 #[cfg(test)]
-impl Watches {
+impl SessionWatches {
     pub(super) fn is_empty(&self) -> bool {
         self.table.is_empty() && self.callers.is_empty()
     }

@@ -1,38 +1,40 @@
 //! The async client of a [`Session`](crate::session::Session), on tokio.
 
 mod driver;
+#[cfg(shuttle)]
+mod sleeping;
+#[cfg(feature = "full")]
+mod watching;
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::pin::Pin;
-#[cfg(feature = "full")]
-use core::task::{Context, Poll};
 
-#[cfg(feature = "full")]
-use futures_core::Stream;
 use tokio::runtime;
 use tokio::sync::watch as watch_channel;
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
-use self::driver::Task;
-#[cfg(feature = "tls")]
-use self::driver::TlsConnect;
-pub use self::driver::{Connect, TcpConnect, Tokio, Transport};
-#[cfg(feature = "tls")]
-use crate::client::TlsConfig;
-use crate::client::{
-    self, ClientBuilder, Clock, ConnectError, Driver as _, Handle, Router, Settings, has_begun,
-};
-#[cfg(feature = "full")]
-use crate::client::{PersistentWatch, WatchUpdate};
-#[cfg(feature = "full")]
-use crate::error::Error;
-use crate::session::{End, Session, SessionTicket, State};
+use self::driver::{Connect, DriverTask, TcpConnect, Tokio};
+#[cfg(shuttle)]
+use self::sleeping::{Sleep, sleep};
+use crate::client::{self, ClientBuilder, ConnectError, Driver as _, NewClient, has_begun};
+use crate::session::{End, SessionTicket, State};
 #[cfg(shuttle)]
 use shuttle::future::spawn;
 #[cfg(not(shuttle))]
-use tokio::spawn;
+use tokio::{
+    spawn,
+    time::{Sleep, sleep},
+};
+
+/// What this crate exports with this client.
+pub(crate) mod exports {
+    pub use super::Client;
+    pub use super::driver::{Connect, TcpConnect, Tokio, Transport};
+    pub use futures_core;
+    // Not by its name, which is that of a module.
+    pub use ::tokio as runtime;
+}
 
 /// A client in tasks of tokio. See [`driver::Client`](crate::driver::Client), whose methods it has.
 pub type Client = client::Client<Tokio>;
@@ -56,7 +58,7 @@ fn wait_for(
 }
 
 /// The result of `connect`, once it is known.
-type Connecting = Pin<Box<dyn Future<Output = Result<Client, ConnectError>> + Send>>;
+type ConnectingClient = Pin<Box<dyn Future<Output = Result<Client, ConnectError>> + Send>>;
 
 /// # The session
 impl Client {
@@ -158,7 +160,7 @@ impl ClientBuilder<Client> {
     /// Compiled here, with the driver and the session. The body of an async function is compiled in
     /// each crate that awaits it.
     #[inline(never)]
-    fn connect_by_tcp(self) -> Connecting {
+    fn connect_by_tcp(self) -> ConnectingClient {
         Box::pin(self.connect_with(TcpConnect::default()))
     }
 
@@ -174,49 +176,21 @@ impl ClientBuilder<Client> {
     pub async fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
         #[cfg(feature = "tls")]
         if let Some(tls) = self.tls.clone() {
-            return self.begin(TlsConnect { connect, tls }).await;
+            return self.begin(driver::tls::TokioTlsConnect { connect, tls }).await;
         }
         self.begin(connect).await
     }
 
-    /// Encrypts the connections; without it, they are plain. Also encrypts those of
-    /// [`connect_with`](Self::connect_with).
-    ///
-    /// The servers have another port for it, their `secureClientPort`.
-    ///
-    /// ```no_run
-    /// use zk_session::{Client, TlsConfig};
-    ///
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
-    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
-    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn tls(mut self, tls: TlsConfig) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-
     async fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let settings = self.settings()?;
-        let Settings { at, connect_timeout, request_timeout, retries_reads, .. } = settings;
-        let Settings { clock, authenticator, follow_config, config, .. } = settings;
-        let (max_reply, resumed) = (config.max_reply, config.resume.is_some());
-        let clock = Clock::new(|| Instant::now().into_std(), clock);
-        let make = |now| {
-            let session = Session::new(now, config);
-            Router::new(session, at.servers, authenticator).follow_config(follow_config)
+        let drive = |clock, max_reply, router| {
+            Tokio::new(clock, runtime::Handle::current(), max_reply, router)
         };
-        let shared = Arc::new(Tokio::new(clock, runtime::Handle::current(), make));
-        let handle = Arc::new(Handle { driver: shared.clone(), retries_reads });
-        let client = Client { handle, chroot: at.chroot, request_timeout };
-        spawn(Task::new(shared.clone(), connect, max_reply));
+        let new = self.client(|| Instant::now().into_std(), drive)?;
+        let NewClient { client, connect_timeout, is_resumed } = new;
+        let shared = client.driver().clone();
+        spawn(DriverTask::new(shared.clone(), connect));
 
-        let begun = wait_for(&shared, Box::new(move |state| has_begun(state, resumed)));
+        let begun = wait_for(&shared, Box::new(move |state| has_begun(state, is_resumed)));
         match unconstrained(tokio::time::timeout(connect_timeout, begun)).await {
             Ok(Some(State::Ended(end))) => Err(shared.lock().router.not_begun(end)),
             Ok(Some(_)) => Ok(client),
@@ -225,19 +199,5 @@ impl ClientBuilder<Client> {
                 Err(ConnectError::Unreachable { connect_timeout, last: shared.last_failure() })
             }
         }
-    }
-}
-
-#[cfg(feature = "full")]
-impl Stream for PersistentWatch<Tokio> {
-    type Item = Result<WatchUpdate, Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.is_over {
-            return Poll::Ready(None);
-        }
-        let update = self.poll_update(cx.waker());
-        self.is_over = matches!(update, Poll::Ready(Err(_)));
-        update.map(Some)
     }
 }

@@ -6,6 +6,7 @@ mod locks;
 mod output;
 mod packet;
 mod pcap;
+mod pcap_writer;
 mod proxy;
 mod record;
 mod resync;

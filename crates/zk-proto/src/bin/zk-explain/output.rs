@@ -14,7 +14,7 @@ use crate::lanes::Lanes;
 use crate::locks::Locks;
 use crate::record::Recorder;
 use crate::tracker::{Seen, Tracker, Unreadable};
-use crate::{Failure, Format, pcap, show};
+use crate::{Failure, Format, pcap_writer, show};
 
 /// The longest frame of a connection. Servers may permit more than the default.
 const LIMIT: usize = 16 * frame::DEFAULT_LIMIT;
@@ -55,7 +55,7 @@ pub(crate) struct Output {
     locks: Locks,
     connections: Vec<Option<Connection>>,
     folder: Option<PathBuf>,
-    pcap: Option<pcap::Writer>,
+    pcap: Option<pcap_writer::Writer>,
     /// The first time that was seen. All times are shown since then.
     start: Option<Duration>,
     last: Duration,
@@ -96,7 +96,7 @@ impl Output {
     }
 
     pub(crate) fn write_pcap_to(&mut self, file: &Path) -> Result<(), Failure> {
-        self.pcap = Some(pcap::Writer::create(file)?);
+        self.pcap = Some(pcap_writer::Writer::create(file)?);
         Ok(())
     }
 

@@ -7,13 +7,13 @@
 //! If the system has no thread, the keeper connects.
 
 mod connect;
-mod connection;
 mod probe;
 mod readers;
 mod reading;
 mod shared;
+mod thread_connection;
 #[cfg(feature = "blocking-tls")]
-mod tls;
+pub(super) mod tls;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -21,27 +21,25 @@ use std::io;
 
 pub use self::connect::{Connect, TcpConnect, TcpTransport, Transport};
 pub(super) use self::reading::Wait;
-pub(super) use self::shared::Inner;
 #[cfg(test)]
 pub(super) use self::shared::MOST_ATTEMPTS;
 pub use self::shared::Threads;
-#[cfg(feature = "blocking-tls")]
-pub(super) use self::tls::TlsConnect;
+pub(super) use self::shared::ThreadsState;
 use crate::client::Driver as _;
 use crate::threads::spawn;
 
 /// Starts the thread of a session. It ends when the session does.
 pub(in crate::blocking) fn start(shared: Arc<Threads>) -> io::Result<()> {
-    let keeper = Keeper { shared };
+    let keeper = KeeperThread { shared };
     spawn("zookeeper", Box::new(move || keeper.shared.keep()))
 }
 
 /// The session's own thread.
-struct Keeper {
+struct KeeperThread {
     shared: Arc<Threads>,
 }
 
-impl Drop for Keeper {
+impl Drop for KeeperThread {
     /// Ends all waiting calls after the session has ended or this thread has panicked.
     fn drop(&mut self) {
         let mut inner = self.shared.lock();

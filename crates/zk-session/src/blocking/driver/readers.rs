@@ -12,8 +12,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Waker;
 
-use super::connection::Connection;
-use crate::dispatch::Wakers;
+use super::thread_connection::ThreadConnection;
+use crate::dispatch::effects::Wakers;
 
 /// The threads that may read.
 pub(super) struct Readers {
@@ -65,7 +65,11 @@ impl Readers {
     }
 
     /// Makes sure that one thread reads: a waiting one, or else the keeper.
-    pub(super) fn ensure_reader(&mut self, connection: Option<&Connection>, wakers: &mut Wakers) {
+    pub(super) fn ensure_reader(
+        &mut self,
+        connection: Option<&ThreadConnection>,
+        wakers: &mut Wakers,
+    ) {
         if connection.is_some_and(|connection| connection.inbox.is_none()) {
             return;
         }

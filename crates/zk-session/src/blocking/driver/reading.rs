@@ -16,15 +16,28 @@ use std::time::Instant as StdInstant;
 
 use super::connect::{MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::readers::Keeper;
-use super::shared::{Inner, Threads};
-use crate::client::{Driver as _, Guard, HasEffects as _, Inbox};
-use crate::dispatch::Commands as _;
+use super::shared::{Threads, ThreadsState};
+use crate::client::{Driver as _, EffectsGuard, HasEffects as _, Inbox};
+use crate::dispatch::attachment::Commands as _;
 use crate::threads::thread::{self, Thread};
-use crate::threads::{is_within, spawn, thread_local};
+use crate::threads::{spawn, thread_local};
 use crate::time::Instant;
 
 /// How long the keeper leaves the reading to others before it checks on them.
 const DOZE: Duration = Duration::from_millis(5);
+
+/// Returns whether less time than this has passed since then.
+#[cfg(not(shuttle))]
+fn is_within(since: StdInstant, time: Duration) -> bool {
+    since.elapsed() < time
+}
+
+/// Returns either, as if any time could have passed.
+#[cfg(shuttle)]
+fn is_within(_: StdInstant, _: Duration) -> bool {
+    use shuttle::rand::Rng as _;
+    shuttle::rand::thread_rng().r#gen()
+}
 
 /// How a thread waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +55,7 @@ impl Threads {
         self: &Arc<Self>,
         how: Wait,
         end: Option<StdInstant>,
-        mut poll: impl FnMut(&mut Inner, &Waker) -> Poll<R>,
+        mut poll: impl FnMut(&mut ThreadsState, &Waker) -> Poll<R>,
     ) -> Option<R> {
         let mut output = None;
         self.wait_for_ready(how, end, &mut |inner, waker| {
@@ -57,7 +70,7 @@ impl Threads {
         self: &Arc<Self>,
         how: Wait,
         end: Option<StdInstant>,
-        poll: &mut dyn FnMut(&mut Inner, &Waker) -> Poll<()>,
+        poll: &mut dyn FnMut(&mut ThreadsState, &Waker) -> Poll<()>,
     ) {
         let mut inner = self.lock();
         let mut waits = false;
@@ -100,7 +113,7 @@ impl Threads {
     pub(in crate::blocking) fn wait_until(
         self: &Arc<Self>,
         end: Option<StdInstant>,
-        condition: impl Fn(&Inner) -> bool,
+        condition: impl Fn(&ThreadsState) -> bool,
     ) -> bool {
         let holds = self.wait(Wait::Sleeping, end, |inner, waker| {
             if condition(inner) {
@@ -172,9 +185,9 @@ impl Threads {
     /// Reads once.
     fn read<'a>(
         self: &'a Arc<Self>,
-        mut inner: Guard<'a, Inner>,
+        mut inner: EffectsGuard<'a, ThreadsState>,
         timeout: Duration,
-    ) -> Guard<'a, Inner> {
+    ) -> EffectsGuard<'a, ThreadsState> {
         let Some(connection) = &mut inner.connection else { return inner };
         let Some(mut inbox) = connection.inbox.take() else { return inner };
         connection.reads_until = self.now() + timeout;
@@ -212,10 +225,10 @@ impl Threads {
     /// Sleeps until woken, ready to read.
     fn sleep<'a>(
         self: &'a Arc<Self>,
-        mut inner: Guard<'a, Inner>,
+        mut inner: EffectsGuard<'a, ThreadsState>,
         waker: Waker,
         timeout: Duration,
-    ) -> Guard<'a, Inner> {
+    ) -> EffectsGuard<'a, ThreadsState> {
         inner.readers.last += 1;
         let number = inner.readers.last;
         inner.readers.sleepers.push_back((number, waker));
@@ -232,9 +245,9 @@ impl Threads {
     /// Sleeps until woken, while others read.
     fn sleep_as_other<'a>(
         self: &'a Arc<Self>,
-        mut inner: Guard<'a, Inner>,
+        mut inner: EffectsGuard<'a, ThreadsState>,
         timeout: Duration,
-    ) -> Guard<'a, Inner> {
+    ) -> EffectsGuard<'a, ThreadsState> {
         inner.readers.others += 1;
         inner.ensure_reader();
         drop(inner);
@@ -245,7 +258,7 @@ impl Threads {
     }
 }
 
-impl Inner {
+impl ThreadsState {
     fn can_read(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.inbox.is_some())
     }
@@ -329,9 +342,9 @@ fn receive(
 }
 
 /// Wakes a parked thread.
-struct Unpark(Thread);
+struct ThreadWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -346,7 +359,7 @@ fn current_waker() -> Waker {
     thread_local! {
         static WAKER: OnceCell<Waker> = const { OnceCell::new() };
     }
-    let new = || Waker::from(Arc::new(Unpark(thread::current())));
+    let new = || Waker::from(Arc::new(ThreadWaker(thread::current())));
     // A thread that is ending has no cached waker.
     WAKER.try_with(|waker| waker.get_or_init(new).clone()).unwrap_or_else(|_| new())
 }

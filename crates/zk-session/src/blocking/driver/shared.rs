@@ -12,13 +12,16 @@ use std::io;
 use std::sync::PoisonError;
 
 use super::connect::{Connect, MAX_WAIT, MIN_WAIT, Transport, is_timeout};
-use super::connection::Connection;
 use super::probe::{self, PROBE_TIMEOUT};
 use super::readers::Readers;
+use super::thread_connection::ThreadConnection;
 use crate::blocking::block_on::is_in_block_on;
-use crate::client::{Clock, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router};
+use crate::client::{
+    ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, Failure, HasEffects, Router,
+};
 use crate::connect_string::ServerAddress;
-use crate::dispatch::{Attached, Attachment, Commands, Effects, Key};
+use crate::dispatch::attachment::{Attachment, Commands};
+use crate::dispatch::{Attached, Effects, Key};
 use crate::error::Error;
 use crate::sasl::BegunExchange;
 use crate::session::{AUTHENTICATION, Action};
@@ -43,7 +46,7 @@ const MAX_WRITE: Duration = Duration::from_millis(5);
 pub(in crate::blocking) const MOST_ATTEMPTS: usize = 4;
 
 /// An attempt to connect, with its time limit.
-pub(super) type Attempt = Box<dyn FnOnce(Duration) + Send>;
+pub(super) type ThreadAttempt = Box<dyn FnOnce(Duration) + Send>;
 
 /// Connects to servers, independent of the type of transport.
 trait AnyConnect: Send + Sync {
@@ -68,18 +71,18 @@ impl<C: Connect> AnyConnect for C {
 
 /// The driver on threads of the standard library: the session's own, and those that wait.
 pub struct Threads {
-    inner: EffectsMutex<Inner>,
-    process: Process<EffectsMutex<Inner>>,
+    inner: EffectsMutex<ThreadsState>,
+    process: ClientProcess<EffectsMutex<ThreadsState>>,
     /// The futures that wait in tasks, on any runtime.
     futures: Arc<AtomicUsize>,
     connect: Box<dyn AnyConnect>,
     pub(in crate::blocking) clock: Clock,
 }
 
-pub(in crate::blocking) struct Inner {
+pub(in crate::blocking) struct ThreadsState {
     pub(in crate::blocking) router: Router,
     /// The connection, once the session may use it.
-    pub(super) connection: Option<Connection>,
+    pub(super) connection: Option<ThreadConnection>,
     /// The threads that read from it or could.
     pub(super) readers: Readers,
     /// When the timer thread is due, if there is one.
@@ -92,14 +95,26 @@ pub(in crate::blocking) struct Inner {
     /// Counts the requested and abandoned connections: results of older attempts are discarded.
     attempt: u64,
     /// An attempt for which there was no thread, and which the keeper makes instead.
-    pub(super) keepers_attempt: Option<Attempt>,
+    pub(super) keepers_attempt: Option<ThreadAttempt>,
     /// Servers that threads are connecting to. Each thread has the other handle.
     connecting: Vec<Arc<ServerAddress>>,
     /// Whether a thread writes what the connection had no room for.
     is_pushing: bool,
 }
 
-impl HasEffects for Inner {
+impl Effects {
+    /// Returns whether the next thread that unlocks the session runs deferred code.
+    pub(crate) fn has_deferred(&self) -> bool {
+        self.callbacks.is_ready() || self.others.is_ready()
+    }
+
+    /// Returns whether the next thread that unlocks the session runs wakers.
+    pub(crate) fn has_wakers(&self) -> bool {
+        !self.wakers.is_empty()
+    }
+}
+
+impl HasEffects for ThreadsState {
     fn effects(&mut self) -> &mut Effects {
         self.router.dispatcher.effects()
     }
@@ -116,12 +131,12 @@ impl Threads {
         connect: impl Connect,
         clock: Clock,
         max_reply: usize,
-        make: impl FnOnce(Instant) -> Router,
+        router: Router,
     ) -> Self {
         let futures = Arc::new(AtomicUsize::new(0));
         Self {
-            inner: Inner::new(make(clock.now()), max_reply, futures.clone()),
-            process: Process::new(),
+            inner: ThreadsState::new(router, max_reply, futures.clone()),
+            process: ClientProcess::new(),
             futures,
             connect: Box::new(connect),
             clock,
@@ -129,13 +144,15 @@ impl Threads {
     }
 
     /// Locks the session, or in a forked process one that has ended.
-    pub(in crate::blocking) fn lock(&self) -> Guard<'_, Inner> {
-        self.process.state(&self.inner, |ended| Inner::new(ended, 0, self.futures.clone())).lock()
+    pub(in crate::blocking) fn lock(&self) -> EffectsGuard<'_, ThreadsState> {
+        self.process
+            .state(&self.inner, |ended| ThreadsState::new(ended, 0, self.futures.clone()))
+            .lock()
     }
 
     /// Locks the session in a thread that was in its process before: one of the session, or one that
     /// has called [`lock`](Self::lock) in the same call. It saves a system call.
-    pub(in crate::blocking) fn relock(&self) -> Guard<'_, Inner> {
+    pub(in crate::blocking) fn relock(&self) -> EffectsGuard<'_, ThreadsState> {
         self.inner.lock()
     }
 
@@ -153,7 +170,7 @@ impl Threads {
     /// Calls `act` with the attached machines, and sends the requests that they submit.
     pub(in crate::blocking) fn with_machines<R>(
         self: &Arc<Self>,
-        act: impl FnOnce(&mut Inner, Instant) -> R,
+        act: impl FnOnce(&mut ThreadsState, Instant) -> R,
     ) -> R {
         let mut inner = self.lock();
         let acted = act(&mut inner, self.now());
@@ -227,7 +244,7 @@ impl Commands for Threads {
     }
 }
 
-impl Inner {
+impl ThreadsState {
     fn new(router: Router, max_reply: usize, futures: Arc<AtomicUsize>) -> EffectsMutex<Self> {
         EffectsMutex::new(Self {
             router,
@@ -399,7 +416,10 @@ impl Inner {
 
     /// Takes the attempt for which there was no thread, with its time limit. The keeper handles nothing
     /// else meanwhile, so it ends by the end of the lease.
-    pub(super) fn take_keepers_attempt(&mut self, now: Instant) -> Option<(Attempt, Duration)> {
+    pub(super) fn take_keepers_attempt(
+        &mut self,
+        now: Instant,
+    ) -> Option<(ThreadAttempt, Duration)> {
         let attempt = self.keepers_attempt.take()?;
         let session = self.router.session();
         let lease = session.lease().filter(|lease| *lease > now);
@@ -415,7 +435,7 @@ impl Inner {
         match made {
             Ok((connection, begun)) => {
                 self.router.error = None;
-                self.connection = Some(Connection::new(connection, self.max_reply));
+                self.connection = Some(ThreadConnection::new(connection, self.max_reply));
                 self.router.handle_connected(shared.now(), begun);
             }
             Err(error) => self.connection_failed(shared, Some(error)),
@@ -449,7 +469,7 @@ impl Inner {
         then: impl FnOnce(&Arc<Threads>, &ServerAddress, io::Result<Arc<dyn Transport>>)
         + Send
         + 'static,
-    ) -> io::Result<Attempt> {
+    ) -> io::Result<ThreadAttempt> {
         self.connecting.retain(|server| Arc::strong_count(server) > 1);
         if self.connecting.iter().filter(|known| ***known == server).count() >= MOST_ATTEMPTS {
             let error = "earlier attempts to connect to the server have not ended";
@@ -549,10 +569,13 @@ impl Inner {
 }
 
 /// Makes an attempt in a temporary thread. Returns it if the system has none.
-fn start(attempt: Attempt, timeout: Duration) -> Result<(), (io::Error, Option<Attempt>)> {
+fn start(
+    attempt: ThreadAttempt,
+    timeout: Duration,
+) -> Result<(), (io::Error, Option<ThreadAttempt>)> {
     // A thread that is not started drops what it would run.
     let attempt = Arc::new(Mutex::new(Some(attempt)));
-    let take = |attempt: &Mutex<Option<Attempt>>| {
+    let take = |attempt: &Mutex<Option<ThreadAttempt>>| {
         attempt.lock().unwrap_or_else(PoisonError::into_inner).take()
     };
     let theirs = attempt.clone();

@@ -12,11 +12,36 @@ use std::time::Instant;
 use rustls::ClientConnection;
 
 use super::connect::{Connect, MIN_WAIT, Transport, is_timeout};
-use crate::client::TlsConfig;
+use crate::blocking::Client;
+use crate::client::{ClientBuilder, TlsConfig};
 use crate::connect_string::ServerAddress;
 
 /// How much to read at once: the longest TLS record, with its header and what its cipher adds.
 const READ: usize = 17 * 1024;
+
+impl ClientBuilder<Client> {
+    /// Encrypts the connections; without it, they are plain. Also encrypts those of
+    /// [`connect_with`](Self::connect_with).
+    ///
+    /// The servers have another port for it, their `secureClientPort`.
+    ///
+    /// ```no_run
+    /// use zk_session::TlsConfig;
+    /// use zk_session::blocking::Client;
+    ///
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
+    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
+    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+}
 
 pub(crate) struct TlsConnect<C> {
     pub(crate) connect: C,
@@ -39,7 +64,7 @@ impl<C: Connect> Connect for TlsConnect<C> {
             inner: self.connect.connect(server, connect_timeout)?,
             tls: self.tls.clone(),
             connection: Mutex::new(connection),
-            received: Mutex::new(Received {
+            received: Mutex::new(Ciphertext {
                 bytes: vec![0; READ].into(),
                 unread: 0..0,
                 failure: None,
@@ -68,11 +93,11 @@ pub(crate) struct TlsTransport<T> {
     inner: T,
     tls: TlsConfig,
     connection: Mutex<ClientConnection>,
-    received: Mutex<Received>,
+    received: Mutex<Ciphertext>,
 }
 
 /// Ciphertext that has arrived.
-struct Received {
+struct Ciphertext {
     bytes: Box<[u8]>,
     /// The part that is not deciphered yet.
     unread: Range<usize>,
@@ -83,7 +108,7 @@ struct Received {
 impl<T: Transport> TlsTransport<T> {
     /// Deciphers until `buffer` is full or nothing is left, because a short read reports that
     /// nothing more has arrived.
-    fn decipher(&self, received: &mut Received, buffer: &mut [u8]) -> io::Result<usize> {
+    fn decipher(&self, received: &mut Ciphertext, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(failure) = received.failure.take() {
             return Err(failure);
         }
@@ -103,7 +128,7 @@ impl<T: Transport> TlsTransport<T> {
         Ok(count)
     }
 
-    fn decipher_some(&self, received: &mut Received, buffer: &mut [u8]) -> io::Result<usize> {
+    fn decipher_some(&self, received: &mut Ciphertext, buffer: &mut [u8]) -> io::Result<usize> {
         let mut connection = lock(&self.connection);
         loop {
             match connection.reader().read(buffer) {

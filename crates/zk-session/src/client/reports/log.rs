@@ -1,22 +1,68 @@
 //! The log of a client, for the feature `tracing`.
 
+use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use tracing::field::display;
 use zk_proto::{OpCode, SessionId};
 
+use super::Emit;
 use crate::client::Failure;
+use crate::connect_string::ServerAddress;
 use crate::error::Error;
-use crate::session::State;
-use crate::session::exchanges::Exchange;
+use crate::session::exchanges::FinishedRequest;
+use crate::session::{Session, State};
 
 /// The time after which a request is logged as slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// A line of the log that is not emitted yet.
+/// The lines that are not emitted yet.
 #[derive(Debug)]
-pub(super) enum Line {
+pub(super) struct SessionLog {
+    lines: Vec<Line>,
+    /// The session that a server has served last, or the one to resume.
+    session: Option<SessionId>,
+}
+
+impl SessionLog {
+    pub(super) fn new(session: SessionId) -> Self {
+        let session = Some(session).filter(|id| *id != SessionId::NONE);
+        Self { lines: Vec::new(), session }
+    }
+
+    pub(super) const fn servers(&self, _: &[ServerAddress]) {}
+
+    pub(super) fn state(&mut self, state: State, server: &str) {
+        self.lines.push(Line::State { state, server: server.into(), last: self.session });
+        if let State::Connected { session, .. } | State::ReadOnly { session, .. } = state {
+            self.session = Some(session);
+        }
+    }
+
+    pub(super) fn failed(&mut self, failure: &Failure) {
+        self.lines.push(Line::Failure(failure.clone()));
+    }
+
+    /// Returns a function that logs everything new.
+    pub(super) fn collect<T>(
+        &mut self,
+        _: &Session<T>,
+        exchanges: &[FinishedRequest],
+    ) -> Option<Emit> {
+        self.lines.extend(exchanges.iter().filter_map(Line::slow));
+        if self.lines.is_empty() {
+            return None;
+        }
+        let lines = core::mem::take(&mut self.lines);
+        Some(Box::new(|| lines.into_iter().for_each(Line::emit)))
+    }
+}
+
+/// A line of the log.
+#[derive(Debug)]
+enum Line {
     State {
         state: State,
         /// That of the state, or empty.
@@ -30,12 +76,12 @@ pub(super) enum Line {
 
 impl Line {
     /// Returns the line about a request that took long.
-    pub(super) fn slow(exchange: &Exchange) -> Option<Self> {
+    fn slow(exchange: &FinishedRequest) -> Option<Self> {
         let latency = exchange.latency.filter(|latency| *latency >= SLOW)?;
         Some(Self::Slow(latency, exchange.opcode, exchange.error.clone()))
     }
 
-    pub(super) fn emit(self) {
+    fn emit(self) {
         match self {
             Self::State { state, server, last } => log_state(state, &server, last),
             Self::Failure((server, reason)) => {

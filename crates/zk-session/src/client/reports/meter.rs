@@ -4,29 +4,32 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use zk_proto::{ErrorCode, OpCode};
+use zk_proto::{ErrorCode, OpCode, SessionId};
 
+use super::Emit;
+use crate::client::Failure;
+use crate::client::metrics::names;
+use crate::connect_string::ServerAddress;
 use crate::end::End;
 use crate::error::Error;
-use crate::metrics::names;
-use crate::session::exchanges::Exchange;
+use crate::session::exchanges::FinishedRequest;
 use crate::session::{Session, State, Statistics};
 
 /// What the recorder of the process knows of a session, and what it does not know yet.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(super) struct SessionMeter {
     counted: Statistics,
     watches: usize,
     is_connected: bool,
     /// Whether a server has served this session.
     has_begun: bool,
-    measured: Vec<Measured>,
+    measured: Vec<SessionMeasure>,
 }
 
 #[derive(Debug)]
-enum Measured {
+enum SessionMeasure {
     Servers(Vec<String>),
-    Exchange(Exchange),
+    Request(FinishedRequest),
     Connected { server: String, again: bool },
     Disconnected,
     Failed { server: String },
@@ -36,66 +39,71 @@ enum Measured {
     WatchEvents(u64),
 }
 
-impl Meter {
-    pub(super) fn servers(&mut self, servers: Vec<String>) {
-        self.measured.push(Measured::Servers(servers));
+impl SessionMeter {
+    pub(super) fn new(_: SessionId) -> Self {
+        Self::default()
+    }
+
+    pub(super) fn servers(&mut self, servers: &[ServerAddress]) {
+        let servers = servers.iter().map(ToString::to_string).collect();
+        self.measured.push(SessionMeasure::Servers(servers));
     }
 
     pub(super) fn state(&mut self, state: State, server: &str) {
         let was_connected = self.is_connected;
         self.is_connected = matches!(state, State::Connected { .. } | State::ReadOnly { .. });
         if was_connected {
-            self.measured.push(Measured::Disconnected);
+            self.measured.push(SessionMeasure::Disconnected);
         }
         if self.is_connected {
             let again = core::mem::replace(&mut self.has_begun, true);
-            self.measured.push(Measured::Connected { server: server.into(), again });
+            self.measured.push(SessionMeasure::Connected { server: server.into(), again });
         }
         match state {
             State::Renewing => self.has_begun = false,
-            State::Ended(End::Expired) => self.measured.push(Measured::Expired(1)),
+            State::Ended(End::Expired) => self.measured.push(SessionMeasure::Expired(1)),
             _ => {}
         }
     }
 
-    pub(super) fn failed(&mut self, server: &str) {
-        self.measured.push(Measured::Failed { server: server.into() });
+    pub(super) fn failed(&mut self, (server, _): &Failure) {
+        self.measured.push(SessionMeasure::Failed { server: server.clone() });
     }
 
     /// Returns a function that gives the recorder everything new. It runs user code.
     pub(super) fn collect<T>(
         &mut self,
         session: &Session<T>,
-        exchanges: Vec<Exchange>,
-    ) -> Option<Box<dyn FnOnce() + Send>> {
+        exchanges: &[FinishedRequest],
+    ) -> Option<Emit> {
         let measured = &mut self.measured;
-        measured.extend(exchanges.into_iter().map(Measured::Exchange));
+        measured.extend(exchanges.iter().cloned().map(SessionMeasure::Request));
         let now = session.statistics();
         let counted = core::mem::replace(&mut self.counted, now);
         if now.renewals > counted.renewals {
             let renewals = now.renewals - counted.renewals;
-            measured.extend([Measured::Expired(renewals), Measured::Renewed(renewals)]);
+            measured.extend([SessionMeasure::Expired(renewals), SessionMeasure::Renewed(renewals)]);
         }
         if now.notifications > counted.notifications {
-            measured.push(Measured::WatchEvents(now.notifications - counted.notifications));
+            measured.push(SessionMeasure::WatchEvents(now.notifications - counted.notifications));
         }
         let before = core::mem::replace(&mut self.watches, session.watches());
         if self.watches != before {
-            measured.push(Measured::Watches { before, now: self.watches });
+            measured.push(SessionMeasure::Watches { before, now: self.watches });
         }
         let measured = core::mem::take(measured);
         if measured.is_empty() {
             return None;
         }
-        Some(Box::new(|| measured.into_iter().for_each(Measured::record)))
+        Some(Box::new(|| measured.into_iter().for_each(SessionMeasure::record)))
     }
 }
 
-impl Measured {
+impl SessionMeasure {
     fn record(self) {
         match self {
             Self::Servers(servers) => register(servers),
-            Self::Exchange(exchange) => record(&exchange),
+            Self::Request(request) => record(&request),
             Self::Connected { server, again } => {
                 metrics::counter!(names::CONNECTIONS, "server" => server).increment(1);
                 metrics::gauge!(names::CONNECTED).increment(1.0);
@@ -136,7 +144,7 @@ fn register(servers: Vec<String>) {
     }
 }
 
-fn record(exchange: &Exchange) {
+fn record(exchange: &FinishedRequest) {
     let operation = name_of(exchange.opcode);
     let outcome = outcome(exchange);
     metrics::counter!(names::REQUESTS, "operation" => operation, "outcome" => outcome).increment(1);
@@ -150,7 +158,7 @@ fn name_of(opcode: OpCode) -> &'static str {
 }
 
 /// Returns the code of a refusal as the server names it, or what became of the request here.
-fn outcome(exchange: &Exchange) -> String {
+fn outcome(exchange: &FinishedRequest) -> String {
     let of_code = |code: ErrorCode| code.name().map_or_else(|| code.0.to_string(), Into::into);
     let outcome = match &exchange.error {
         None if exchange.is_rolled_back => "rolled_back",

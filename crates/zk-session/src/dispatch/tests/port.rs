@@ -1,6 +1,8 @@
 //! What a machine can do with its session, and its owner with the machine.
 
 use super::*;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::dispatch::attachment::Commands;
 
 #[cfg(feature = "blocking")]
 #[test]

@@ -5,16 +5,16 @@ use alloc::vec::Vec;
 use crate::growth::reserve;
 
 /// The number of a value in a [`Slab`].
-pub(in crate::session) type Place = u32;
+pub(in crate::session) type WatchPlace = u32;
 
 /// No place. A slab never has as many values.
-pub(in crate::session) const NOWHERE: Place = Place::MAX;
+pub(in crate::session) const NOWHERE: WatchPlace = WatchPlace::MAX;
 
 #[derive(Clone, Debug)]
-enum Entry<T> {
+enum SlabEntry<T> {
     Used(T),
     /// Free, like the next one.
-    Free(Place),
+    Free(WatchPlace),
 }
 
 /// Values at places that do not change. Places of removed values are reused.
@@ -22,8 +22,8 @@ enum Entry<T> {
 /// The memory is freed when the last value is removed.
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
-    entries: Vec<Entry<T>>,
-    first_free: Place,
+    entries: Vec<SlabEntry<T>>,
+    first_free: WatchPlace,
     len: usize,
 }
 
@@ -36,40 +36,41 @@ impl<T> Slab<T> {
         self.len
     }
 
-    pub(super) fn get(&self, place: Place) -> Option<&T> {
+    pub(super) fn get(&self, place: WatchPlace) -> Option<&T> {
         match self.entries.get(place as usize)? {
-            Entry::Used(value) => Some(value),
-            Entry::Free(_) => None,
+            SlabEntry::Used(value) => Some(value),
+            SlabEntry::Free(_) => None,
         }
     }
 
-    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, place: WatchPlace) -> Option<&mut T> {
         match self.entries.get_mut(place as usize)? {
-            Entry::Used(value) => Some(value),
-            Entry::Free(_) => None,
+            SlabEntry::Used(value) => Some(value),
+            SlabEntry::Free(_) => None,
         }
     }
 
-    pub(super) fn insert(&mut self, value: T) -> Place {
+    pub(super) fn insert(&mut self, value: T) -> WatchPlace {
         self.len += 1;
         if let Some(entry) = self.entries.get_mut(self.first_free as usize)
-            && let Entry::Free(next) = *entry
+            && let SlabEntry::Free(next) = *entry
         {
-            *entry = Entry::Used(value);
+            *entry = SlabEntry::Used(value);
             return core::mem::replace(&mut self.first_free, next);
         }
         reserve(&mut self.entries, 1);
-        self.entries.push(Entry::Used(value));
+        self.entries.push(SlabEntry::Used(value));
         // No memory has room for more values than a place can count.
-        (self.entries.len() - 1) as Place
+        (self.entries.len() - 1) as WatchPlace
     }
 
-    pub(super) fn remove(&mut self, place: Place) -> Option<T> {
+    pub(super) fn remove(&mut self, place: WatchPlace) -> Option<T> {
         let entry = self.entries.get_mut(place as usize)?;
-        if let Entry::Free(_) = entry {
+        if let SlabEntry::Free(_) = entry {
             return None;
         }
-        let Entry::Used(value) = core::mem::replace(entry, Entry::Free(self.first_free)) else {
+        let SlabEntry::Used(value) = core::mem::replace(entry, SlabEntry::Free(self.first_free))
+        else {
             return None;
         };
         self.first_free = place;
@@ -83,19 +84,19 @@ impl<T> Slab<T> {
     /// Returns all values, in the order of their places.
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().filter_map(|entry| match entry {
-            Entry::Used(value) => Some(value),
-            Entry::Free(_) => None,
+            SlabEntry::Used(value) => Some(value),
+            SlabEntry::Free(_) => None,
         })
     }
 
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().filter_map(|entry| match entry {
-            Entry::Used(value) => Some(value),
-            Entry::Free(_) => None,
+            SlabEntry::Used(value) => Some(value),
+            SlabEntry::Free(_) => None,
         })
     }
 
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<T> {
-        0..self.entries.len() as Place
+    pub(super) fn places(&self) -> impl Iterator<Item = WatchPlace> + use<T> {
+        0..self.entries.len() as WatchPlace
     }
 }

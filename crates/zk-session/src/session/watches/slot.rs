@@ -3,8 +3,8 @@
 use crate::sync::Arc;
 use alloc::vec::Vec;
 
-use super::slab::{NOWHERE, Place, Slab};
-use super::{Class, Kind};
+use super::slab::{NOWHERE, Slab, WatchPlace};
+use super::{Class, SessionWatchKind};
 use crate::session::RequestId;
 #[cfg(test)]
 pub(super) use crate::session::tests::sharing::visits;
@@ -14,20 +14,20 @@ pub(super) use crate::session::tests::sharing::visits;
 /// Each operation takes constant time, however many requests share the path. So setting, dropping
 /// and firing n watches takes time in proportion to n.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
+pub(super) struct WatchSlot {
     pub(super) path: Arc<str>,
     pub(super) class: Class,
     /// The hash of the path.
     pub(super) hash: u32,
     /// The next slot whose hash is in the same chain.
-    pub(super) next: Place,
+    pub(super) next: WatchPlace,
     /// The ends of the list of callers, in the order of their requests.
     ///
     /// Replies come in that order, except refusals. So callers that wait for events come before
     /// those whose requests are pending.
-    first: Place,
-    last: Place,
-    /// How many callers are not [`Stage::Dropped`].
+    first: WatchPlace,
+    last: WatchPlace,
+    /// How many callers are not [`WatchStage::Dropped`].
     needed: u32,
     /// Whether the server has the watch.
     armed: bool,
@@ -39,15 +39,15 @@ pub(super) struct Slot {
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     number: u64,
-    pub(super) slot: Place,
-    previous: Place,
-    next: Place,
-    stage: Stage,
+    pub(super) slot: WatchPlace,
+    previous: WatchPlace,
+    next: WatchPlace,
+    stage: WatchStage,
 }
 
 /// The progress of a request that sets a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum WatchStage {
     /// The request is pending.
     Asked,
     /// The request is pending, and its watch was dropped while there was no connection. So no
@@ -55,10 +55,10 @@ enum Stage {
     Left,
     /// The request is pending on this connection, and its watch was dropped.
     Dropped,
-    Waiting(Kind),
+    Waiting(SessionWatchKind),
 }
 
-impl Stage {
+impl WatchStage {
     fn is_pending(self) -> bool {
         !matches!(self, Self::Waiting(_))
     }
@@ -78,12 +78,12 @@ impl Callers {
         self.at(id.place).filter(|caller| caller.number == id.number)
     }
 
-    fn at(&self, place: Place) -> Option<&Caller> {
+    fn at(&self, place: WatchPlace) -> Option<&Caller> {
         visits::count();
         self.0.get(place)
     }
 
-    fn at_mut(&mut self, place: Place) -> Option<&mut Caller> {
+    fn at_mut(&mut self, place: WatchPlace) -> Option<&mut Caller> {
         visits::count();
         self.0.get_mut(place)
     }
@@ -94,7 +94,7 @@ impl Callers {
     }
 }
 
-impl Slot {
+impl WatchSlot {
     pub(super) fn new(class: Class, path: Arc<str>, hash: u32) -> Self {
         Self {
             path,
@@ -110,9 +110,15 @@ impl Slot {
     }
 
     /// Adds a pending request. `slot` is the place of this slot.
-    pub(super) fn begin(&mut self, callers: &mut Callers, slot: Place, number: u64) -> RequestId {
+    pub(super) fn begin(
+        &mut self,
+        callers: &mut Callers,
+        slot: WatchPlace,
+        number: u64,
+    ) -> RequestId {
         let (previous, next) = (self.last, NOWHERE);
-        let place = callers.0.insert(Caller { number, slot, previous, next, stage: Stage::Asked });
+        let place =
+            callers.0.insert(Caller { number, slot, previous, next, stage: WatchStage::Asked });
         match callers.at_mut(previous) {
             Some(previous) => previous.next = place,
             None => self.first = place,
@@ -123,7 +129,7 @@ impl Slot {
     }
 
     /// Removes a request that was lost, or whose watch is over.
-    pub(super) fn remove(&mut self, callers: &mut Callers, place: Place) {
+    pub(super) fn remove(&mut self, callers: &mut Callers, place: WatchPlace) {
         let Some(Caller { previous, next, stage, .. }) = callers.0.remove(place) else { return };
         match callers.at_mut(previous) {
             Some(previous) => previous.next = next,
@@ -133,7 +139,7 @@ impl Slot {
             Some(next) => next.previous = previous,
             None => self.last = previous,
         }
-        self.needed -= u32::from(stage != Stage::Dropped);
+        self.needed -= u32::from(stage != WatchStage::Dropped);
     }
 
     /// Returns whether no request needs the slot.
@@ -142,28 +148,35 @@ impl Slot {
     }
 
     /// Records the reply to a request: the kind of watch that the server has set, if any.
-    pub(super) fn finish(&mut self, callers: &mut Callers, place: Place, kind: Option<Kind>) {
+    pub(super) fn finish(
+        &mut self,
+        callers: &mut Callers,
+        place: WatchPlace,
+        kind: Option<SessionWatchKind>,
+    ) {
         let Some(caller) = callers.at_mut(place) else { return };
-        let is_removed = caller.stage == Stage::Dropped && caller.number <= self.removed_up_to;
+        let is_removed = caller.stage == WatchStage::Dropped && caller.number <= self.removed_up_to;
         self.armed |= kind.is_some() && !is_removed;
         match kind {
-            Some(kind) if caller.stage == Stage::Asked => caller.stage = Stage::Waiting(kind),
+            Some(kind) if caller.stage == WatchStage::Asked => {
+                caller.stage = WatchStage::Waiting(kind);
+            }
             _ => self.remove(callers, place),
         }
     }
 
     /// Drops the watch of a request. A pending request keeps its entry: the server may yet set the
     /// watch, which then has to be removed.
-    pub(super) fn leave(&mut self, callers: &mut Callers, place: Place, is_connected: bool) {
+    pub(super) fn leave(&mut self, callers: &mut Callers, place: WatchPlace, is_connected: bool) {
         let Some(caller) = callers.at_mut(place) else { return };
         match caller.stage {
-            Stage::Waiting(_) => self.remove(callers, place),
-            Stage::Asked if is_connected => {
-                caller.stage = Stage::Dropped;
+            WatchStage::Waiting(_) => self.remove(callers, place),
+            WatchStage::Asked if is_connected => {
+                caller.stage = WatchStage::Dropped;
                 self.needed -= 1;
             }
-            Stage::Asked => caller.stage = Stage::Left,
-            Stage::Left | Stage::Dropped => {}
+            WatchStage::Asked => caller.stage = WatchStage::Left,
+            WatchStage::Left | WatchStage::Dropped => {}
         }
     }
 
@@ -209,11 +222,11 @@ impl Slot {
     }
 
     /// Returns the kind of watch of the newest request that waits for events.
-    pub(super) fn newest(&self, callers: &Callers) -> Option<Kind> {
+    pub(super) fn newest(&self, callers: &Callers) -> Option<SessionWatchKind> {
         let mut caller = callers.at(self.last)?;
         loop {
             match caller.stage {
-                Stage::Waiting(kind) => return Some(kind),
+                WatchStage::Waiting(kind) => return Some(kind),
                 _ => caller = callers.at(caller.previous)?,
             }
         }
@@ -228,8 +241,8 @@ impl Slot {
         while let Some(caller) = callers.at_mut(place)
             && caller.stage.is_pending()
         {
-            if caller.stage == Stage::Dropped {
-                caller.stage = Stage::Left;
+            if caller.stage == WatchStage::Dropped {
+                caller.stage = WatchStage::Left;
                 self.needed += 1;
             }
             place = caller.previous;

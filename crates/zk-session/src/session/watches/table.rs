@@ -4,8 +4,8 @@ use crate::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Class;
-use super::slab::{NOWHERE, Place, Slab};
-use super::slot::{Slot, visits};
+use super::slab::{NOWHERE, Slab, WatchPlace};
+use super::slot::{WatchSlot, visits};
 
 /// An odd number whose bits are spread evenly: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -50,9 +50,9 @@ impl<'a> Hasher<'a> {
 
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    slots: Slab<Slot>,
+    slots: Slab<WatchSlot>,
     /// The first slot of each chain. Their number is a power of two, or zero.
-    chains: Vec<Place>,
+    chains: Vec<WatchPlace>,
     /// How many slots each class has.
     counts: [usize; 4],
     /// Secret, so that nobody can choose names of nodes that share one chain.
@@ -70,20 +70,19 @@ impl Table {
     }
 
     /// Returns the chain of a hash, if there are chains.
-    fn chain(&mut self, hash: u32) -> Option<&mut Place> {
+    fn chain(&mut self, hash: u32) -> Option<&mut WatchPlace> {
         let mask = self.chains.len().wrapping_sub(1);
         self.chains.get_mut(hash as usize & mask)
     }
 
-    pub(super) fn get(&self, place: Place) -> Option<&Slot> {
+    pub(super) fn get(&self, place: WatchPlace) -> Option<&WatchSlot> {
         self.slots.get(place)
     }
 
-    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Slot> {
+    pub(super) fn get_mut(&mut self, place: WatchPlace) -> Option<&mut WatchSlot> {
         self.slots.get_mut(place)
     }
 
-    #[cfg(feature = "metrics")]
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -92,7 +91,7 @@ impl Table {
         self.counts[class as usize]
     }
 
-    pub(super) fn find(&self, class: Class, path: &str) -> Option<Place> {
+    pub(super) fn find(&self, class: Class, path: &str) -> Option<WatchPlace> {
         if self.count(class) == 0 {
             return None;
         }
@@ -110,7 +109,7 @@ impl Table {
 
     /// Returns the slots of a class on the root, on each other ancestor of a path, and on the path
     /// itself, in this order.
-    pub(super) fn lineage(&self, class: Class, path: &str) -> impl Iterator<Item = &Slot> {
+    pub(super) fn lineage(&self, class: Class, path: &str) -> impl Iterator<Item = &WatchSlot> {
         let mut hasher = self.hasher(path);
         let slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/');
         let ends = slashes.map(|(at, _)| at.max(1)).chain([path.len()]);
@@ -122,7 +121,7 @@ impl Table {
         })
     }
 
-    fn find_hashed(&self, class: Class, path: &str, hash: u32) -> Option<Place> {
+    fn find_hashed(&self, class: Class, path: &str, hash: u32) -> Option<WatchPlace> {
         let mask = self.chains.len().wrapping_sub(1);
         let mut place = *self.chains.get(hash as usize & mask)?;
         while let Some(slot) = self.slots.get(place) {
@@ -136,7 +135,7 @@ impl Table {
     }
 
     /// Returns the slot of a class and a path, which may be a new one.
-    pub(super) fn find_or_insert(&mut self, class: Class, path: &str) -> Place {
+    pub(super) fn find_or_insert(&mut self, class: Class, path: &str) -> WatchPlace {
         let hash = self.hash(path);
         if let Some(place) = self.find_hashed(class, path, hash) {
             return place;
@@ -145,7 +144,7 @@ impl Table {
             self.grow();
         }
         self.counts[class as usize] += 1;
-        let place = self.slots.insert(Slot::new(class, Arc::from(path), hash));
+        let place = self.slots.insert(WatchSlot::new(class, Arc::from(path), hash));
         self.link(place, hash);
         place
     }
@@ -162,14 +161,14 @@ impl Table {
         }
     }
 
-    fn link(&mut self, place: Place, hash: u32) {
+    fn link(&mut self, place: WatchPlace, hash: u32) {
         let next = self.chain(hash).map(|first| core::mem::replace(first, place));
         if let Some(slot) = self.slots.get_mut(place) {
             slot.next = next.unwrap_or(NOWHERE);
         }
     }
 
-    pub(super) fn remove(&mut self, place: Place) -> Option<Slot> {
+    pub(super) fn remove(&mut self, place: WatchPlace) -> Option<WatchSlot> {
         let removed = self.slots.remove(place)?;
         self.counts[removed.class as usize] -= 1;
         if self.slots.len() == 0 {
@@ -194,12 +193,12 @@ impl Table {
     }
 
     /// Returns the slots of a class, in an order that depends on the past alone.
-    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = &Slot> {
+    pub(super) fn of_class(&self, class: Class) -> impl Iterator<Item = &WatchSlot> {
         let slots = (self.count(class) > 0).then(|| self.slots.values());
         slots.into_iter().flatten().filter(move |slot| slot.class == class)
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut WatchSlot> {
         self.slots.values_mut()
     }
 

@@ -35,14 +35,14 @@ pub(super) struct Connector<C: Connect> {
     mechanism: Option<Arc<dyn Mechanism>>,
     /// A permit for each thread in which the mechanism begins.
     begins: Arc<Semaphore>,
-    attempt: Option<Attempt<C::Transport>>,
+    attempt: Option<TaskAttempt<C::Transport>>,
     probe: Option<Probe>,
     /// Abandoned attempts, to be dropped without the lock.
     given_up: Vec<Box<dyn Send>>,
 }
 
 /// An attempt to connect.
-enum Attempt<T> {
+enum TaskAttempt<T> {
     Requested(ServerAddress),
     Connecting(Connecting<T>),
     Made(io::Result<Made<T>>),
@@ -79,13 +79,13 @@ impl<C: Connect> Connector<C> {
     /// Continues the attempt and the probe, and drops what was abandoned.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
         self.given_up.clear();
-        if let Some(Attempt::Requested(server)) = &self.attempt {
+        if let Some(TaskAttempt::Requested(server)) = &self.attempt {
             if let Some(served) = self.served.take() {
                 self.connect.served(&served);
             }
             self.addresses = Some(self.connect.addresses(&self.servers));
             let connecting = self.connect.connect(server);
-            self.attempt = Some(Attempt::Connecting(match self.mechanism.clone() {
+            self.attempt = Some(TaskAttempt::Connecting(match self.mechanism.clone() {
                 Some(mechanism) if AUTHENTICATION => {
                     let (begins, server) = (self.begins.clone(), server.clone());
                     Box::pin(async move {
@@ -106,10 +106,10 @@ impl<C: Connect> Connector<C> {
                 _ => Box::pin(async move { Ok((connecting.await?, None)) }),
             }));
         }
-        if let Some(Attempt::Connecting(connecting)) = &mut self.attempt
+        if let Some(TaskAttempt::Connecting(connecting)) = &mut self.attempt
             && let Poll::Ready(made) = connecting.as_mut().poll(cx)
         {
-            self.attempt = Some(Attempt::Made(made));
+            self.attempt = Some(TaskAttempt::Made(made));
             self.addresses = Some(self.connect.addresses(&self.servers));
         }
         let Some(Probe { server, state }) = &mut self.probe else {
@@ -127,7 +127,7 @@ impl<C: Connect> Connector<C> {
 
     /// Returns whether it must be polled again at once.
     pub(super) fn has_work(&self) -> bool {
-        matches!(self.attempt, Some(Attempt::Requested(_)))
+        matches!(self.attempt, Some(TaskAttempt::Requested(_)))
             || matches!(self.probe, Some(Probe { state: Probing::Requested, .. }))
             || !self.given_up.is_empty()
     }
@@ -148,15 +148,15 @@ impl<C: Connect> Connector<C> {
 
     /// Starts an attempt to connect to a server, in place of any other.
     pub(super) fn connect_to(&mut self, server: Option<ServerAddress>) {
-        let before = core::mem::replace(&mut self.attempt, server.map(Attempt::Requested));
+        let before = core::mem::replace(&mut self.attempt, server.map(TaskAttempt::Requested));
         self.give_up(before);
     }
 
     /// Takes the result of the attempt, once.
     pub(super) fn take_made(&mut self) -> Option<io::Result<Made<C::Transport>>> {
-        match self.attempt.take_if(|attempt| matches!(attempt, Attempt::Made(_)))? {
-            Attempt::Made(made) => Some(made),
-            Attempt::Requested(_) | Attempt::Connecting(_) => None,
+        match self.attempt.take_if(|attempt| matches!(attempt, TaskAttempt::Made(_)))? {
+            TaskAttempt::Made(made) => Some(made),
+            TaskAttempt::Requested(_) | TaskAttempt::Connecting(_) => None,
         }
     }
 
@@ -194,88 +194,4 @@ fn panicked() -> io::Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{Mutex, mpsc};
-
-    use tokio::io::DuplexStream;
-
-    use super::*;
-    use crate::sasl::SaslError;
-    use crate::threads::REFUSES;
-
-    struct Pipes;
-
-    impl Connect for Pipes {
-        type Transport = DuplexStream;
-
-        fn connect(
-            &mut self,
-            _: &ServerAddress,
-        ) -> Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>> {
-            Box::pin(async { Ok(tokio::io::duplex(1).0) })
-        }
-    }
-
-    /// Reports that it begins, and waits.
-    #[derive(Debug)]
-    struct Waiting(mpsc::Sender<()>, Mutex<mpsc::Receiver<()>>);
-
-    impl Mechanism for Waiting {
-        fn name(&self) -> &'static str {
-            "WAITING"
-        }
-
-        fn begin(&self, _: &ServerAddress) -> Result<BegunExchange, SaslError> {
-            self.0.send(()).expect("the test runs");
-            let _ = self.1.lock().expect("nobody panics").recv();
-            Err(SaslError::Mechanism("it was only waiting".into()))
-        }
-    }
-
-    #[tokio::test]
-    async fn a_mechanism_that_hangs_occupies_few_threads() {
-        let (begins, begun) = mpsc::channel();
-        let (release, released) = mpsc::channel();
-        let mechanism: Arc<dyn Mechanism> = Arc::new(Waiting(begins, Mutex::new(released)));
-        let mut connector = Connector::new(Pipes, Some(mechanism));
-        let server = ServerAddress { host: "one".into(), port: 2181 };
-        let mut cx = Context::from_waker(core::task::Waker::noop());
-        for _ in 0..MOST_BEGINS {
-            connector.connect_to(Some(server.clone()));
-            connector.poll(&mut cx);
-            begun.recv().expect("it begins");
-            assert!(connector.take_made().is_none());
-        }
-        connector.connect_to(Some(server));
-        connector.poll(&mut cx);
-        let made = connector.take_made().expect("it fails at once").map(drop);
-        assert_eq!(made.map_err(|error| error.kind()), Err(io::ErrorKind::ResourceBusy));
-        drop(release);
-    }
-
-    #[tokio::test]
-    async fn without_a_thread_for_a_mechanism_the_attempt_fails() {
-        let (begins, begun) = mpsc::channel();
-        let (release, released) = mpsc::channel();
-        drop(release);
-        let mechanism: Arc<dyn Mechanism> = Arc::new(Waiting(begins, Mutex::new(released)));
-        let mut connector = Connector::new(Pipes, Some(mechanism));
-        let server = ServerAddress { host: "one".into(), port: 2181 };
-        // More often than there are permits.
-        for _ in 0..2 * MOST_BEGINS {
-            connector.connect_to(Some(server.clone()));
-            REFUSES.set(true);
-            connector.poll(&mut Context::from_waker(core::task::Waker::noop()));
-            REFUSES.set(false);
-            let made = connector.take_made().expect("it fails at once").map(drop);
-            assert_eq!(made.map_err(|error| error.kind()), Err(io::ErrorKind::WouldBlock));
-        }
-        connector.connect_to(Some(server));
-        let made = core::future::poll_fn(|cx| {
-            connector.poll(cx);
-            connector.take_made().map_or(Poll::Pending, Poll::Ready)
-        });
-        assert!(made.await.is_err());
-        assert!(begun.try_recv().is_ok(), "the mechanism has begun");
-    }
-}
+mod tests;

@@ -1,12 +1,12 @@
 //! The driver: joins a [`Session`] with a socket, a clock and its callers. It makes no decisions.
 
 mod connect;
-mod connection;
 mod connector;
 mod probe;
 mod shared;
+mod task_connection;
 #[cfg(feature = "tls")]
-mod tls;
+pub(crate) mod tls;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,23 +16,20 @@ use core::task::{Context, Poll, Waker};
 use std::io;
 
 pub use self::connect::{Connect, TcpConnect, Transport};
-use self::connection::Connection;
 use self::connector::Connector;
-pub(crate) use self::shared::Inner;
 pub use self::shared::Tokio;
-#[cfg(feature = "tls")]
-pub(crate) use self::tls::TlsConnect;
+pub(crate) use self::shared::TokioState;
+use self::task_connection::TaskConnection;
 use crate::client::Driver as _;
 use crate::connect_string::ServerAddress;
 use crate::session::{Action, State};
-use crate::threads::{Sleep, sleep};
 use crate::time::Instant;
+use crate::tokio::{Sleep, sleep};
 
 /// The task behind a client. It ends when the session does.
-pub(crate) struct Task<C: Connect> {
+pub(crate) struct DriverTask<C: Connect> {
     shared: Arc<Tokio>,
     connector: Connector<C>,
-    max_reply: usize,
     sleep: Pin<Box<Sleep>>,
     /// The newest state, if it is not published yet.
     pending_state: Option<State>,
@@ -40,20 +37,19 @@ pub(crate) struct Task<C: Connect> {
     has_yielded: bool,
 }
 
-impl<C: Connect> Task<C> {
-    pub(crate) fn new(shared: Arc<Tokio>, connect: C, max_reply: usize) -> Self {
+impl<C: Connect> DriverTask<C> {
+    pub(crate) fn new(shared: Arc<Tokio>, connect: C) -> Self {
         let mechanism = shared.lock().router.mechanism().cloned();
         Self {
             shared,
             connector: Connector::new(connect, mechanism),
-            max_reply,
             sleep: Box::pin(sleep(core::time::Duration::ZERO)),
             pending_state: None,
             has_yielded: false,
         }
     }
 
-    fn run_actions(&mut self, inner: &mut Inner) {
+    fn run_actions(&mut self, inner: &mut TokioState) {
         while let Some(action) = inner.router.session_mut().poll_action() {
             // The session identifies servers by their index in this list.
             let server = |server: usize| inner.router.servers.get(server).cloned();
@@ -71,13 +67,13 @@ impl<C: Connect> Task<C> {
         }
     }
 
-    fn replace_connection(&mut self, inner: &mut Inner, server: Option<ServerAddress>) {
+    fn replace_connection(&mut self, inner: &mut TokioState, server: Option<ServerAddress>) {
         self.connector.give_up(inner.connection.take());
         self.connector.connect_to(server);
         self.connector.probe(None);
     }
 
-    fn connection_failed(&mut self, inner: &mut Inner, error: Option<io::Error>) -> Instant {
+    fn connection_failed(&mut self, inner: &mut TokioState, error: Option<io::Error>) -> Instant {
         self.replace_connection(inner, None);
         inner.router.error = error;
         let now = inner.clock.now();
@@ -85,14 +81,14 @@ impl<C: Connect> Task<C> {
         now
     }
 
-    fn finish_connecting(&mut self, inner: &mut Inner) -> bool {
+    fn finish_connecting(&mut self, inner: &mut TokioState) -> bool {
         if let Some(addresses) = self.connector.take_addresses(&inner.router.servers) {
             inner.router.session_mut().set_addresses(&addresses);
         }
         match self.connector.take_made() {
             None => return false,
             Some(Ok((transport, begun))) => {
-                inner.connection = Some(Connection::new(transport, self.max_reply));
+                inner.connection = Some(TaskConnection::new(transport, self.shared.max_reply));
                 let now = inner.clock.now();
                 inner.router.handle_connected(now, begun);
             }
@@ -103,7 +99,7 @@ impl<C: Connect> Task<C> {
         true
     }
 
-    fn finish_probing(&mut self, inner: &mut Inner) -> bool {
+    fn finish_probing(&mut self, inner: &mut TokioState) -> bool {
         let Some((server, read_write)) = self.connector.take_probed() else {
             return false;
         };
@@ -116,7 +112,7 @@ impl<C: Connect> Task<C> {
     }
 
     /// Reads once. Returns the time behind the read, if there was anything to read.
-    fn read_frames(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> Option<Instant> {
+    fn read_frames(&mut self, inner: &mut TokioState, cx: &mut Context<'_>) -> Option<Instant> {
         let connection = inner.connection.as_mut()?;
         match connection.read(inner.router.session_mut(), &inner.clock, cx) {
             Poll::Pending => None,
@@ -129,7 +125,7 @@ impl<C: Connect> Task<C> {
     /// failed.
     fn write_frames(
         &mut self,
-        inner: &mut Inner,
+        inner: &mut TokioState,
         now: Option<Instant>,
         cx: &mut Context<'_>,
     ) -> Option<Instant> {
@@ -142,7 +138,7 @@ impl<C: Connect> Task<C> {
         Some(self.connection_failed(inner, Some(failure)))
     }
 
-    fn fire_timers(&mut self, inner: &mut Inner, cx: &mut Context<'_>) -> bool {
+    fn fire_timers(&mut self, inner: &mut TokioState, cx: &mut Context<'_>) -> bool {
         if let Some(due) = inner.due_before_alarm() {
             let mut at = inner.clock.local_instant(due);
             inner.has_short_alarm = inner.has_lease();
@@ -166,7 +162,7 @@ impl<C: Connect> Task<C> {
     }
 
     /// Stops at a new state, which must be published before the next events.
-    fn deliver_events(&mut self, inner: &mut Inner, now: Option<Instant>) -> bool {
+    fn deliver_events(&mut self, inner: &mut TokioState, now: Option<Instant>) -> bool {
         let mut progress = false;
         let unsent = inner.router.session().output().len();
         if inner.router.has_events() {
@@ -185,7 +181,7 @@ impl<C: Connect> Task<C> {
     }
 
     /// Exchanges bytes between the session and the transport, as far as possible.
-    fn exchange(&mut self, inner: &mut Inner, cx: &mut Context<'_>) {
+    fn exchange(&mut self, inner: &mut TokioState, cx: &mut Context<'_>) {
         let mut progress = true;
         while progress && self.pending_state.is_none() {
             progress = self.finish_probing(inner);
@@ -210,7 +206,7 @@ impl<C: Connect> Task<C> {
     }
 }
 
-impl<C: Connect> Future for Task<C> {
+impl<C: Connect> Future for DriverTask<C> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -248,7 +244,7 @@ impl<C: Connect> Future for Task<C> {
     }
 }
 
-impl<C: Connect> Drop for Task<C> {
+impl<C: Connect> Drop for DriverTask<C> {
     /// Ends all waiting calls after the session or the runtime has ended.
     fn drop(&mut self) {
         let shared = self.shared.clone();
@@ -270,4 +266,4 @@ impl<C: Connect> Drop for Task<C> {
 }
 
 /// A connection future or a transport is only ever polled in place behind its own pin.
-impl<C: Connect> Unpin for Task<C> {}
+impl<C: Connect> Unpin for DriverTask<C> {}

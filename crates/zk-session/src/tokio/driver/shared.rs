@@ -9,9 +9,12 @@ use core::task::{Context, Waker};
 use tokio::runtime;
 use tokio::sync::watch;
 
-use super::connection::Connection;
-use crate::client::{Clock, Driver, EffectsMutex, Failure, Guard, HasEffects, Process, Router};
-use crate::dispatch::{Attached, Attachment, Commands, Effects, Key};
+use super::task_connection::TaskConnection;
+use crate::client::{
+    ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, Failure, HasEffects, Router,
+};
+use crate::dispatch::attachment::{Attachment, Commands};
+use crate::dispatch::{Attached, Effects, Key};
 use crate::error::{Error, Outcome};
 use crate::session::{End, State};
 use crate::threads::thread::{self, ThreadId};
@@ -19,18 +22,20 @@ use crate::time::Instant;
 
 /// The driver on tokio: a task of the runtime in which the client was connected.
 pub struct Tokio {
-    inner: EffectsMutex<Inner>,
-    process: Process<EffectsMutex<Inner>>,
+    inner: EffectsMutex<TokioState>,
+    process: ClientProcess<EffectsMutex<TokioState>>,
     clock: Clock,
     pub(crate) states: watch::Sender<State>,
     pub(crate) runtime: runtime::Handle,
+    /// The longest reply to accept.
+    pub(super) max_reply: usize,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct TokioState {
     pub(crate) router: Router,
     pub(crate) clock: Clock,
     /// The connection, while there is one.
-    pub(super) connection: Option<Connection>,
+    pub(super) connection: Option<TaskConnection>,
     /// Wakes the driver.
     driver: Waker,
     /// Whether the driver is going to look at the session.
@@ -47,7 +52,7 @@ pub(crate) struct Inner {
     pub(super) has_short_alarm: bool,
 }
 
-impl HasEffects for Inner {
+impl HasEffects for TokioState {
     fn effects(&mut self) -> &mut Effects {
         self.router.dispatcher.effects()
     }
@@ -63,26 +68,27 @@ impl Tokio {
     pub(crate) fn new(
         clock: Clock,
         runtime: runtime::Handle,
-        make: impl FnOnce(Instant) -> Router,
+        max_reply: usize,
+        router: Router,
     ) -> Self {
-        let router = make(clock.now());
         Self {
             states: watch::Sender::new(router.session().state()),
-            inner: Inner::new(router, clock.clone()),
-            process: Process::new(),
+            inner: TokioState::new(router, clock.clone()),
+            process: ClientProcess::new(),
             clock,
             runtime,
+            max_reply,
         }
     }
 
     /// Locks the session, or in a forked process one that has ended.
-    pub(crate) fn lock(&self) -> Guard<'_, Inner> {
+    pub(crate) fn lock(&self) -> EffectsGuard<'_, TokioState> {
         self.session().lock()
     }
 
     /// Returns the session, or in a forked process one that has ended. Costs a system call.
-    pub(super) fn session(&self) -> &EffectsMutex<Inner> {
-        self.process.state(&self.inner, |ended| Inner::new(ended, self.clock.clone()))
+    pub(super) fn session(&self) -> &EffectsMutex<TokioState> {
+        self.process.state(&self.inner, |ended| TokioState::new(ended, self.clock.clone()))
     }
 
     /// Returns whether this process is a fork of that of the client.
@@ -100,7 +106,7 @@ impl Tokio {
     }
 
     /// Calls `act` with the attached machines, and sends the requests that they submit.
-    pub(crate) fn with_machines<R>(&self, act: impl FnOnce(&mut Inner, Instant) -> R) -> R {
+    pub(crate) fn with_machines<R>(&self, act: impl FnOnce(&mut TokioState, Instant) -> R) -> R {
         let mut inner = self.lock();
         let alone = inner.router.session().pending() == 0;
         let now = inner.clock.now();
@@ -210,7 +216,7 @@ impl Drop for Cork<'_> {
     }
 }
 
-impl Inner {
+impl TokioState {
     fn new(router: Router, clock: Clock) -> EffectsMutex<Self> {
         EffectsMutex::new(Self {
             router,

@@ -12,16 +12,40 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::{Connect, Transport};
-use crate::client::TlsConfig;
+use crate::Client;
+use crate::client::{ClientBuilder, TlsConfig};
 use crate::connect_string::ServerAddress;
 
-pub(crate) struct TlsConnect<C> {
+impl ClientBuilder<Client> {
+    /// Encrypts the connections; without it, they are plain. Also encrypts those of
+    /// [`connect_with`](Self::connect_with).
+    ///
+    /// The servers have another port for it, their `secureClientPort`.
+    ///
+    /// ```no_run
+    /// use zk_session::{Client, TlsConfig};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
+    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
+    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+}
+
+pub(crate) struct TokioTlsConnect<C> {
     pub(crate) connect: C,
     pub(crate) tls: TlsConfig,
 }
 
-impl<C: Connect> Connect for TlsConnect<C> {
-    type Transport = TlsTransport<C::Transport>;
+impl<C: Connect> Connect for TokioTlsConnect<C> {
+    type Transport = TokioTlsTransport<C::Transport>;
 
     fn connect(
         &mut self,
@@ -33,7 +57,7 @@ impl<C: Connect> Connect for TlsConnect<C> {
             let name = name?;
             let handshake = TlsConnector::from(tls.rustls()).connect(name, connecting.await?);
             let stream = handshake.await.map_err(|error| tls.explain_handshake(error))?;
-            Ok(TlsTransport { stream, tls })
+            Ok(TokioTlsTransport { stream, tls })
         })
     }
 
@@ -47,19 +71,19 @@ impl<C: Connect> Connect for TlsConnect<C> {
 }
 
 /// A TLS stream whose errors say what failed.
-pub(crate) struct TlsTransport<T: Transport> {
+pub(crate) struct TokioTlsTransport<T: Transport> {
     stream: TlsStream<T>,
     tls: TlsConfig,
 }
 
-impl<T: Transport> Drop for TlsTransport<T> {
+impl<T: Transport> Drop for TokioTlsTransport<T> {
     /// Says that the connection ends, if that can be sent at once.
     fn drop(&mut self) {
         let _ = Pin::new(&mut self.stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
     }
 }
 
-impl<T: Transport> AsyncRead for TlsTransport<T> {
+impl<T: Transport> AsyncRead for TokioTlsTransport<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -72,7 +96,7 @@ impl<T: Transport> AsyncRead for TlsTransport<T> {
     }
 }
 
-impl<T: Transport> AsyncWrite for TlsTransport<T> {
+impl<T: Transport> AsyncWrite for TokioTlsTransport<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -82,35 +82,6 @@ impl Storage for Heap {
     }
 }
 
-/// Storage that shares the memory of the frame.
-///
-/// Buffers inside the frame become slices of it, which keep the whole frame alive. Other buffers
-/// are copied, and so are strings.
-#[cfg(feature = "bytes")]
-impl Storage for bytes::Bytes {
-    type Text = String;
-    type NullableText = Option<String>;
-    type Buffer = Option<Self>;
-
-    fn text(&self, text: &str) -> String {
-        text.to_owned()
-    }
-
-    fn nullable_text(&self, text: Option<&str>) -> Option<String> {
-        text.map(str::to_owned)
-    }
-
-    fn buffer(&self, buffer: Option<&[u8]>) -> Option<Self> {
-        buffer.map(|part| {
-            let start = part.as_ptr().addr().checked_sub(self.as_ptr().addr());
-            match start.map(|start| (start, start.saturating_add(part.len()))) {
-                Some((start, end)) if end <= self.len() => self.slice(start..end),
-                _ => Self::copy_from_slice(part),
-            }
-        })
-    }
-}
-
 owned_as_itself!(u8, bool, i32, i64, Option<bool>, ());
 
 impl IntoOwned for &str {
@@ -159,7 +130,6 @@ encoded_like_borrowed! {
     Option<Vec<u8>> => Self::as_deref;
 }
 
+// Behind the macro that it uses.
 #[cfg(feature = "bytes")]
-encoded_like_borrowed! {
-    Option<bytes::Bytes> => Self::as_deref;
-}
+mod shared;

@@ -8,7 +8,7 @@ use crate::dispatch::Token;
 use crate::session::Session;
 use crate::time::Instant;
 
-pub(super) struct Connection {
+pub(super) struct ThreadConnection {
     pub(super) transport: Arc<dyn Transport>,
     /// Whether the transport may buffer accepted bytes.
     pub(super) is_unflushed: bool,
@@ -20,7 +20,7 @@ pub(super) struct Connection {
     pub(super) reads_until: Instant,
 }
 
-impl Connection {
+impl ThreadConnection {
     pub(super) fn new(transport: Arc<dyn Transport>, max_reply: usize) -> Self {
         let inbox = Some(Inbox::new(max_reply));
         let reads_until = Instant::START;

@@ -11,7 +11,7 @@ use crate::dispatch::Token;
 use crate::session::Session;
 use crate::time::Instant;
 
-pub(super) struct Connection {
+pub(super) struct TaskConnection {
     transport: Box<dyn Transport>,
     inbox: Inbox,
     unflushed: bool,
@@ -19,7 +19,7 @@ pub(super) struct Connection {
     failure: Option<io::Error>,
 }
 
-impl Connection {
+impl TaskConnection {
     pub(super) fn new(transport: impl Transport, max_reply: usize) -> Self {
         let transport = Box::new(transport);
         Self { transport, inbox: Inbox::new(max_reply), unflushed: false, failure: None }

@@ -1,0 +1,48 @@
+//! Values drawn from bytes by `arbitrary`.
+
+use alloc::format;
+use alloc::string::String;
+
+use arbitrary::{Arbitrary, Result, Unstructured};
+
+use super::*;
+
+/// Draws a valid path.
+pub(crate) fn path_from(source: &mut Unstructured<'_>) -> Result<String> {
+    Ok(match source.int_in_range(0..=11)? {
+        0 => "/".into(),
+        1..=8 => format!("/{}", source.choose(&NAMES)?),
+        _ => format!("/{}/{}", source.choose(&NAMES)?, source.choose(&NAMES)?),
+    })
+}
+
+impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for List<T> {
+    fn arbitrary(source: &mut Unstructured<'u>) -> Result<Self> {
+        Option::<Vec<T>>::arbitrary(source).map(Self)
+    }
+}
+
+impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for Multi<T> {
+    fn arbitrary(source: &mut Unstructured<'u>) -> Result<Self> {
+        source.arbitrary().map(Self)
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn bytes_become_valid_paths_and_lists_of_all_kinds() {
+    use alloc::collections::BTreeSet;
+
+    let bytes = (0..=0xfff_u16).map(u16::to_be_bytes);
+    let depth = |bytes: [u8; 2]| {
+        let path = path_from(&mut Unstructured::new(&bytes)).expect("enough bytes");
+        crate::ZnodePath::parse(&path).expect("a valid path").ancestors().count()
+    };
+    assert_eq!(bytes.clone().map(depth).collect::<BTreeSet<_>>(), [0, 1, 2].into());
+    let is_empty = |bytes: [u8; 2]| {
+        let list = List::<bool>::arbitrary(&mut Unstructured::new(&bytes));
+        list.expect("enough bytes").0.map(|items| items.is_empty())
+    };
+    let lists: BTreeSet<_> = bytes.map(is_empty).collect();
+    assert_eq!(lists, [None, Some(false), Some(true)].into(), "null, with items and empty");
+}
