@@ -8,12 +8,12 @@ use alloc::vec::Vec;
 use crate::list::owned::List;
 
 #[cfg(feature = "arbitrary")]
-pub(crate) use sources::path_from;
+pub(crate) use sources::{names_from, path_from, paths_from};
 #[cfg(feature = "proptest")]
 pub use strategies::GeneratorMode;
 #[cfg(feature = "proptest")]
 pub(crate) use strategies::{
-    Generate, acl, among, not_null, number, path, paths, usually, version,
+    Generate, acl, among, names, not_null, number, path, paths, usually, version,
 };
 
 /// Node names of valid paths. There are few, so that requests meet the same nodes.
@@ -27,7 +27,7 @@ mod strategies {
 
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use proptest::sample::select;
+    use proptest::sample::{select, subsequence};
 
     use super::*;
 
@@ -83,6 +83,14 @@ mod strategies {
 
     pub(crate) fn paths() -> BoxedStrategy<List<String>> {
         vec(path(), 0..4).prop_map(List::from).boxed()
+    }
+
+    /// Yields names of children, each at most once.
+    pub(crate) fn names() -> BoxedStrategy<List<String>> {
+        let names = subsequence(&NAMES[..], 0..=NAMES.len());
+        names
+            .prop_map(|names| names.into_iter().map(String::from).collect::<Vec<_>>().into())
+            .boxed()
     }
 
     pub(crate) fn not_null<T: Generate>(values: BoxedStrategy<T>) -> BoxedStrategy<Option<T>> {
@@ -167,6 +175,19 @@ mod sources {
             1..=8 => format!("/{}", source.choose(&NAMES)?),
             _ => format!("/{}/{}", source.choose(&NAMES)?, source.choose(&NAMES)?),
         })
+    }
+
+    pub(crate) fn paths_from(source: &mut Unstructured<'_>) -> Result<List<String>> {
+        let paths: Result<Vec<_>> =
+            (0..source.int_in_range(0..=3)?).map(|_| path_from(source)).collect();
+        paths.map(List::from)
+    }
+
+    /// Draws names of children, each at most once.
+    pub(crate) fn names_from(source: &mut Unstructured<'_>) -> Result<List<String>> {
+        let chosen = u8::arbitrary(source)?;
+        let names = (0..).zip(NAMES).filter(|(bit, _)| (chosen >> bit) & 1 == 1);
+        Ok(names.map(|(_, name)| String::from(name)).collect::<Vec<_>>().into())
     }
 
     impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for List<T> {
