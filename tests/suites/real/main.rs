@@ -6,7 +6,7 @@ mod conformance;
 mod explained;
 mod facts;
 mod following;
-#[path = "../../examples/fuzz_server.rs"]
+#[path = "../../../crates/zk-proto/examples/fuzz_server.rs"]
 #[allow(dead_code, reason = "the example's own `main`")]
 mod fuzz_server;
 mod generators;

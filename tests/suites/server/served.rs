@@ -153,7 +153,7 @@ async fn pipelined_requests_are_answered_in_order() {
 async fn the_fuzzing_harness_reads_every_reply() {
     let embedded = Embedded::start(1).await.expect("a free port");
     let address = embedded.address(0).to_string();
-    let harness = tokio::task::spawn_blocking(move || super::fuzz_server::fuzz(&address, 1000));
+    let harness = tokio::task::spawn_blocking(move || super::fuzz_server::fuzz(&address, 1000, ""));
     let executed = harness.await.expect("no panic").expect("an answer to every request");
     assert!(executed > 200, "only {executed} of 1000 requests were executed");
 }
