@@ -22,7 +22,12 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 /// A client that has sent no request for so long never will.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Errors behind which a client may rightly end.
-const LAST: [ErrorCode; 3] = [ErrorCode::OK, ErrorCode::SESSION_EXPIRED, ErrorCode::AUTH_FAILED];
+const LAST: [ErrorCode; 4] = [
+    ErrorCode::OK,
+    ErrorCode::SESSION_EXPIRED,
+    ErrorCode::AUTH_FAILED,
+    ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH,
+];
 
 fn main() -> Result<()> {
     let mut arguments = env::args().skip(1);
