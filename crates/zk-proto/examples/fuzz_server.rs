@@ -44,8 +44,9 @@ pub(crate) fn fuzz(
         }
         message.clear();
         let mut request = requests.new_tree(&mut runner).expect("few are filtered").current();
-        for path in request.paths_mut() {
-            let rest = if path == "/" && !below.is_empty() { "" } else { &path[..] };
+        for path in request.paths_mut().into_iter().filter(|_| !below.is_empty()) {
+            // A sequential create at the path itself would be beside it.
+            let rest = if path == "/" { "/root" } else { &**path };
             *path = format!("{below}{rest}");
         }
         if xid == Xid(1) && !below.is_empty() {
