@@ -1,4 +1,5 @@
-//! Writes files for fuzzers of any language, from the declarations of the records: `fuzz_kit FOLDER`.
+//! Writes files for fuzzers of any language, from the declarations of the records:
+//! `fuzz_kit FOLDER`.
 //!
 //! `zookeeper.dict` is a dictionary for AFL and libFuzzer, and `zookeeper.ksy` a description for
 //! Kaitai Struct.
@@ -231,7 +232,8 @@ impl Types {
             _: unknown"
                 );
                 let items = format!(
-                    "\n      - {{id: items, type: {other}_item, repeat: until, repeat-until: _.header.done != 0}}"
+                    "\n      - {{id: items, type: {other}_item, repeat: until, \
+                    repeat-until: _.header.done != 0}}"
                 );
                 self.0.insert(format!("{other}_item"), item);
                 self.0.insert(other.to_owned(), items);
