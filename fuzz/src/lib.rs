@@ -14,5 +14,6 @@ pub mod fuzz_server;
 pub mod fuzz_session;
 #[path = "../../tests/src/fuzz_text.rs"]
 pub mod fuzz_text;
+pub mod mutator;
 #[path = "../../tests/server/src/server/mod.rs"]
 pub mod server;

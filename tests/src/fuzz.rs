@@ -38,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     ("response", response),
     ("server", crate::fuzz_server::server),
     ("session", crate::fuzz_session::session),
+    ("stream", crate::fuzz_server::stream),
     ("text", crate::fuzz_text::text),
 ];
 

@@ -1,4 +1,4 @@
-//! The fuzz target `server`: the in-memory ensemble under hostile clients and faults.
+//! The fuzz targets `server` and `stream`: the in-memory ensemble under hostile clients and faults.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -43,6 +43,21 @@ pub fn server(data: &[u8]) {
     let mut input = Unstructured::new(data);
     // The end of the input is the end of the run.
     let _ = run(&mut input);
+}
+
+/// Runs an ensemble whose only client sends `data`, as recordings have it.
+///
+/// The ensemble does not panic, and sends whole frames only.
+pub fn stream(data: &[u8]) {
+    let config = Config { seed: 1, frame_limit: 4_096, ..Config::servers(1) };
+    let mut ensemble = Ensemble::new(config);
+    let Some(conn) = ensemble.handle_connect(0) else { return };
+    ensemble.handle_bytes(Duration::ZERO, conn, data);
+    while let Some(output) = ensemble.poll_output() {
+        if let Output::Send { frame, .. } = output {
+            assert!(matches!(frame::split(&frame, frame.len()), Ok(Some((_, [])))), "{frame:?}");
+        }
+    }
 }
 
 fn run(input: &mut Unstructured<'_>) -> arbitrary::Result<()> {

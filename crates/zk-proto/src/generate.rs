@@ -15,7 +15,7 @@ use crate::operations::is_deadly;
 use crate::owned::{self, List, Multi};
 
 #[cfg(feature = "arbitrary")]
-pub(crate) use self::sources::path_from;
+pub(crate) use self::sources::{names_from, path_from, paths_from};
 #[cfg(feature = "proptest")]
 pub use self::strategies::*;
 

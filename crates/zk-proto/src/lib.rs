@@ -45,6 +45,8 @@ mod operations;
 pub mod owned;
 pub mod path;
 mod records;
+#[cfg(any(feature = "proptest", feature = "arbitrary"))]
+mod replies;
 mod sequence;
 mod sink;
 mod ttl;

@@ -165,6 +165,15 @@ macro_rules! valid {
     (GetEphemeralsRequest.prefix_path) => {
         $crate::generate::not_null($crate::generate::path())
     };
+    (GetEphemeralsResponse.ephemerals) => {
+        $crate::generate::paths()
+    };
+    (Stat.version) => {
+        $crate::generate::Generate::any($crate::generate::GeneratorMode::Valid)
+    };
+    ($record:ident.children) => {
+        $crate::generate::names()
+    };
     ($record:ident.path) => {
         $crate::generate::path()
     };
@@ -194,12 +203,18 @@ macro_rules! valid {
     };
 }
 
-/// Draws a field: a valid path if the field is a path.
+/// Draws a field: a valid path if the field is a path, and valid names of children.
 #[cfg(feature = "arbitrary")]
 #[deny(unused_macro_rules)]
 macro_rules! drawn {
     (path, $source:expr) => {
         $crate::generate::path_from($source)?
+    };
+    (children, $source:expr) => {
+        $crate::generate::names_from($source)?
+    };
+    (ephemerals, $source:expr) => {
+        $crate::generate::paths_from($source)?
     };
     ($field:ident, $source:expr) => {
         $source.arbitrary()?

@@ -194,6 +194,34 @@ macro_rules! operations {
 
             operations!(@opcode Request { $($opcode => $name)* });
             operations!(@opcode Response { $($opcode => $name)* });
+
+            impl Response {
+                /// Returns a strategy for all replies to the operation of a request.
+                #[cfg(feature = "proptest")]
+                pub(crate) fn any_to(
+                    request: &Request,
+                    mode: crate::GeneratorMode,
+                ) -> proptest::strategy::BoxedStrategy<Self> {
+                    use proptest::strategy::Strategy;
+
+                    match request {
+                        $( Request::$name(_) => crate::generate::Generate::any(mode)
+                            .prop_map(Self::$name)
+                            .boxed(), )*
+                    }
+                }
+
+                /// Draws any reply to the operation of a request.
+                #[cfg(feature = "arbitrary")]
+                pub(crate) fn draw_to(
+                    request: &Request,
+                    source: &mut arbitrary::Unstructured<'_>,
+                ) -> arbitrary::Result<Self> {
+                    match request {
+                        $( Request::$name(_) => source.arbitrary().map(Self::$name), )*
+                    }
+                }
+            }
         }
     };
     (@static $record:tt $lt:lifetime) => { $record<'static> };

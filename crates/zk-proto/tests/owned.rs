@@ -1,5 +1,6 @@
 //! Owned records equal the borrowed ones, and all of them can be generated.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -174,6 +175,92 @@ fn made_up_requests_have_valid_paths_and_harm_no_server_unless_that_is_asked_for
     assert!(count(GeneratorMode::Harmful, harms) > 20);
     assert_eq!(count(GeneratorMode::default(), strays), 0);
     assert!(count(GeneratorMode::Arbitrary, strays) > 500);
+}
+
+/// Checks what a client may expect of a reply.
+fn fits(reply: &owned::Response, request: &owned::Request) {
+    use owned::{MultiReadResult, MultiResult, Request, Response};
+
+    assert_eq!(reply.opcode(), request.opcode());
+    match (reply, request) {
+        (Response::Multi(reply), Request::Multi(request)) => {
+            assert_eq!(reply.0.len(), request.0.len());
+            let bytes = encoded(reply);
+            let failure = MultiResponse::decode_all(&bytes).expect("what was encoded").failure();
+            for (place, (result, op)) in reply.0.iter().zip(&request.0).enumerate() {
+                let MultiResult::Error(ErrorResponse { err }) = *result else {
+                    let created = match op.header().opcode {
+                        OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => OpCode::CREATE2,
+                        opcode => opcode,
+                    };
+                    assert_eq!((result.header().opcode, failure), (created, None));
+                    continue;
+                };
+                let (failed, why) = failure.expect("an operation that failed");
+                assert_eq!(
+                    err,
+                    match place.cmp(&failed) {
+                        Ordering::Less => ErrorCode::OK,
+                        Ordering::Equal => why,
+                        Ordering::Greater => ErrorCode::RUNTIME_INCONSISTENCY,
+                    }
+                );
+            }
+        }
+        (Response::MultiRead(reply), Request::MultiRead(request)) => {
+            assert_eq!(reply.0.len(), request.0.len());
+            for (result, op) in reply.0.iter().zip(&request.0) {
+                let is_error = matches!(result, MultiReadResult::Error(_));
+                assert!(is_error || result.header().opcode == op.header().opcode);
+            }
+        }
+        (Response::Create(reply), Request::Create(request)) => {
+            assert!(reply.path.starts_with(&request.path));
+            assert_eq!(reply.path != request.path, request.mode.is_sequential());
+        }
+        (Response::GetChildren2(reply), _) => {
+            assert_eq!(reply.stat.num_children as usize, reply.children.len());
+            assert!(reply.children.iter().all(|name| !name.contains('/') && !name.is_empty()));
+        }
+        (Response::GetData(reply), _) => {
+            let length = reply.data.as_ref().map_or(0, Vec::len);
+            assert_eq!(reply.stat.data_length as usize, length);
+        }
+        (Response::Sync(reply), Request::Sync(request)) => assert_eq!(reply.path, request.path),
+        (Response::GetEphemerals(reply), Request::GetEphemerals(request)) => {
+            let prefix = request.prefix_path.as_deref().unwrap_or_default();
+            assert!(reply.ephemerals.iter().all(|path| path.starts_with(prefix)));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn made_up_replies_fit_their_requests() {
+    let mut runner = TestRunner::deterministic();
+    let requests = any_with::<owned::Request>(GeneratorMode::Harmful);
+    for _ in 0..4000 {
+        let request = requests.new_tree(&mut runner).expect("nothing is filtered").current();
+        let replies = request.replies(GeneratorMode::Valid);
+        fits(&replies.new_tree(&mut runner).expect("nothing is filtered").current(), &request);
+        let odd = request.replies(GeneratorMode::Arbitrary);
+        let odd = odd.new_tree(&mut runner).expect("nothing is filtered").current();
+        assert_eq!(odd.opcode(), request.opcode());
+    }
+}
+
+#[cfg(feature = "arbitrary")]
+#[test]
+fn replies_made_of_arbitrary_bytes_fit_their_requests() {
+    let mut runner = TestRunner::deterministic();
+    let seeds = (any::<owned::Request>(), proptest::collection::vec(any::<u8>(), 0..300));
+    for _ in 0..4000 {
+        let (request, seed) = seeds.new_tree(&mut runner).expect("nothing is filtered").current();
+        let mut source = arbitrary::Unstructured::new(&seed);
+        if let Ok(reply) = request.reply_from(&mut source) {
+            fits(&reply, &request);
+        }
+    }
 }
 
 #[cfg(feature = "arbitrary")]

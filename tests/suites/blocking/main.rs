@@ -5,6 +5,10 @@
 mod example;
 #[cfg(unix)]
 mod forking;
+#[path = "../../../crates/zk-proto/examples/fuzz_client.rs"]
+#[expect(dead_code, reason = "`main`")]
+mod fuzz_client;
+mod generated;
 mod recipes;
 mod service;
 mod transport;

@@ -1,5 +1,9 @@
 //! The inputs that fuzzing started from and found, run through the fuzz targets on stable Rust.
 
+#[path = "../../../crates/zk-proto/examples/fuzz_kit.rs"]
+#[expect(dead_code, reason = "`main`")]
+mod fuzz_kit;
+
 use std::path::{Path, PathBuf};
 
 use zk_testkit::fuzz::TARGETS;
@@ -54,4 +58,15 @@ fn the_corpus_is_small() {
     }
     println!("{count} inputs, {size} bytes");
     assert!(size < LARGEST, "{count} inputs have {size} bytes: minimize them, as the README says");
+}
+
+#[test]
+fn the_kit_has_all_records() {
+    for (name, content) in fuzz_kit::files() {
+        let kept = std::fs::read_to_string(fuzz().join("kit").join(name)).expect("text");
+        assert!(
+            kept == content,
+            "{name} is old: cargo run -p zk-proto --example fuzz_kit -- fuzz/kit"
+        );
+    }
 }

@@ -2,7 +2,7 @@
 //! it shows them.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -227,6 +227,29 @@ fn kazoo_sends_null_ids() {
     line.write(&(RequestHeader { xid: Xid::AUTH, opcode: OpCode::AUTH }, auth)).expect("it reads");
     assert_eq!(line.reply().expect("a reply").0.err, ErrorCode::OK);
     assert_eq!(line.ask_raw(OpCode::CREATE, &[&output.stdout]).0, ErrorCode::OK);
+}
+
+/// The first row of findings in `docs/fuzzing.md`.
+#[test]
+fn generated_replies_silence_kazoo() {
+    let Some(kazoo) = Peer::Kazoo.find_or_skip() else { return };
+    let Runnable::Python { interpreter } = kazoo else { panic!("{kazoo:?} is not Python") };
+    let script = "import sys\n\
+        from kazoo.client import KazooClient\n\
+        client = KazooClient(sys.argv[1])\n\
+        client.start()\n\
+        while True:\n    \
+            try: client.get('/a')\n    \
+            except Exception: pass";
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let at = listener.local_addr().expect("bound").to_string();
+    let mut client = Command::new(interpreter);
+    let mut client = client.args(["-c", script, &at]).spawn().expect("it starts");
+    let found = crate::fuzz_client::fuzz(&listener, false, 1, 10_000, &mut || None);
+    client.kill().expect("it runs");
+    client.wait().expect("it was killed");
+    let found = found.expect("readable requests").expect("a finding");
+    assert!(found.starts_with("the client is silent"), "{found}");
 }
 
 /// Without this order, a recipe that forgets to sort would pass all tests and fail in production.

@@ -6,7 +6,10 @@ mod conformance;
 mod explained;
 mod facts;
 mod following;
-#[path = "../../examples/fuzz_server.rs"]
+#[path = "../../../crates/zk-proto/examples/fuzz_client.rs"]
+#[allow(dead_code, reason = "the example's own `main`")]
+mod fuzz_client;
+#[path = "../../../crates/zk-proto/examples/fuzz_server.rs"]
 #[allow(dead_code, reason = "the example's own `main`")]
 mod fuzz_server;
 mod generators;

@@ -57,7 +57,7 @@ fn a_real_server_survives_random_requests_and_executes_most_valid_ones() {
 #[test]
 fn the_fuzzing_harness_reads_every_reply_of_a_real_server() {
     let Some(mut ensemble) = ensemble_or_skip(1) else { return };
-    let executed = crate::fuzz_server::fuzz(&ensemble.address(0), REQUESTS as i32);
+    let executed = crate::fuzz_server::fuzz(&ensemble.address(0), REQUESTS as i32, "");
     let executed = executed.expect("a reply to every request");
     println!("{executed} of {REQUESTS} requests were executed");
     ensemble.restart(0).expect("the server reads its log");

@@ -5,7 +5,7 @@ extern crate alloc;
 mod acls;
 mod ensemble;
 mod expiry;
-#[path = "../../examples/fuzz_server.rs"]
+#[path = "../../../crates/zk-proto/examples/fuzz_server.rs"]
 #[allow(dead_code, reason = "the example's own `main`")]
 mod fuzz_server;
 mod hostile;

@@ -153,7 +153,21 @@ async fn pipelined_requests_are_answered_in_order() {
 async fn the_fuzzing_harness_reads_every_reply() {
     let embedded = Embedded::start(1).await.expect("a free port");
     let address = embedded.address(0).to_string();
-    let harness = tokio::task::spawn_blocking(move || super::fuzz_server::fuzz(&address, 1000));
+    let harness = tokio::task::spawn_blocking(move || super::fuzz_server::fuzz(&address, 1000, ""));
     let executed = harness.await.expect("no panic").expect("an answer to every request");
     assert!(executed > 200, "only {executed} of 1000 requests were executed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_fuzzing_harness_stays_below_its_path() {
+    let embedded = Embedded::start(1).await.expect("a free port");
+    let address = embedded.address(0).to_string();
+    let fuzz = move || super::fuzz_server::fuzz(&address, 1000, "/fuzz");
+    tokio::task::spawn_blocking(fuzz).await.expect("no panic").expect("an answer to every request");
+    let (mut children, changes) = embedded.with(|ensemble| {
+        let root = ensemble.node("/").expect("always there");
+        (root.children().map(str::to_owned).collect::<Vec<_>>(), root.stat().aversion)
+    });
+    children.sort();
+    assert_eq!((children, changes), (vec!["fuzz".to_owned(), "zookeeper".to_owned()], 0));
 }

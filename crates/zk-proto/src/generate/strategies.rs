@@ -6,7 +6,7 @@ use core::fmt::Debug;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{select, subsequence};
 
 use super::*;
 
@@ -62,6 +62,12 @@ pub(crate) fn acl<A: Generate>() -> BoxedStrategy<List<A>> {
 
 pub(crate) fn paths() -> BoxedStrategy<List<String>> {
     vec(path(), 0..4).prop_map(List::from).boxed()
+}
+
+/// Yields names of children, each at most once.
+pub(crate) fn names() -> BoxedStrategy<List<String>> {
+    let names = subsequence(&NAMES[..], 0..=NAMES.len());
+    names.prop_map(|names| names.into_iter().map(String::from).collect::<Vec<_>>().into()).boxed()
 }
 
 pub(crate) fn not_null<T: Generate>(values: BoxedStrategy<T>) -> BoxedStrategy<Option<T>> {
