@@ -1,5 +1,6 @@
 //! The modules that need the feature `tools`, which lie beside this file.
 
+pub mod conform;
 pub mod contention;
 pub mod examples;
 pub mod explained;
