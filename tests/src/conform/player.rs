@@ -31,6 +31,9 @@ const PASSWORD: u8 = 7;
 /// The granted timeout, so long that only scenes about timeouts meet it.
 const TIMEOUT: i32 = 40_000;
 
+/// The length of `$long`: seven of these do not fit into one request.
+const LONG: usize = 150_000;
+
 /// What happens in a scene.
 #[derive(Debug)]
 pub(crate) enum Input {
@@ -246,6 +249,8 @@ impl<'s> Player<'s> {
                     return fail(format!("`close` fails: {answer}"));
                 }
             }
+        }
+        for client in 0..self.subjects.len() {
             if let Some(event) = self.subjects[client].events.pop_front() {
                 return fail(format!("an event that nobody sent: {event}"));
             }
@@ -315,6 +320,13 @@ impl<'s> Player<'s> {
             "ok" => self.judge(step.client, &format!("ok {rest}")),
             "error" => self.judge(step.client, &format!("error {rest}")),
             "answer" => self.judge(step.client, &rest),
+            "auth-failed" => match self.judge(step.client, "error -115") {
+                // Some clients report it only as a state.
+                Err(Stop::Failed(why)) if why.ends_with("`ok`") => {
+                    self.state(step.client, "auth-failed")
+                }
+                judged => judged,
+            },
             "state" => self.state(step.client, &rest),
             "event" => self.event(step.client, &rest),
             "never" => {
@@ -335,6 +347,10 @@ impl<'s> Player<'s> {
                 self.answer_handshake((SessionId::NONE, 0), timeout, Some(false))
             }
             "expect" => self.expect(words),
+            "again" => {
+                self.follow_to_next_connection()?;
+                self.expect(words)
+            }
             "unordered" => self.expect_unordered(words),
             "reply" => self.reply(words, &mut |stream, bytes| stream.write_all(bytes)),
             "drip" => self.reply(words, &mut |stream, bytes| {
@@ -386,6 +402,12 @@ impl<'s> Player<'s> {
                 self.down[server].store(step.verb == "down", Ordering::Relaxed);
                 Ok(())
             }
+            "granted" => {
+                let [session, password] = words else { return fail("a session and a byte") };
+                self.granted = (SessionId(integer(session)?), parse_byte(password)?);
+                self.connection()?.is_answered = true;
+                Ok(())
+            }
             "isro" => {
                 self.is_writable = rest == "rw";
                 Ok(())
@@ -425,13 +447,14 @@ impl<'s> Player<'s> {
     }
 
     fn ask(&mut self, client: usize, command: &str) -> Played {
+        let command = command.replace("$long", &"x".repeat(LONG));
         let mut command = command.replace("$refused", &self.refused.address().to_string());
         for (server, address) in self.addresses.iter().enumerate() {
             let local = format!("localhost:{}", address.port());
             command = command.replace(&format!("$localhost{server}"), &local);
             command = command.replace(&format!("${server}"), &address.to_string());
         }
-        self.note(format!("client {client} < {command}"));
+        self.note(format!("client {client} < {}", abridged(&command)));
         self.subjects[client].ask(&command).or_else(|error| fail(format!("it has ended: {error}")))
     }
 
@@ -443,9 +466,6 @@ impl<'s> Player<'s> {
         let what = format!("the answer to `{command}`");
         let answer =
             self.wait(&what, |player| player.subjects[client].answers.remove(&number).map(Ok))?;
-        if answer == "unsupported" {
-            return Err(Stop::Unsupported);
-        }
         match matches(pattern, &answer) {
             true => Ok(()),
             false => fail(format!("`{command}` is answered `{answer}`")),
@@ -579,6 +599,23 @@ impl<'s> Player<'s> {
         match has_fields(words, &text) {
             true => Ok(()),
             false => fail(format!("the request is {text}")),
+        }
+    }
+
+    /// Waits for a request, and welcomes the client if it connects again first.
+    fn follow_to_next_connection(&mut self) -> Played {
+        loop {
+            let number = self.current()?;
+            let is_next = self.wait("a request", |player| {
+                let connection = &player.connections[&number];
+                let has_request = !connection.requests.is_empty() && !connection.is_closed;
+                (has_request || !player.arrived.is_empty()).then_some(Ok(!has_request))
+            })?;
+            if !is_next {
+                return Ok(());
+            }
+            self.accept(&[])?;
+            self.welcome(&[])?;
         }
     }
 
@@ -768,6 +805,9 @@ impl<'s> Player<'s> {
     ) -> Played<T> {
         let deadline = Instant::now() + self.settings.limit;
         loop {
+            if self.subjects.iter().any(|subject| subject.lacks_a_command) {
+                return Err(Stop::Unsupported);
+            }
             if let Some(done) = ready(self) {
                 return done;
             }
@@ -836,6 +876,9 @@ impl<'s> Player<'s> {
 
     fn handle_bytes(&mut self, number: usize, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
+        if connection.is_closed {
+            return;
+        }
         connection.inbox.extend_from_slice(bytes);
         if connection.handshake.is_none() && connection.inbox.starts_with(b"isro") {
             let answer: &[u8] = if self.is_writable { b"rw" } else { b"ro" };
@@ -882,7 +925,7 @@ impl<'s> Player<'s> {
             Ok(_) => {}
         }
         let text = explained(&payload).unwrap_or_else(|error| error);
-        self.note(format!("connection {number} > {text}"));
+        self.note(format!("connection {number} > {}", abridged(&text)));
         if self.ensemble.is_some() {
             match &self.trap {
                 Some(trap) if has_fields(std::slice::from_ref(trap), &text) => {
@@ -1004,6 +1047,11 @@ fn explained(payload: &[u8]) -> Result<String, String> {
     })
     .map_err(|error| format!("{text}: {error}"))?;
     Ok(text)
+}
+
+/// Returns the beginning of long text.
+fn abridged(text: &str) -> &str {
+    text.char_indices().nth(400).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Returns whether an explained request has the opcode and the fields.

@@ -6,6 +6,16 @@ use std::fmt;
 const FAMILIES: &[(&str, &str)] = &[
     ("handshake", include_str!("scenes/handshake.txt")),
     ("requests", include_str!("scenes/requests.txt")),
+    ("errors", include_str!("scenes/errors.txt")),
+    ("order", include_str!("scenes/order.txt")),
+    ("watches", include_str!("scenes/watches.txt")),
+    ("reconnect", include_str!("scenes/reconnect.txt")),
+    ("keepalive", include_str!("scenes/keepalive.txt")),
+    ("damage", include_str!("scenes/damage.txt")),
+    ("read-only", include_str!("scenes/read-only.txt")),
+    ("auth", include_str!("scenes/auth.txt")),
+    ("servers", include_str!("scenes/servers.txt")),
+    ("locks", include_str!("scenes/locks.txt")),
 ];
 
 /// A scene: what the client is asked, what the server does, and what both must see.
@@ -124,9 +134,14 @@ fn expand(scenes: &mut Vec<Scene>, each: &mut Vec<String>) -> Vec<Scene> {
     }
     let with = |value: &String| {
         let mut scene = scene.clone();
-        scene.name = scene.name.replace("{}", value);
-        for word in scene.steps.iter_mut().flat_map(|step| &mut step.words) {
-            *word = word.replace("{}", value);
+        scene.name = scene.name.replace("{}", &value.replace('_', " "));
+        for step in &mut scene.steps {
+            let words = step.words.iter().flat_map(|word| match word.as_str() {
+                // Such a value may be several words.
+                "{}" => value.split('_').map(Into::into).collect(),
+                _ => vec![word.replace("{}", value)],
+            });
+            step.words = words.collect();
         }
         scene
     };

@@ -226,9 +226,9 @@ fn connect<K: Kind>(kind: &K, slot: &Slot<K::Driver>, servers: &str, options: &[
     let (kind, slot) = (kind.clone(), slot.clone());
     thread::spawn(move || match kind.connect(builder) {
         Ok(client) => {
-            kind.follow(client.clone());
-            *lock(&slot.0) = Some(client);
+            *lock(&slot.0) = Some(client.clone());
             slot.1.notify_all();
+            kind.follow(client);
         }
         Err(ConnectError::Ended(end)) => say_state(State::Ended(end)),
         Err(_) => say("state closed"),

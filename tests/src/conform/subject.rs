@@ -26,6 +26,8 @@ pub(crate) struct Subject {
     /// A line that the protocol does not have.
     pub(crate) oddity: Option<String>,
     pub(crate) has_exited: bool,
+    /// Whether it answered that it does not have a command.
+    pub(crate) lacks_a_command: bool,
 }
 
 impl Subject {
@@ -65,6 +67,7 @@ impl Subject {
             name: None,
             oddity: None,
             has_exited: false,
+            lacks_a_command: false,
         })
     }
 
@@ -81,9 +84,12 @@ impl Subject {
     pub(crate) fn handle_line(&mut self, line: String) {
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         match (word, word.parse()) {
+            (_, Ok(_)) if rest == "unsupported" => self.lacks_a_command = true,
             (_, Ok(number)) => drop(self.answers.insert(number, rest.into())),
             ("client", _) => self.name = Some(rest.into()),
             ("state", _) => self.states.push(rest.into()),
+            // Not every client has a lock that reports its loss.
+            ("event", _) if rest.starts_with("lost ") => {}
             ("event", _) => self.events.push_back(rest.into()),
             _ => self.oddity = Some(line),
         }
