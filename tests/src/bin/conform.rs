@@ -1,6 +1,7 @@
 //! Tests a client of ZooKeeper: `conform [OPTIONS] -- COMMAND ..`. See `docs/conformance.md`.
 
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ struct Options {
     /// How long to wait for anything, in seconds. Only a client that hangs needs so long.
     #[arg(long, default_value = "20")]
     limit: u64,
+    /// Writes the results into `conformance.md` and `conformance.txt` in this folder.
+    #[arg(long)]
+    into: Option<PathBuf>,
     /// The client under test, and its arguments.
     #[arg(last = true)]
     command: Vec<String>,
@@ -54,5 +58,11 @@ fn main() -> ExitCode {
         }
     }
     println!("{report}");
+    if let Some(folder) = options.into
+        && let Err(error) = report.write_into(&folder)
+    {
+        eprintln!("error: {error}");
+        return ExitCode::from(2);
+    }
     ExitCode::from(u8::from(report.failed().next().is_some()))
 }

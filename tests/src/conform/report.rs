@@ -1,6 +1,8 @@
 //! What came of a run.
 
-use std::fmt;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fmt, fs, io};
 
 use super::{Judgement, Outcome, families};
 
@@ -34,6 +36,77 @@ impl Report {
             count(|it| matches!(it, Judgement::Failed(_))),
         )
     }
+
+    /// Returns the client's row of the table in `docs/conformance.md`: how many scenes of each
+    /// family passed, of those that it supports.
+    pub fn row(&self) -> String {
+        let cell = |family| match self.counts(family) {
+            (0, _, 0) => "-".to_owned(),
+            (passed, _, 0) => passed.to_string(),
+            (passed, _, failed) => format!("{passed}/{}", passed + failed),
+        };
+        let cells: Vec<_> = families().map(|family| cell(Some(family))).collect();
+        format!("| {} | {} | {} |", self.client, cells.join(" | "), cell(None))
+    }
+
+    /// Writes the client's row into `conformance.md` in a folder, and its failed scenes into
+    /// `conformance.txt`.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or written.
+    pub fn write_into(&self, folder: &Path) -> io::Result<()> {
+        let name = |row: &str| row.rsplit_once(' ').map_or(row, |(name, _)| name).to_owned();
+        let page = folder.join("conformance.md");
+        let text = fs::read_to_string(&page)?;
+        let client = name(&self.client);
+        let is_row = |line: &&str| {
+            let cell = line.strip_prefix("| ").and_then(|line| line.split(" |").next());
+            cell.is_some_and(|cell| name(cell) == client)
+        };
+        let row = self.row();
+        let replaced = match text.lines().find(is_row) {
+            Some(old) => text.replace(old, &row),
+            // Behind the line below the heads of the columns.
+            None => text.replacen("---:|\n", &format!("---:|\n{row}\n"), 1),
+        };
+        fs::write(page, replaced)?;
+
+        let list = folder.join("conformance.txt");
+        let mut clients = BTreeMap::new();
+        let text = fs::read_to_string(&list).unwrap_or_default();
+        let (head, parts) = text.split_once("\n== ").unwrap_or((&text, ""));
+        for part in parts.split("\n== ").filter(|part| !part.is_empty()) {
+            let title = part.lines().next().unwrap_or_default();
+            clients.insert(name(title), part.trim_end().to_owned());
+        }
+        let failed: Vec<_> = self
+            .failed()
+            .map(|(outcome, why)| {
+                // What was seen, without the place in the scene.
+                let (_, why) = why.split_once("`: ").unwrap_or(("", why));
+                format!("{}\n    {}", outcome.scene.title(), without_addresses(why))
+            })
+            .collect();
+        if failed.is_empty() {
+            clients.remove(&client);
+        } else {
+            clients.insert(client, format!("{}\n{}", self.client, failed.join("\n")));
+        }
+        let parts: String = clients.values().map(|part| format!("\n\n== {part}")).collect();
+        fs::write(list, format!("{}{parts}\n", head.trim_end()))
+    }
+}
+
+/// Replaces ports, which differ from run to run.
+fn without_addresses(text: &str) -> String {
+    let mut parts = text.split("127.0.0.1:");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown += "SERVER";
+        shown += part.trim_start_matches(|char: char| char.is_ascii_digit());
+    }
+    shown
 }
 
 impl fmt::Display for Report {
