@@ -52,6 +52,10 @@ fn main() -> ExitCode {
         is_verbose: options.verbose,
     };
     let report = run(&scenes, &settings);
+    if report.client.is_empty() {
+        eprintln!("error: the client does not start, or does not say `client NAME VERSION`");
+        return ExitCode::from(2);
+    }
     if options.verbose {
         for (outcome, _) in report.failed() {
             println!("==== {}\n{}", outcome.scene.title(), outcome.transcript.join("\n"));

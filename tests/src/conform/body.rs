@@ -27,7 +27,8 @@ pub(crate) fn body(opcode: OpCode, words: &[String]) -> Result<Vec<u8>, String> 
             "children" | "no-list" | "many" => {
                 let many: Vec<_> = match kind {
                     "many" => {
-                        let count: usize = value.parse().map_err(|_| format!("no count: {word}"))?;
+                        let count: usize =
+                            value.parse().map_err(|_| format!("no count: {word}"))?;
                         (0..count).map(|number| format!("n-{number:010}")).collect()
                     }
                     _ => value.split(',').filter(|name| !name.is_empty()).map(Into::into).collect(),

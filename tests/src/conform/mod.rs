@@ -77,5 +77,5 @@ pub fn run(scenes: &[Scene], settings: &Settings) -> Report {
     outcomes.sort_by_key(|(index, ..)| *index);
     let client = outcomes.iter().find_map(|(.., name)| name.clone());
     let outcomes = outcomes.into_iter().map(|(_, outcome, _)| outcome).collect();
-    Report { client: client.unwrap_or_else(|| "unknown".into()), outcomes }
+    Report { client: client.unwrap_or_default(), outcomes }
 }

@@ -13,8 +13,7 @@ use bytes::{Bytes, BytesMut};
 use zk_proto::explain::{self, MessageKind};
 use zk_proto::{
     ConnectRequest, ConnectResponse, Decode as _, Encode, ErrorCode, EventType, KeeperState,
-    OpCode, Reader, ReplyHeader, Request, RequestHeader, SessionId, WatcherEvent, Xid,
-    Zxid, frame,
+    OpCode, Reader, ReplyHeader, Request, RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
 };
 
 use super::body::{body, hex};
@@ -235,7 +234,8 @@ impl<'s> Player<'s> {
         self.settle_open_connections()?;
         for client in 0..self.subjects.len() {
             // Answers that the scene left open may be anything, but they must come.
-            let is_closed = self.subjects[client].states.last().is_some_and(|last| last == "closed");
+            let is_closed =
+                self.subjects[client].states.last().is_some_and(|last| last == "closed");
             let last = self.subjects[client].asked.back().is_some_and(|(_, last)| last == "close");
             if !is_closed && !last {
                 self.ask(client, "close")?;
@@ -262,9 +262,7 @@ impl<'s> Player<'s> {
                     return fail(format!("the client reported the state `{state}`"));
                 }
             }
-            if !self.subjects[client].end(Duration::from_secs(10)) {
-                return fail("the process does not end at the end of its input");
-            }
+            self.subjects[client].end(self.settings.limit).map_err(Stop::Failed)?;
         }
         match self.breach.take() {
             Some(breach) => fail(breach),
@@ -351,6 +349,7 @@ impl<'s> Player<'s> {
                 self.follow_to_next_connection()?;
                 self.expect(words)
             }
+            "eventually" => self.expect_eventually(words),
             "unordered" => self.expect_unordered(words),
             "reply" => self.reply(words, &mut |stream, bytes| stream.write_all(bytes)),
             "drip" => self.reply(words, &mut |stream, bytes| {
@@ -498,8 +497,8 @@ impl<'s> Player<'s> {
     }
 
     fn event(&mut self, client: usize, pattern: &str) -> Played {
-        let event = self
-            .wait("the event", |player| player.subjects[client].events.pop_front().map(Ok))?;
+        let event =
+            self.wait("the event", |player| player.subjects[client].events.pop_front().map(Ok))?;
         match matches(pattern, &event) {
             true => Ok(()),
             false => fail(format!("the event is `{event}`")),
@@ -568,7 +567,13 @@ impl<'s> Player<'s> {
         read_only: Option<bool>,
     ) -> Played {
         let connection = self.connection()?;
-        if let Some(request) = connection.requests.front() {
+        // Servers read on when they have a session, so what belongs to the handshake may come early.
+        let early = connection.requests.iter().find(|request| {
+            RequestHeader::decode(&mut Reader::new(request)).is_ok_and(|header| {
+                ![OpCode::AUTH, OpCode::SET_WATCHES, OpCode::SET_WATCHES2].contains(&header.opcode)
+            })
+        });
+        if let Some(request) = early {
             let text = explained(request).unwrap_or_default();
             return fail(format!("a request before the answer to the handshake: {text}"));
         }
@@ -582,9 +587,7 @@ impl<'s> Player<'s> {
             let connection = player.connections.get_mut(&number)?;
             match connection.requests.pop_front() {
                 Some(request) => Some(Ok(request)),
-                None if connection.is_closed => {
-                    Some(fail("the client has closed the connection"))
-                }
+                None if connection.is_closed => Some(fail("the client has closed the connection")),
                 None => None,
             }
         })?;
@@ -599,6 +602,18 @@ impl<'s> Player<'s> {
         match has_fields(words, &text) {
             true => Ok(()),
             false => fail(format!("the request is {text}")),
+        }
+    }
+
+    /// Confirms other requests until the expected one comes.
+    fn expect_eventually(&mut self, words: &[String]) -> Played {
+        loop {
+            let (header, text) = self.next_request()?;
+            self.connection()?.pending.push_back((header.xid, header.opcode));
+            if has_fields(words, &text) {
+                return Ok(());
+            }
+            self.reply(&[], &mut |stream, bytes| stream.write_all(bytes))?;
         }
     }
 
@@ -749,7 +764,9 @@ impl<'s> Player<'s> {
 
     fn pass_on(&mut self) {
         loop {
-            let Some(output) = self.ensemble.as_mut().and_then(Ensemble::poll_output) else { break };
+            let Some(output) = self.ensemble.as_mut().and_then(Ensemble::poll_output) else {
+                break;
+            };
             let (Output::Send { conn, .. } | Output::Close { conn }) = &output;
             let connection = self.connections.values_mut().find(|it| it.served == Some(*conn));
             let Some(connection) = connection.filter(|connection| !connection.is_muted) else {
@@ -889,7 +906,8 @@ impl<'s> Player<'s> {
         }
         loop {
             let Some(connection) = self.connections.get_mut(&number) else { return };
-            let Ok(payload) = frame::split_bytes(&mut connection.inbox, frame::DEFAULT_LIMIT) else {
+            let Ok(payload) = frame::split_bytes(&mut connection.inbox, frame::DEFAULT_LIMIT)
+            else {
                 self.breach = Some("the client sends a frame that is too long".into());
                 return;
             };
@@ -1014,8 +1032,7 @@ fn send_welcome(
 ) -> io::Result<()> {
     let password = Some(&[password; 16][..]);
     let protocol_version = 0;
-    let answer =
-        ConnectResponse { protocol_version, timeout, session_id, password, read_only };
+    let answer = ConnectResponse { protocol_version, timeout, session_id, password, read_only };
     send(stream, &answer)
 }
 

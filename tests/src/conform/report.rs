@@ -9,7 +9,7 @@ use super::{Judgement, Outcome, families};
 /// The outcomes of a client's scenes.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The client's name and version, as it says.
+    /// The client's name and version, as it says; empty if it has never said it.
     pub client: String,
     /// The scenes, in order.
     pub outcomes: Vec<Outcome>,

@@ -65,9 +65,9 @@ impl Scene {
             let name = format!("${server}");
             let local = format!("$localhost{server}");
             self.steps.iter().any(|step| {
-                step.words.iter().any(|word| {
-                    word.split([',', '/']).any(|word| word == name || word == local)
-                })
+                step.words
+                    .iter()
+                    .any(|word| word.split([',', '/']).any(|word| word == name || word == local))
             })
         };
         (1..4).filter(|&server| names(server)).max().map_or(1, |last| last + 1)
@@ -168,8 +168,13 @@ mod tests {
             let headings = text.lines().filter(|line| line.starts_with('#'));
             let mut anchors = headings.map(|line| {
                 let kept = |char: &char| char.is_alphanumeric() || [' ', '-'].contains(char);
-                line.trim_start_matches('#').trim().chars().filter(kept).collect::<String>()
-                    .to_lowercase().replace(' ', "-")
+                line.trim_start_matches('#')
+                    .trim()
+                    .chars()
+                    .filter(kept)
+                    .collect::<String>()
+                    .to_lowercase()
+                    .replace(' ', "-")
             });
             assert!(anchors.any(|anchor| anchor == section), "{}: no #{section}", scene.title());
         }

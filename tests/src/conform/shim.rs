@@ -38,11 +38,7 @@ trait Kind: Clone + Send + Sync + 'static {
         &self,
         builder: ClientBuilder<Client<Self::Driver>>,
     ) -> Result<Client<Self::Driver>, ConnectError>;
-    fn spawn(
-        &self,
-        client: &Client<Self::Driver>,
-        work: impl Future<Output = ()> + Send + 'static,
-    );
+    fn spawn(&self, client: &Client<Self::Driver>, work: impl Future<Output = ()> + Send + 'static);
     fn follow(&self, client: Client<Self::Driver>);
     fn close(&self, client: Client<Self::Driver>);
 }
@@ -54,7 +50,10 @@ impl Kind for Async {
     type Driver = Tokio;
     const NAME: &'static str = "async";
 
-    fn connect(&self, builder: ClientBuilder<Client<Tokio>>) -> Result<Client<Tokio>, ConnectError> {
+    fn connect(
+        &self,
+        builder: ClientBuilder<Client<Tokio>>,
+    ) -> Result<Client<Tokio>, ConnectError> {
         self.0.block_on(builder.connect())
     }
 
@@ -384,8 +383,17 @@ fn said_stat(stat: Option<zk_proto::Stat>) -> String {
     match stat {
         Some(it) => format!(
             "ok {} {} {} {} {} {} {} {} {} {} {}",
-            it.czxid.0, it.mzxid.0, it.ctime, it.mtime, it.version, it.cversion, it.aversion,
-            it.ephemeral_owner.0, it.data_length, it.num_children, it.pzxid.0,
+            it.czxid.0,
+            it.mzxid.0,
+            it.ctime,
+            it.mtime,
+            it.version,
+            it.cversion,
+            it.aversion,
+            it.ephemeral_owner.0,
+            it.data_length,
+            it.num_children,
+            it.pzxid.0,
         ),
         None => "ok none".into(),
     }

@@ -95,18 +95,23 @@ impl Subject {
         }
     }
 
-    /// Ends the input, and waits for the process to exit. Returns whether it succeeded in time.
-    pub(crate) fn end(&mut self, limit: Duration) -> bool {
+    /// Ends the input, and waits for the process to exit.
+    ///
+    /// # Errors
+    ///
+    /// Returns what it did instead.
+    pub(crate) fn end(&mut self, limit: Duration) -> Result<(), String> {
         self.commands = None;
         let start = Instant::now();
         while start.elapsed() < limit {
             match self.child.try_wait() {
-                Ok(Some(status)) => return status.success(),
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(format!("the process ends with {status}")),
                 Ok(None) => thread::sleep(Duration::from_millis(5)),
-                Err(_) => return false,
+                Err(error) => return Err(error.to_string()),
             }
         }
-        false
+        Err("the process does not end at the end of its input".into())
     }
 }
 

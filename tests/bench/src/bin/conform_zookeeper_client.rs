@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
@@ -38,6 +39,7 @@ fn code(error: &Error) -> String {
         Error::QuotaExceeded => -125,
         Error::Throttled => -127,
         Error::MarshallingError => -5,
+        Error::BadArguments(_) => -8,
         Error::Unimplemented => -6,
         Error::ConnectionLoss => -4,
         Error::RuntimeInconsistent => -2,
@@ -77,12 +79,22 @@ fn stat(stat: Option<Stat>) -> String {
     stat.map_or("none".into(), |it| {
         format!(
             "{} {} {} {} {} {} {} {} {} {} {}",
-            it.czxid, it.mzxid, it.ctime, it.mtime, it.version, it.cversion, it.aversion,
-            it.ephemeral_owner, it.data_length, it.num_children, it.pzxid,
+            it.czxid,
+            it.mzxid,
+            it.ctime,
+            it.mtime,
+            it.version,
+            it.cversion,
+            it.aversion,
+            it.ephemeral_owner,
+            it.data_length,
+            it.num_children,
+            it.pzxid,
         )
     })
 }
 
+/// Sends the request now, and says its answer later.
 fn answer<T: Send + 'static>(
     runtime: &Handle,
     number: &str,
@@ -90,8 +102,15 @@ fn answer<T: Send + 'static>(
     text: impl FnOnce(T) -> String + Send + 'static,
 ) {
     let number = number.to_owned();
+    let _guard = runtime.enter();
+    let mut answer = Box::pin(answer);
+    let begun = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     runtime.spawn(async move {
-        match answer.await {
+        let result = match begun {
+            Poll::Ready(result) => result,
+            Poll::Pending => answer.await,
+        };
+        match result {
             Ok(value) => say(&format!("{number} ok {}", text(value))),
             Err(error) => say(&format!("{number} {}", code(&error))),
         }
@@ -171,6 +190,7 @@ fn main() {
     say("client zookeeper-client 0.11.2");
     let runtime = Builder::new_multi_thread().enable_all().build().expect("threads");
     let handle = runtime.handle();
+    let _guard = handle.enter();
     let slot: Arc<Mutex<Option<Client>>> = Arc::default();
     let held = Held::default();
     for line in std::io::stdin().lock().lines() {
@@ -189,7 +209,11 @@ fn main() {
                 if let Some(client) = client {
                     let mut states = client.state_watcher();
                     drop(client);
-                    while !states.state().is_terminated() {
+                    // Without a connection it reports no end.
+                    let has_ended = |state: SessionState| {
+                        state.is_terminated() || state == SessionState::Disconnected
+                    };
+                    while !has_ended(states.state()) {
                         handle.block_on(states.changed());
                     }
                 }
@@ -211,14 +235,13 @@ fn main() {
 
 fn run(runtime: &Handle, client: &Client, held: &Held, number: &str, words: &[&str]) {
     let version = |word: &str| word.parse().ok().filter(|version: &i32| *version >= 0);
-    // Futures that borrow the client run in a task that owns one. They send at their first poll,
-    // so each is polled before the next command.
     match *words {
         ["get", path] => answer(runtime, number, client.get_data(path), |it| {
             format!("{} {}", data(&it.0), it.1.version)
         }),
         ["get", path, "watch"] => {
-            let read = client.get_and_watch_data(path);
+            let (client, path) = (client.clone(), path.to_owned());
+            let read = async move { client.get_and_watch_data(&path).await };
             answer(runtime, number, read, |(bytes, stat, watcher)| {
                 tokio::spawn(async move { say_event(&watcher.changed().await) });
                 format!("{} {}", data(&bytes), stat.version)
@@ -226,7 +249,9 @@ fn run(runtime: &Handle, client: &Client, held: &Held, number: &str, words: &[&s
         }
         ["exists", path] => answer(runtime, number, client.check_stat(path), stat),
         ["exists", path, "watch"] => {
-            answer(runtime, number, client.check_and_watch_stat(path), |(found, watcher)| {
+            let (client, path) = (client.clone(), path.to_owned());
+            let read = async move { client.check_and_watch_stat(&path).await };
+            answer(runtime, number, read, |(found, watcher)| {
                 tokio::spawn(async move { say_event(&watcher.changed().await) });
                 stat(found)
             });
@@ -235,7 +260,8 @@ fn run(runtime: &Handle, client: &Client, held: &Held, number: &str, words: &[&s
             answer(runtime, number, client.get_children(path), |it| names(&it.0));
         }
         ["children", path, "watch"] => {
-            let read = client.get_and_watch_children(path);
+            let (client, path) = (client.clone(), path.to_owned());
+            let read = async move { client.get_and_watch_children(&path).await };
             answer(runtime, number, read, |(found, _, watcher)| {
                 tokio::spawn(async move { say_event(&watcher.changed().await) });
                 names(&found)
@@ -325,6 +351,7 @@ fn run(runtime: &Handle, client: &Client, held: &Held, number: &str, words: &[&s
         }
         ["unlock", path] => {
             // Dropping it deletes its node in the background.
+            let _guard = runtime.enter();
             held.lock().expect("no panic").remove(path);
             say(&format!("{number} ok"));
         }
