@@ -1,4 +1,5 @@
-//! Tests a client of ZooKeeper: `conform [OPTIONS] -- COMMAND ..`. See `docs/conformance.md`.
+//! Tests a client of ZooKeeper: `conform [OPTIONS] -- COMMAND ..`, or a server: `conform --server
+//! HOST:PORT`. See `docs/conformance.md`.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -6,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use zk_testkit::conform::{Settings, run, scenes};
+use zk_testkit::conform::{Settings, run, run_server, scenes, server_scenes};
 
 /// Tests a client of ZooKeeper by scenes.
 #[derive(Debug, Parser)]
@@ -26,6 +27,9 @@ struct Options {
     /// How long to wait for anything, in seconds. Only a client that hangs needs so long.
     #[arg(long, default_value = "20")]
     limit: u64,
+    /// Asks the server at this address instead, in a node of its own.
+    #[arg(long)]
+    server: Option<String>,
     /// Writes the results into `conformance.md` and `conformance.txt` in this folder.
     #[arg(long)]
     into: Option<PathBuf>,
@@ -36,9 +40,9 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let mut scenes = scenes();
+    let mut scenes = if options.server.is_some() { server_scenes() } else { scenes() };
     scenes.retain(|scene| scene.title().contains(&options.only));
-    if options.list || options.command.is_empty() {
+    if options.list || options.command.is_empty() && options.server.is_none() {
         for scene in &scenes {
             println!("{} ({})", scene.title(), scene.source);
         }
@@ -51,9 +55,12 @@ fn main() -> ExitCode {
         jobs: options.jobs,
         is_verbose: options.verbose,
     };
-    let report = run(&scenes, &settings);
+    let report = match &options.server {
+        Some(address) => run_server(&scenes, address, settings.limit),
+        None => run(&scenes, &settings),
+    };
     if report.client.is_empty() {
-        eprintln!("error: the client does not start, or does not say `client NAME VERSION`");
+        eprintln!("error: no answer: a client begins with `client NAME VERSION`");
         return ExitCode::from(2);
     }
     if options.verbose {

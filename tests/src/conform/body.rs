@@ -1,4 +1,4 @@
-//! The bodies of replies, from the words of a scene.
+//! The bodies of replies and requests, from the words of a scene.
 
 use zk_proto::OpCode;
 
@@ -67,6 +67,12 @@ pub(crate) fn body(opcode: OpCode, words: &[String]) -> Result<Vec<u8>, String> 
             }
             "end" => result(&mut out, -1, true, -1),
             "int" => int(&mut out, value.parse().map_err(|_| format!("no int: {word}"))?),
+            "open" => {
+                int(&mut out, 1);
+                int(&mut out, 31);
+                buffer(&mut out, Some(b"world"));
+                buffer(&mut out, Some(b"anyone"));
+            }
             "text" => buffer(&mut out, Some(value.as_bytes())),
             "hex" => out.extend(hex(value)?),
             _ => return Err(format!("unknown part of a body: {word}")),

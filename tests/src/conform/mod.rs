@@ -2,13 +2,18 @@
 //!
 //! It runs a client as a process, serves it as each [`Scene`] says, well or badly, and judges what
 //! the client sends and reports. `docs/conformance.md` describes the lines that the process reads
-//! and writes. The files in `scenes` hold the scenes; [`Player`](player) describes none of them.
+//! and writes. The files in `scenes` hold the scenes. [`run_server`] turns the suite round: it
+//! asks a server what clients rely on.
 
 mod body;
+mod pattern;
 mod player;
 mod report;
 mod scene;
+mod served;
+mod server;
 pub mod shim;
+mod steps;
 mod subject;
 
 use std::num::NonZero;
@@ -18,7 +23,8 @@ use std::thread;
 use std::time::Duration;
 
 pub use self::report::Report;
-pub use self::scene::{Scene, Step, families, scenes};
+pub use self::scene::{Scene, Step, families, scenes, server_scenes};
+pub use self::server::run_server;
 
 /// How scenes are played.
 #[derive(Clone, Debug)]

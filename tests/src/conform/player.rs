@@ -7,31 +7,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use zk_proto::explain::{self, MessageKind};
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode as _, Encode, ErrorCode, EventType, KeeperState,
-    OpCode, Reader, ReplyHeader, Request, RequestHeader, SessionId, WatcherEvent, Xid, Zxid, frame,
+    ConnectRequest, ConnectResponse, Decode as _, Encode, ErrorCode, OpCode, Reader, ReplyHeader,
+    Request, RequestHeader, SessionId, Xid, Zxid, frame,
 };
 
-use super::body::{body, hex};
-use super::scene::{Scene, Step};
+use super::pattern::{abridged, explained, has_fields};
+use super::scene::Scene;
 use super::subject::Subject;
 use super::{Judgement, Settings};
 use crate::ports::Port;
-use crate::server::{Config, ConnId, Ensemble, Output};
+use crate::server::{ConnId, Ensemble};
 
 /// The session that scripted servers grant.
-const SESSION: SessionId = SessionId(0x7007);
+pub(super) const SESSION: SessionId = SessionId(0x7007);
 /// The byte that its password repeats.
-const PASSWORD: u8 = 7;
+pub(super) const PASSWORD: u8 = 7;
 /// The granted timeout, so long that only scenes about timeouts meet it.
-const TIMEOUT: i32 = 40_000;
+pub(super) const TIMEOUT: i32 = 40_000;
 
 /// The length of `$long`: seven of these do not fit into one request.
-const LONG: usize = 150_000;
+pub(super) const LONG: usize = 150_000;
 
 /// What happens in a scene.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ pub(crate) enum Input {
 }
 
 /// Why a scene ends early.
-enum Stop {
+pub(super) enum Stop {
     Failed(String),
     Unsupported,
 }
@@ -55,71 +54,71 @@ impl From<io::Error> for Stop {
     }
 }
 
-type Played<T = ()> = Result<T, Stop>;
+pub(super) type Played<T = ()> = Result<T, Stop>;
 
-fn fail<T>(text: impl Into<String>) -> Played<T> {
+pub(super) fn fail<T>(text: impl Into<String>) -> Played<T> {
     Err(Stop::Failed(text.into()))
 }
 
 /// A connection from the client.
-struct Connection {
-    server: usize,
-    stream: TcpStream,
-    inbox: BytesMut,
-    handshake: Option<Handshake>,
-    is_answered: bool,
-    is_closed: bool,
+pub(super) struct Connection {
+    pub(super) server: usize,
+    pub(super) stream: TcpStream,
+    pub(super) inbox: BytesMut,
+    pub(super) handshake: Option<Handshake>,
+    pub(super) is_answered: bool,
+    pub(super) is_closed: bool,
     /// Requests that no step has expected yet, without their length.
-    requests: VecDeque<Bytes>,
+    pub(super) requests: VecDeque<Bytes>,
     /// Expected requests without an answer.
-    pending: VecDeque<(Xid, OpCode)>,
-    pings: usize,
-    last_xid: i32,
+    pub(super) pending: VecDeque<(Xid, OpCode)>,
+    pub(super) pings: usize,
+    pub(super) last_xid: i32,
     /// The connection at the ensemble, if that serves.
-    served: Option<ConnId>,
-    is_muted: bool,
+    pub(super) served: Option<ConnId>,
+    pub(super) is_muted: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Handshake {
-    session: SessionId,
-    zxid: i64,
-    timeout: i32,
-    password: Option<Vec<u8>>,
-    read_only: Option<bool>,
+pub(super) struct Handshake {
+    pub(super) session: SessionId,
+    pub(super) zxid: i64,
+    pub(super) timeout: i32,
+    pub(super) password: Option<Vec<u8>>,
+    pub(super) read_only: Option<bool>,
 }
 
 /// The state of a scene.
 pub(crate) struct Player<'s> {
-    settings: &'s Settings,
-    sender: Sender<Input>,
-    inputs: Receiver<Input>,
-    addresses: Vec<SocketAddr>,
-    refused: Port,
-    is_over: Arc<AtomicBool>,
+    pub(super) settings: &'s Settings,
+    pub(super) sender: Sender<Input>,
+    pub(super) inputs: Receiver<Input>,
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) refused: Port,
+    pub(super) is_over: Arc<AtomicBool>,
     /// Servers that close each connection at once.
-    down: Vec<Arc<AtomicBool>>,
-    subjects: Vec<Subject>,
-    connections: BTreeMap<usize, Connection>,
+    pub(super) down: Vec<Arc<AtomicBool>>,
+    pub(super) subjects: Vec<Subject>,
+    pub(super) connections: BTreeMap<usize, Connection>,
     /// Connections that no step has accepted yet.
-    arrived: VecDeque<usize>,
-    current: Option<usize>,
-    zxid: i64,
+    pub(super) arrived: VecDeque<usize>,
+    pub(super) current: Option<usize>,
+    pub(super) zxid: i64,
     /// The session and the password that the last welcome granted.
-    granted: (SessionId, u8),
-    answers_pings: bool,
-    is_finishing: bool,
+    pub(super) granted: (SessionId, u8),
+    pub(super) answers_pings: bool,
+    pub(super) is_finishing: bool,
     /// The answer to `isro`.
-    is_writable: bool,
-    never: Vec<String>,
-    ensemble: Option<Ensemble>,
-    started: Instant,
+    pub(super) is_writable: bool,
+    pub(super) never: Vec<String>,
+    pub(super) ensemble: Option<Ensemble>,
+    pub(super) started: Instant,
     /// The operation that the ensemble does not get yet, and the caught request.
-    trap: Option<String>,
-    caught: Option<(usize, Bytes)>,
+    pub(super) trap: Option<String>,
+    pub(super) caught: Option<(usize, Bytes)>,
     /// A breach of the protocol that every scene judges.
-    breach: Option<String>,
-    transcript: Vec<String>,
+    pub(super) breach: Option<String>,
+    pub(super) transcript: Vec<String>,
 }
 
 /// Plays a scene against a client.
@@ -229,7 +228,7 @@ impl<'s> Player<'s> {
             down.store(false, Ordering::Relaxed);
         }
         if let Some((number, frame)) = self.caught.take() {
-            self.to_ensemble(number, &frame);
+            self.forward(number, &frame);
         }
         self.settle_open_connections()?;
         for client in 0..self.subjects.len() {
@@ -283,7 +282,7 @@ impl<'s> Player<'s> {
         Ok(())
     }
 
-    fn settle(&mut self, number: usize) {
+    pub(super) fn settle(&mut self, number: usize) {
         let (zxid, granted) = (Zxid(self.zxid), self.granted);
         let Some(connection) = self.connections.get_mut(&number) else { return };
         if connection.handshake.is_some() && !connection.is_answered {
@@ -308,514 +307,23 @@ impl<'s> Player<'s> {
         }
     }
 
-    // ---- Steps ---------------------------------------------------------------------------------
-
-    fn step(&mut self, step: &Step) -> Played {
-        let words = &step.words[..];
-        let rest = words.join(" ");
-        match step.verb.as_str() {
-            "do" => self.ask(step.client, &rest),
-            "ok" => self.judge(step.client, &format!("ok {rest}")),
-            "error" => self.judge(step.client, &format!("error {rest}")),
-            "answer" => self.judge(step.client, &rest),
-            "auth-failed" => match self.judge(step.client, "error -115") {
-                // Some clients report it only as a state.
-                Err(Stop::Failed(why)) if why.ends_with("`ok`") => {
-                    self.state(step.client, "auth-failed")
-                }
-                judged => judged,
-            },
-            "state" => self.state(step.client, &rest),
-            "event" => self.event(step.client, &rest),
-            "never" => {
-                self.never.push(rest);
-                Ok(())
-            }
-            "session" => {
-                self.ask(step.client, "connect $0")?;
-                self.accept(&[])?;
-                self.welcome(words)?;
-                self.state(step.client, "connected")
-            }
-            "ensemble" => self.start_ensemble(words),
-            "accept" => self.accept(words),
-            "welcome" => self.welcome(words),
-            "reject" => {
-                let timeout = number(words, "timeout", 0)?;
-                self.answer_handshake((SessionId::NONE, 0), timeout, Some(false))
-            }
-            "expect" => self.expect(words),
-            "again" => {
-                self.follow_to_next_connection()?;
-                self.expect(words)
-            }
-            "eventually" => self.expect_eventually(words),
-            "unordered" => self.expect_unordered(words),
-            "reply" => self.reply(words, &mut |stream, bytes| stream.write_all(bytes)),
-            "drip" => self.reply(words, &mut |stream, bytes| {
-                bytes.chunks(1).try_for_each(|byte| stream.write_all(byte))
-            }),
-            "cut-reply" => {
-                let length: usize = parse(words.first())?;
-                self.reply(&words[1..], &mut |stream, bytes| {
-                    let cut = bytes.len().min(length);
-                    stream.write_all(&bytes[..cut])?;
-                    stream.shutdown(Shutdown::Both)
-                })
-            }
-            "refuse" => self.refuse(words),
-            "forget" => {
-                self.connection()?.pending.pop_front();
-                Ok(())
-            }
-            "fire" => self.fire(words),
-            "raw" => {
-                let bytes = hex(&words.concat()).map_err(Stop::Failed)?;
-                Ok(self.connection()?.stream.write_all(&bytes)?)
-            }
-            "cut" => self.cut(),
-            "closed" => {
-                let number = self.current()?;
-                self.wait("the client closes the connection", |player| {
-                    player.connections[&number].is_closed.then_some(Ok(()))
-                })
-            }
-            "ping" => {
-                let number = self.current()?;
-                self.wait("a ping", |player| {
-                    (player.connections[&number].pings > 0).then_some(Ok(()))
-                })?;
-                self.connection()?.pings = 0;
-                Ok(())
-            }
-            "hush" => {
-                self.answers_pings = false;
-                Ok(())
-            }
-            "speak" => {
-                self.answers_pings = true;
-                Ok(())
-            }
-            "down" | "up" => {
-                let server: usize = parse(words.first())?;
-                self.down[server].store(step.verb == "down", Ordering::Relaxed);
-                Ok(())
-            }
-            "granted" => {
-                let [session, password] = words else { return fail("a session and a byte") };
-                self.granted = (SessionId(integer(session)?), parse_byte(password)?);
-                self.connection()?.is_answered = true;
-                Ok(())
-            }
-            "isro" => {
-                self.is_writable = rest == "rw";
-                Ok(())
-            }
-            "zxid" => {
-                self.zxid = integer(&rest)?;
-                Ok(())
-            }
-            "catch" => {
-                self.trap = Some(rest);
-                Ok(())
-            }
-            "caught" => {
-                self.wait("the request", |player| player.caught.as_ref().map(|_| Ok(())))?;
-                self.current = self.caught.as_ref().map(|(number, _)| *number);
-                Ok(())
-            }
-            "apply" | "pass" => {
-                self.trap = None;
-                let Some((number, frame)) = self.caught.take() else { return fail("no request") };
-                if step.verb == "apply"
-                    && let Some(connection) = self.connections.get_mut(&number)
-                {
-                    connection.is_muted = true;
-                }
-                self.to_ensemble(number, &frame);
-                Ok(())
-            }
-            "drop" => {
-                (self.trap, self.caught) = (None, None);
-                Ok(())
-            }
-            "expire" => self.expire(),
-            "children" => self.count_children(words),
-            _ => fail("no such step"),
-        }
-    }
-
-    fn ask(&mut self, client: usize, command: &str) -> Played {
-        let command = command.replace("$long", &"x".repeat(LONG));
-        let mut command = command.replace("$refused", &self.refused.address().to_string());
-        for (server, address) in self.addresses.iter().enumerate() {
-            let local = format!("localhost:{}", address.port());
-            command = command.replace(&format!("$localhost{server}"), &local);
-            command = command.replace(&format!("${server}"), &address.to_string());
-        }
-        self.note(format!("client {client} < {}", abridged(&command)));
-        self.subjects[client].ask(&command).or_else(|error| fail(format!("it has ended: {error}")))
-    }
-
-    /// Compares the answer to the oldest command with a pattern.
-    fn judge(&mut self, client: usize, pattern: &str) -> Played {
-        let Some((number, command)) = self.subjects[client].asked.pop_front() else {
-            return fail("no command waits for an answer");
-        };
-        let what = format!("the answer to `{command}`");
-        let answer =
-            self.wait(&what, |player| player.subjects[client].answers.remove(&number).map(Ok))?;
-        match matches(pattern, &answer) {
-            true => Ok(()),
-            false => fail(format!("`{command}` is answered `{answer}`")),
-        }
-    }
-
-    fn state(&mut self, client: usize, pattern: &str) -> Played {
-        // `connect` has no other answer than the states.
-        self.pass_over_connect(client)?;
-        self.wait("the state", |player| {
-            let subject = &mut player.subjects[client];
-            let states = &subject.states[subject.states_judged..];
-            let place = states.iter().position(|state| matches(pattern, state))?;
-            subject.states_judged += place + 1;
-            Some(Ok(()))
-        })
-        .map_err(|stop| match stop {
-            Stop::Failed(why) => {
-                Stop::Failed(format!("{why}; the states were {:?}", self.subjects[client].states))
-            }
-            unsupported => unsupported,
-        })
-    }
-
-    fn pass_over_connect(&mut self, client: usize) -> Played {
-        match self.subjects[client].asked.front() {
-            Some((_, command)) if command.starts_with("connect") => self.judge(client, "ok"),
-            _ => Ok(()),
-        }
-    }
-
-    fn event(&mut self, client: usize, pattern: &str) -> Played {
-        let event =
-            self.wait("the event", |player| player.subjects[client].events.pop_front().map(Ok))?;
-        match matches(pattern, &event) {
-            true => Ok(()),
-            false => fail(format!("the event is `{event}`")),
-        }
-    }
-
-    fn accept(&mut self, words: &[String]) -> Played {
-        let at = number(words, "at", -1)?;
-        let number = self.wait("a connection with a handshake", |player| {
-            let place = player.arrived.iter().position(|number| {
-                let connection = &player.connections[number];
-                connection.handshake.is_some()
-                    && !connection.is_closed
-                    && (at < 0 || usize::try_from(at) == Ok(connection.server))
-            })?;
-            player.arrived.remove(place).map(Ok)
-        })?;
-        self.current = Some(number);
-        let Some(handshake) = self.connection()?.handshake.clone() else { return Ok(()) };
-        self.note(format!("{handshake:x?}"));
-        for word in words {
-            let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            let is_as_expected = match key {
-                "at" => true,
-                "session" => handshake.session == SessionId(integer(value)?),
-                "zxid" => handshake.zxid == integer(value)?,
-                "timeout" => i64::from(handshake.timeout) == integer(value)?,
-                "readonly" => handshake.read_only.unwrap_or(false) == (value == "true"),
-                "password" if value == "none" => {
-                    handshake.password.as_ref().is_none_or(|bytes| *bytes == [0; 16])
-                }
-                "password" => handshake.password == Some(vec![parse_byte(value)?; 16]),
-                _ => return fail(format!("no such field: {key}")),
-            };
-            if !is_as_expected {
-                let handshake = self.connection()?.handshake.clone();
-                return fail(format!("the handshake is {handshake:x?}"));
-            }
-        }
-        Ok(())
-    }
-
-    fn welcome(&mut self, words: &[String]) -> Played {
-        let (mut session, mut password) = (SESSION, PASSWORD);
-        let mut read_only = Some(false);
-        for word in words {
-            let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            match key {
-                "session" => session = SessionId(integer(value)?),
-                "password" => password = parse_byte(value)?,
-                "no-flag" => read_only = None,
-                "read-only" => read_only = Some(true),
-                "timeout" => {}
-                _ => return fail(format!("no such field: {key}")),
-            }
-        }
-        self.granted = (session, password);
-        let timeout = number(words, "timeout", TIMEOUT)?;
-        self.answer_handshake(self.granted, timeout, read_only)
-    }
-
-    fn answer_handshake(
-        &mut self,
-        granted: (SessionId, u8),
-        timeout: i32,
-        read_only: Option<bool>,
-    ) -> Played {
-        let connection = self.connection()?;
-        // Servers read on when they have a session, so what belongs to the handshake may come early.
-        let early = connection.requests.iter().find(|request| {
-            RequestHeader::decode(&mut Reader::new(request)).is_ok_and(|header| {
-                ![OpCode::AUTH, OpCode::SET_WATCHES, OpCode::SET_WATCHES2].contains(&header.opcode)
-            })
-        });
-        if let Some(request) = early {
-            let text = explained(request).unwrap_or_default();
-            return fail(format!("a request before the answer to the handshake: {text}"));
-        }
-        connection.is_answered = true;
-        Ok(send_welcome(&mut connection.stream, granted, timeout, read_only)?)
-    }
-
-    fn next_request(&mut self) -> Played<(RequestHeader, String)> {
-        let number = self.current()?;
-        let request = self.wait("a request", |player| {
-            let connection = player.connections.get_mut(&number)?;
-            match connection.requests.pop_front() {
-                Some(request) => Some(Ok(request)),
-                None if connection.is_closed => Some(fail("the client has closed the connection")),
-                None => None,
-            }
-        })?;
-        let header = RequestHeader::decode(&mut Reader::new(&request));
-        let header = header.or_else(|error| fail(error.to_string()))?;
-        Ok((header, explained(&request).map_err(Stop::Failed)?))
-    }
-
-    fn expect(&mut self, words: &[String]) -> Played {
-        let (header, text) = self.next_request()?;
-        self.connection()?.pending.push_back((header.xid, header.opcode));
-        match has_fields(words, &text) {
-            true => Ok(()),
-            false => fail(format!("the request is {text}")),
-        }
-    }
-
-    /// Confirms other requests until the expected one comes.
-    fn expect_eventually(&mut self, words: &[String]) -> Played {
-        loop {
-            let (header, text) = self.next_request()?;
-            self.connection()?.pending.push_back((header.xid, header.opcode));
-            if has_fields(words, &text) {
-                return Ok(());
-            }
-            self.reply(&[], &mut |stream, bytes| stream.write_all(bytes))?;
-        }
-    }
-
-    /// Waits for a request, and welcomes the client if it connects again first.
-    fn follow_to_next_connection(&mut self) -> Played {
-        loop {
-            let number = self.current()?;
-            let is_next = self.wait("a request", |player| {
-                let connection = &player.connections[&number];
-                let has_request = !connection.requests.is_empty() && !connection.is_closed;
-                (has_request || !player.arrived.is_empty()).then_some(Ok(!has_request))
-            })?;
-            if !is_next {
-                return Ok(());
-            }
-            self.accept(&[])?;
-            self.welcome(&[])?;
-        }
-    }
-
-    /// Expects one request for each operation, in any order. Their replies follow the order of the
-    /// words.
-    fn expect_unordered(&mut self, words: &[String]) -> Played {
-        let mut found = vec![None; words.len()];
-        for _ in words {
-            let (header, text) = self.next_request()?;
-            let open = (0..words.len())
-                .find(|&index| found[index].is_none() && has_fields(&words[index..=index], &text));
-            match open {
-                Some(index) => found[index] = Some((header.xid, header.opcode)),
-                None => return fail(format!("the request is {text}")),
-            }
-        }
-        self.connection()?.pending.extend(found.into_iter().flatten());
-        Ok(())
-    }
-
-    fn reply(
-        &mut self,
-        words: &[String],
-        write: &mut dyn FnMut(&mut TcpStream, &[u8]) -> io::Result<()>,
-    ) -> Played {
-        let default = self.zxid + 1;
-        let (mut zxid, mut err, mut shift, mut place) = (default, 0, 0, 0);
-        let mut fixed_xid = None;
-        let mut rest = Vec::new();
-        for word in words {
-            let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            match key {
-                "zxid" => zxid = integer(value)?,
-                "err" => err = i32::try_from(integer(value)?).unwrap_or(0),
-                "shift" => shift = i32::try_from(integer(value)?).unwrap_or(0),
-                "xid" => fixed_xid = Some(i32::try_from(integer(value)?).unwrap_or(0)),
-                "nth" => place = usize::try_from(integer(value)?).unwrap_or(0),
-                _ => rest.push(word.clone()),
-            }
-        }
-        if zxid > 0 {
-            self.zxid = self.zxid.max(zxid);
-        }
-        let connection = self.connection()?;
-        let Some((xid, opcode)) = connection.pending.remove(place) else {
-            return fail("no request waits for a reply");
-        };
-        let xid = Xid(fixed_xid.unwrap_or(xid.0 + shift));
-        let body = body(opcode, &rest).map_err(Stop::Failed)?;
-        let header = ReplyHeader { xid, zxid: Zxid(zxid), err: ErrorCode(err) };
-        let mut bytes = Vec::new();
-        header.encode(&mut bytes);
-        bytes.extend(body);
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let mut frame = length.to_be_bytes().to_vec();
-        frame.extend(bytes);
-        // The client may have closed the connection, which later steps judge.
-        let _ = write(&mut self.connection()?.stream, &frame);
-        Ok(())
-    }
-
-    fn refuse(&mut self, words: &[String]) -> Played {
-        let Some((code, rest)) = words.split_first() else { return fail("no code") };
-        let mut words = vec![format!("err={code}")];
-        words.extend(rest.iter().cloned());
-        self.reply(&words, &mut |stream, bytes| stream.write_all(bytes))
-    }
-
-    fn fire(&mut self, words: &[String]) -> Played {
-        let event_type = match words.first().map(String::as_str) {
-            Some("created") => EventType::NODE_CREATED,
-            Some("deleted") => EventType::NODE_DELETED,
-            Some("changed") => EventType::NODE_DATA_CHANGED,
-            Some("children") => EventType::NODE_CHILDREN_CHANGED,
-            Some(other) => EventType(i32::try_from(integer(other)?).unwrap_or(0)),
-            None => return fail("no type"),
-        };
-        let path = words.get(1).map_or("", String::as_str);
-        let zxid = Zxid(i64::from(number(words, "zxid", -1)?));
-        let header = ReplyHeader { xid: Xid::NOTIFICATION, zxid, err: ErrorCode::OK };
-        let state = KeeperState(number(words, "state", KeeperState::SYNC_CONNECTED.0)?);
-        let event = WatcherEvent { event_type, state, path };
-        Ok(send(&mut self.connection()?.stream, &(header, event))?)
-    }
-
-    fn cut(&mut self) -> Played {
-        let number = self.current()?;
-        self.close(number);
-        Ok(())
-    }
-
-    fn close(&mut self, number: usize) {
-        if let Some(connection) = self.connections.get_mut(&number) {
-            let _ = connection.stream.shutdown(Shutdown::Both);
-            connection.is_closed = true;
-            connection.requests.clear();
-            if let (Some(ensemble), Some(served)) = (&mut self.ensemble, connection.served.take()) {
-                ensemble.handle_disconnect(served);
-            }
-        }
-    }
-
-    // ---- The ensemble --------------------------------------------------------------------------
-
-    fn start_ensemble(&mut self, words: &[String]) -> Played {
-        let mut config = Config::servers(self.addresses.len());
-        for word in words {
-            match word.split_once('=') {
-                Some(("closes-at", opcode)) => {
-                    config.closes_at.push(OpCode(i32::try_from(integer(opcode)?).unwrap_or(0)));
-                }
-                _ => return fail(format!("no such setting: {word}")),
-            }
-        }
-        self.ensemble = Some(Ensemble::new(config));
-        Ok(())
-    }
-
-    fn now(&self) -> Duration {
-        Duration::from_secs(1_600_000_000) + self.started.elapsed()
-    }
-
-    fn to_ensemble(&mut self, number: usize, bytes: &[u8]) {
-        let now = self.now();
-        let Some(connection) = self.connections.get(&number) else { return };
-        if let (Some(ensemble), Some(served)) = (&mut self.ensemble, connection.served) {
-            ensemble.handle_bytes(now, served, bytes);
-        }
-        self.pass_on();
-    }
-
-    fn pass_on(&mut self) {
-        loop {
-            let Some(output) = self.ensemble.as_mut().and_then(Ensemble::poll_output) else {
-                break;
-            };
-            let (Output::Send { conn, .. } | Output::Close { conn }) = &output;
-            let connection = self.connections.values_mut().find(|it| it.served == Some(*conn));
-            let Some(connection) = connection.filter(|connection| !connection.is_muted) else {
-                continue;
-            };
-            match output {
-                Output::Send { frame, .. } => drop(connection.stream.write_all(&frame)),
-                Output::Close { .. } => drop(connection.stream.shutdown(Shutdown::Both)),
-            }
-        }
-    }
-
-    fn expire(&mut self) -> Played {
-        let now = self.now();
-        let Some(ensemble) = &mut self.ensemble else { return fail("no ensemble") };
-        let Some(session) = ensemble.sessions().next() else { return fail("no session") };
-        ensemble.expire_session(now, session);
-        self.pass_on();
-        Ok(())
-    }
-
-    /// Judges how many children a node has, as soon as it has so many.
-    fn count_children(&mut self, words: &[String]) -> Played {
-        let [path, count] = words else { return fail("a path and a number") };
-        let count: usize = parse(Some(count))?;
-        self.wait("so many children", |player| {
-            let node = player.ensemble.as_ref()?.node(path);
-            let found = node.map_or(0, |node| node.children().len());
-            (found == count).then_some(Ok(()))
-        })
-    }
-
     // ---- Inputs --------------------------------------------------------------------------------
 
-    fn current(&self) -> Played<usize> {
+    pub(super) fn current(&self) -> Played<usize> {
         self.current.map_or_else(|| fail("no connection"), Ok)
     }
 
-    fn connection(&mut self) -> Played<&mut Connection> {
+    pub(super) fn connection(&mut self) -> Played<&mut Connection> {
         let number = self.current()?;
         self.connections.get_mut(&number).map_or_else(|| fail("no connection"), Ok)
     }
 
-    fn note(&mut self, line: String) {
+    pub(super) fn note(&mut self, line: String) {
         self.transcript.push(format!("{:>8.3} {line}", self.started.elapsed().as_secs_f64()));
     }
 
     /// Handles inputs until `ready` returns something.
-    fn wait<T>(
+    pub(super) fn wait<T>(
         &mut self,
         what: &str,
         mut ready: impl FnMut(&mut Self) -> Option<Played<T>>,
@@ -853,7 +361,7 @@ impl<'s> Player<'s> {
         }
     }
 
-    fn handle(&mut self, input: Input) {
+    pub(super) fn handle(&mut self, input: Input) {
         match input {
             Input::Line(client, line) => {
                 self.note(format!("client {client} > {line}"));
@@ -963,7 +471,7 @@ impl<'s> Player<'s> {
     /// Passes a frame to the ensemble, or answers a handshake at the end of a scene.
     fn serve(&mut self, number: usize, payload: &[u8]) {
         if self.ensemble.is_some() {
-            self.to_ensemble(number, &framed(payload));
+            self.forward(number, &framed(payload));
         } else if self.is_finishing {
             self.settle(number);
         }
@@ -1024,7 +532,7 @@ fn serve(server: usize, number: usize, stream: TcpStream, sender: Sender<Input>)
     });
 }
 
-fn send_welcome(
+pub(super) fn send_welcome(
     stream: &mut TcpStream,
     (session_id, password): (SessionId, u8),
     timeout: i32,
@@ -1036,7 +544,7 @@ fn send_welcome(
     send(stream, &answer)
 }
 
-fn send(stream: &mut TcpStream, message: &impl Encode) -> io::Result<()> {
+pub(super) fn send(stream: &mut TcpStream, message: &impl Encode) -> io::Result<()> {
     let mut bytes = Vec::new();
     frame::encode(message, &mut bytes).map_err(io::Error::other)?;
     // A client may have closed the connection already, which later steps judge.
@@ -1044,85 +552,7 @@ fn send(stream: &mut TcpStream, message: &impl Encode) -> io::Result<()> {
     Ok(())
 }
 
-fn framed(payload: &[u8]) -> Bytes {
+pub(super) fn framed(payload: &[u8]) -> Bytes {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
     [&length.to_be_bytes()[..], payload].concat().into()
-}
-
-/// Returns the opcode and the fields of a request, such as `GET_DATA path=/a watch=true`.
-fn explained(payload: &[u8]) -> Result<String, String> {
-    let header =
-        RequestHeader::decode(&mut Reader::new(payload)).map_err(|error| error.to_string())?;
-    let mut text = header.opcode.to_string();
-    explain::frame(&framed(payload), MessageKind::Request, &mut |field| {
-        let path = field.path.to_string();
-        if let Some((_, name)) = path.split_once('.')
-            && !["length", "opcode"].contains(&name)
-        {
-            text += &format!(" {name}={}", field.value.to_string().trim_matches('"'));
-        }
-    })
-    .map_err(|error| format!("{text}: {error}"))?;
-    Ok(text)
-}
-
-/// Returns the beginning of long text.
-fn abridged(text: &str) -> &str {
-    text.char_indices().nth(400).map_or(text, |(end, _)| &text[..end])
-}
-
-/// Returns whether an explained request has the opcode and the fields.
-fn has_fields(words: &[String], text: &str) -> bool {
-    let fields: Vec<_> = text.split(' ').collect();
-    words.iter().enumerate().all(|(index, word)| match index {
-        0 if !word.contains('=') => fields.first().is_some_and(|first| word_matches(word, first)),
-        _ => fields.iter().any(|field| word_matches(word, field)),
-    })
-}
-
-/// Compares text with a pattern, word by word. A last word `*` stands for any rest.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (mut pattern, mut text) = (pattern.split_whitespace(), text.split_whitespace());
-    loop {
-        match (pattern.next(), text.next()) {
-            (Some("*"), _) if pattern.clone().next().is_none() => return true,
-            (Some(word), Some(other)) if word_matches(word, other) => {}
-            (None, None) => return true,
-            _ => return false,
-        }
-    }
-}
-
-/// Compares a word with alternatives, which may end with `*`.
-fn word_matches(pattern: &str, word: &str) -> bool {
-    pattern.split('|').any(|pattern| match pattern.strip_suffix('*') {
-        Some(start) => word.starts_with(start),
-        None => word == pattern,
-    })
-}
-
-fn integer(text: &str) -> Played<i64> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => i64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    parsed.or_else(|error| fail(format!("{text}: {error}")))
-}
-
-fn parse(word: Option<&String>) -> Played<usize> {
-    let number = integer(word.map_or("", String::as_str))?;
-    usize::try_from(number).or_else(|error| fail(error.to_string()))
-}
-
-fn parse_byte(text: &str) -> Played<u8> {
-    u8::try_from(integer(text)?).or_else(|error| fail(error.to_string()))
-}
-
-/// Returns the number behind `key=`.
-fn number(words: &[String], key: &str, default: i32) -> Played<i32> {
-    let found = words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
-    match found {
-        Some(value) => i32::try_from(integer(value)?).or_else(|error| fail(error.to_string())),
-        None => Ok(default),
-    }
 }

@@ -115,7 +115,7 @@ impl fmt::Display for Report {
             writeln!(f, "FAILED {} ({})\n    {why}", outcome.scene.title(), outcome.scene.source)?;
         }
         writeln!(f, "{}\n{:12} passed unsupported failed", self.client, "")?;
-        for family in families() {
+        for family in families().chain(["server"]) {
             let (passed, unsupported, failed) = self.counts(Some(family));
             if passed + unsupported + failed > 0 {
                 writeln!(f, "{family:12} {passed:6} {unsupported:11} {failed:6}")?;

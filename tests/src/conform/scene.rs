@@ -83,6 +83,15 @@ pub fn scenes() -> Vec<Scene> {
     FAMILIES.iter().flat_map(|(family, text)| parse(family, text)).collect()
 }
 
+/// Returns the scenes that ask a server.
+///
+/// # Panics
+///
+/// If the file is malformed.
+pub fn server_scenes() -> Vec<Scene> {
+    parse("server", include_str!("scenes/server.txt"))
+}
+
 /// Returns the names of the families.
 pub fn families() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().map(|(family, _)| *family)
@@ -160,7 +169,7 @@ mod tests {
     fn names_are_unique_and_sources_exist() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
         let mut titles = BTreeSet::new();
-        for scene in scenes() {
+        for scene in scenes().into_iter().chain(server_scenes()) {
             assert!(titles.insert(scene.title()), "{} exists twice", scene.title());
             let (page, section) = scene.source.split_once('#').unwrap_or((&scene.source, ""));
             let text = fs::read_to_string(docs.join(page));
