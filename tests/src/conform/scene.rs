@@ -134,7 +134,7 @@ fn last(scenes: &mut [Scene]) -> &mut Scene {
     scenes.last_mut().expect("a file begins with a scene")
 }
 
-/// Makes one scene for each word behind `each`, which replaces `{}`.
+/// Makes one scene for each word behind `each`, which replaces `{}`; `~` in it is a space.
 fn expand(scenes: &mut Vec<Scene>, each: &mut Vec<String>) -> Vec<Scene> {
     let Some(scene) = scenes.pop() else { return Vec::new() };
     let each = std::mem::take(each);
@@ -143,11 +143,10 @@ fn expand(scenes: &mut Vec<Scene>, each: &mut Vec<String>) -> Vec<Scene> {
     }
     let with = |value: &String| {
         let mut scene = scene.clone();
-        scene.name = scene.name.replace("{}", &value.replace('_', " "));
+        scene.name = scene.name.replace("{}", &value.replace('~', " "));
         for step in &mut scene.steps {
             let words = step.words.iter().flat_map(|word| match word.as_str() {
-                // Such a value may be several words.
-                "{}" => value.split('_').map(Into::into).collect(),
+                "{}" => value.split('~').map(Into::into).collect(),
                 _ => vec![word.replace("{}", value)],
             });
             step.words = words.collect();
