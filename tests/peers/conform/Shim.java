@@ -21,7 +21,16 @@ import org.apache.zookeeper.data.Stat;
 import org.apache.zookeeper.recipes.lock.LockListener;
 import org.apache.zookeeper.recipes.lock.WriteLock;
 
-/** Java's own client under the conformance suite: docs/conformance.md describes the lines. */
+/**
+ * Java's own client under the conformance suite: docs/conformance.md describes the lines. With the
+ * jars of Debian:
+ *
+ * <pre>
+ * jars=$(printf /usr/share/java/%s.jar: zookeeper zookeeper-jute zookeeper-recipes-lock slf4j-api slf4j-nop)
+ * javac -cp $jars -d target/java tests/peers/conform/Shim.java
+ * conform -- java -XX:TieredStopAtLevel=1 -cp $jars:target/java Shim
+ * </pre>
+ */
 public class Shim {
     private static ZooKeeper client;
     private static final Map<String, WriteLock> locks = new HashMap<>();

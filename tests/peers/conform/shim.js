@@ -1,4 +1,7 @@
 // node-zookeeper-client under the conformance suite: docs/conformance.md describes the lines.
+//
+//     npm install --prefix target/node node-zookeeper-client@1.1.3
+//     NODE_PATH=target/node/node_modules conform -- node tests/peers/conform/shim.js
 'use strict';
 
 const readline = require('readline');

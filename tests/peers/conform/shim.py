@@ -1,4 +1,7 @@
-"""kazoo under the conformance suite: docs/conformance.md describes the lines."""
+"""kazoo under the conformance suite: docs/conformance.md describes the lines.
+
+    conform -- target/kazoo/bin/python tests/peers/conform/shim.py
+"""
 
 import sys
 import threading

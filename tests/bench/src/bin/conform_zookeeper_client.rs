@@ -1,5 +1,6 @@
 //! The crate `zookeeper-client` under the conformance suite: docs/conformance.md describes the
-//! lines.
+//! lines. `cd tests/bench && cargo build --bin conform_zookeeper_client`, then
+//! `conform -- tests/bench/target/debug/conform_zookeeper_client`.
 
 use std::collections::HashMap;
 use std::future::Future;
