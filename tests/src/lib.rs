@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+pub mod conform;
 pub mod contention;
 pub mod examples;
 pub mod explained;

@@ -21,6 +21,7 @@ fn ruok_and_srvr_report_the_state_of_a_server() {
     let mut world = World::new(3);
     assert_eq!(ask(&mut world, 0, "ruok"), "imok");
     assert_eq!(ask(&mut world, 0, "isro"), "rw");
+    assert!(ask(&mut world, 0, "envi").starts_with("Environment:\nzookeeper.version=3.8.0-"));
     assert!(ask(&mut world, 0, "srvr").contains("\nMode: follower\nNode count: 5\n"));
     assert!(ask(&mut world, 2, "srvr").contains("\nMode: leader\n"));
     assert!(ask(&mut world, 2, "stat").contains("\nClients:\n /127.0.0.1:"));

@@ -33,10 +33,19 @@ impl Ensemble {
             b"srvr" => serving(|this, server| this.summary(server, "")),
             b"stat" => serving(|this, server| this.summary(server, &this.clients(server))),
             b"mntr" => serving(Self::metrics),
+            b"envi" => self.environment(),
             b"cons" => serving(Self::connection_details),
             b"dump" => serving(|this, _| this.dump()),
             _ => return None,
         })
+    }
+
+    fn environment(&self) -> String {
+        format!(
+            "Environment:\nzookeeper.version={}-zk-testkit, built on 1970-01-01 00:00 UTC\n\
+             host.name=localhost\n",
+            self.config.version.number()
+        )
     }
 
     fn mode_of_access(&self, server: usize) -> &'static str {

@@ -1,0 +1,55 @@
+//! The conformance suite on both of our clients, and on the in-memory server.
+
+use std::num::NonZero;
+
+use zk_testkit::conform::{Settings, run, run_server, scenes, server_scenes};
+use zk_testkit::serve::Embedded;
+use zk_testkit::suite::HANG_TIMEOUT;
+
+fn passes_every_scene(client: &str) {
+    let settings = Settings {
+        command: vec![env!("CARGO_BIN_EXE_conform_shim").into(), client.into()],
+        limit: HANG_TIMEOUT,
+        jobs: NonZero::new(16).expect("not 0"),
+        is_verbose: false,
+    };
+    let report = run(&scenes(), &settings);
+    for (outcome, why) in report.failed() {
+        let transcript = outcome.transcript.join("\n");
+        eprintln!("{}: {why}\n{transcript}", outcome.scene.title());
+    }
+    assert_eq!(report.counts(None), (scenes().len(), 0, 0), "{report}");
+}
+
+#[test]
+fn the_async_client_passes_every_scene() {
+    passes_every_scene("async");
+}
+
+#[test]
+fn the_blocking_client_passes_every_scene() {
+    passes_every_scene("blocking");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_in_memory_server_answers_as_a_server_must() {
+    let ensemble = Embedded::start(1).await.expect("a free port");
+    let address = ensemble.address(0).to_string();
+    let asked = move || run_server(&server_scenes(), &address, HANG_TIMEOUT);
+    let report = tokio::task::spawn_blocking(asked).await.expect("no panic");
+    let failed: Vec<_> = report.failed().map(|(outcome, _)| outcome.scene.name.as_str()).collect();
+    // It reports them, so that tests notice them.
+    assert_eq!(failed, ["bytes behind a record are ignored"], "{report}");
+}
+
+/// The table in the documentation is that of the last run.
+#[test]
+fn the_page_has_the_results_of_our_clients() {
+    let page = include_str!("../../../docs/conformance.md");
+    let count = scenes().len().to_string();
+    for client in ["async", "blocking"] {
+        let start = format!("| zk-session {client} ");
+        let row = page.lines().find(|line| line.starts_with(&start)).expect("a row");
+        assert!(row.ends_with(&format!(" | {count} |")), "{count} scenes, but {row}");
+    }
+}
