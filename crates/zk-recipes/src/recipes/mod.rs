@@ -10,6 +10,7 @@ mod barrier;
 mod cache;
 mod call;
 mod client;
+mod cohort;
 mod connection;
 mod contenders;
 #[cfg(feature = "full")]
@@ -19,6 +20,7 @@ mod double_barrier;
 mod ephemeral;
 mod guard;
 mod guid;
+mod hand_over;
 #[cfg(feature = "study")]
 mod herd;
 mod hint_cache;
@@ -55,7 +57,7 @@ pub use self::conversion::NotConverted;
 #[cfg(feature = "full")]
 pub use self::double_barrier::{BarrierGuard, DoubleBarrier};
 pub use self::ephemeral::Ephemeral;
-pub use self::guard::{Guard, Holding};
+pub use self::guard::{FencingToken, Guard, Holding};
 #[cfg(feature = "study")]
 pub use self::herd::HerdMutex;
 pub use self::leader::{Candidate, LeaderElection};
@@ -63,7 +65,7 @@ pub use self::lock_request::LockRequest;
 pub use self::loss::MultiLoss;
 pub use self::multi_lock::{MultiGuard, MultiLock};
 pub use self::mutex::Mutex;
-pub use self::options::{Attempt, Options};
+pub use self::options::{Attempt, HandOver, Options};
 pub use self::pending::{NextPlace, Pending, Signal};
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
 pub use self::run::RunError;
