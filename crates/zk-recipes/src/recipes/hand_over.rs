@@ -16,7 +16,7 @@ use super::SessionClient;
 use super::client::TimeLimit;
 use super::cohort::{After, Cohort, Next, Ticket, Turn};
 use super::guard::{Guard, Holding, holding};
-use super::options::HandOver;
+use super::options::Options;
 use super::queue::{Attempted, Entrance};
 use super::status::{Handle, HeldNode, OnLoss, Report, SharedStatus};
 use crate::error::{LockError, RecipeError};
@@ -75,12 +75,14 @@ impl<C: SessionClient> Wake for WakeFront<C> {
 }
 
 impl<C: SessionClient> LocalLock<C> {
-    pub(crate) fn new(bound: HandOver) -> Arc<Self> {
-        Arc::new_cyclic(|this: &Weak<Self>| Self {
-            state: StdMutex::new(State { cohort: Cohort::new(bound), passing: None }),
+    /// Returns what attempts share, if they share a node.
+    pub(crate) fn of(options: &Options) -> Option<Arc<Self>> {
+        let cohort = Cohort::new(options.hand_over?);
+        Some(Arc::new_cyclic(|this: &Weak<Self>| Self {
+            state: StdMutex::new(State { cohort, passing: None }),
             front: Waker::from(Arc::new(WakeFront(this.clone()))),
             now: C::now,
-        })
+        }))
     }
 }
 
@@ -320,7 +322,6 @@ impl<C> LocalTurn<C> {
     }
 
     /// Keeps the node for this turn. Returns whether no other turn has it.
-    #[cfg(feature = "full")]
     pub(super) fn keep(&mut self) -> bool {
         if let Some(local) = &self.local {
             let rest = local.state().cohort.take_away(self.node);

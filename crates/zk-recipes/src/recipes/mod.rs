@@ -10,6 +10,7 @@ mod barrier;
 mod cache;
 mod call;
 mod client;
+#[cfg(feature = "full")]
 mod cohort;
 mod connection;
 mod contenders;
@@ -20,6 +21,7 @@ mod double_barrier;
 mod ephemeral;
 mod guard;
 mod guid;
+#[cfg_attr(not(feature = "full"), path = "no_hand_over.rs")]
 mod hand_over;
 #[cfg(feature = "study")]
 mod herd;
@@ -65,7 +67,9 @@ pub use self::lock_request::LockRequest;
 pub use self::loss::MultiLoss;
 pub use self::multi_lock::{MultiGuard, MultiLock};
 pub use self::mutex::Mutex;
-pub use self::options::{Attempt, HandOver, Options};
+#[cfg(feature = "full")]
+pub use self::options::HandOver;
+pub use self::options::{Attempt, Options};
 pub use self::pending::{NextPlace, Pending, Signal};
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
 pub use self::run::RunError;

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+#[cfg(feature = "full")]
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use crate::machine::{AccessList, DisconnectPolicy, Event, Scheme, UnknownNodePol
 
 /// How long the attempts of one process keep a node; see
 /// [`Options::local_hand_over`](Options::local_hand_over).
+#[cfg(feature = "full")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandOver {
@@ -20,12 +22,14 @@ pub struct HandOver {
     pub time: Duration,
 }
 
+#[cfg(feature = "full")]
 impl Default for HandOver {
     fn default() -> Self {
         Self { turns: 64, time: Duration::from_millis(100) }
     }
 }
 
+#[cfg(feature = "full")]
 impl HandOver {
     /// Sets the number of turns. Every node has at least one.
     #[must_use]
@@ -70,6 +74,7 @@ pub struct Options {
     pub(crate) disconnect_policy: DisconnectPolicy,
     pub(crate) revocable: bool,
     pub(crate) observer: Option<Observer>,
+    #[cfg(feature = "full")]
     pub(crate) hand_over: Option<HandOver>,
 }
 
@@ -84,7 +89,8 @@ impl fmt::Debug for Options {
             disconnect_policy,
             revocable,
             observer: _,
-            hand_over,
+            #[cfg(feature = "full")]
+                hand_over: _,
         } = self;
         f.debug_struct("Options")
             .field("scheme", scheme)
@@ -94,7 +100,6 @@ impl fmt::Debug for Options {
             .field("unknown_nodes", unknown_nodes)
             .field("disconnect_policy", disconnect_policy)
             .field("revocable", revocable)
-            .field("hand_over", hand_over)
             .finish_non_exhaustive()
     }
 }
@@ -174,6 +179,7 @@ impl Options {
     /// [`zxid`](super::FencingToken::zxid) of their [fencing token](super::Guard::fencing_token) is
     /// the same, and only its [`turn`](super::FencingToken::turn) differs: a resource must compare
     /// both.
+    #[cfg(feature = "full")]
     pub fn local_hand_over(self, bound: HandOver) -> Self {
         Self { hand_over: Some(bound), ..self }
     }

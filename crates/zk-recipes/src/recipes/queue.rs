@@ -50,7 +50,7 @@ pub(crate) struct Queue<C> {
     abandoned: Arc<AtomicUsize>,
     attempts: Arc<AtomicUsize>,
     hint_cache: HintCache,
-    /// With [`Options::local_hand_over`].
+    /// With `Options::local_hand_over`.
     local: Option<Arc<LocalLock<C>>>,
 }
 
@@ -78,7 +78,7 @@ impl<C: SessionClient> Queue<C> {
             recipe,
             path: path.into(),
             scheme: options.scheme.unwrap_or(default),
-            local: options.hand_over.map(LocalLock::new),
+            local: LocalLock::of(&options),
             options,
             cleanups: Arc::default(),
             abandoned: Arc::default(),
@@ -233,6 +233,7 @@ impl<C: SessionClient> Queue<C> {
     }
 
     /// Returns how many attempts wait for another one of this process.
+    #[cfg(feature = "full")]
     pub(crate) fn local_waiters(&self) -> usize {
         self.local.as_ref().map_or(0, |local| local.waiting())
     }
