@@ -342,8 +342,7 @@ async fn other_clients_see_one_contender() {
     let seen = Mutex::new(&other, LOCK).expect("valid").contenders().await.expect("listed");
     assert_eq!(seen.len(), 1);
     assert_eq!((seen[0].mode, seen[0].node.as_str()), (LockMode::Exclusive, held.node()));
-    let first_turn = FencingToken(held.fencing_token().zxid().0, 0);
-    assert_eq!(seen[0].token, first_turn);
+    assert_eq!(seen[0].token, held.fencing_token().zxid());
     assert_eq!(held.fencing_token().to_string(), format!("{}.0000000001", seen[0].token.0));
     drop(held);
     nothing_is_left(&embedded).await;

@@ -87,12 +87,6 @@ impl fmt::Display for FencingToken {
     }
 }
 
-impl PartialEq<FencingToken> for Zxid {
-    fn eq(&self, token: &FencingToken) -> bool {
-        FencingToken(self.0, 0) == *token
-    }
-}
-
 /// A lock that is held, or permits of a semaphore. Dropped, it is released in the background.
 ///
 /// ```no_run
