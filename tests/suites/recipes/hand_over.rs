@@ -7,9 +7,7 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use zk_recipes::{
-    FencingToken, Guard, HandOver, Holding, LockError, LockMode, Loss, Mutex, Options, RwLock,
-};
+use zk_recipes::{Guard, HandOver, Holding, LockError, LockMode, Loss, Mutex, Options, RwLock};
 use zk_session::Client;
 
 use super::*;
@@ -348,43 +346,9 @@ async fn other_clients_see_one_contender() {
     nothing_is_left(&embedded).await;
 }
 
-/// Attempts come, give up and lose their nodes; at most one holds at a time, with rising tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_most_one_of_many_tasks_of_two_clients_holds() {
-    let embedded = start().await;
-    let inside = Arc::new(AtomicUsize::new(0));
-    let last = Arc::new(std::sync::Mutex::new(FencingToken(0, 0)));
-    let mut tasks = JoinSet::new();
-    let bound = HandOver::default().turns(4);
-    for _ in 0..2 {
-        let client = client(&embedded).await;
-        let options = Options::new().local_hand_over(bound);
-        let mutex = Mutex::with(&client, LOCK, options).expect("valid");
-        for task in 0..16 {
-            let (mutex, inside, last) = (mutex.clone(), inside.clone(), last.clone());
-            tasks.spawn(async move {
-                for round in 0..20 {
-                    let limit =
-                        Duration::from_millis(if (task + round) % 3 == 0 { 2 } else { 60_000 });
-                    let Ok(guard) = mutex.acquire().timeout(limit).await else { continue };
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "alone");
-                    let token = guard.fencing_token();
-                    let before = core::mem::replace(&mut *last.lock().expect("no panic"), token);
-                    assert!(before < token, "{before} before {token}");
-                    tokio::task::yield_now().await;
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    match round % 2 {
-                        0 => drop(guard),
-                        _ => guard.release().await.expect("released"),
-                    }
-                }
-            });
-        }
-    }
-    while let Some(task) = tasks.join_next().await {
-        task.expect("no panic");
-    }
-    nothing_is_left(&embedded).await;
+async fn at_most_one_of_many_tasks_of_several_clients_holds() {
+    scenarios::attempts_of_one_client_take_turns_with_one_node(&start().await).await;
 }
 
 #[tokio::test]

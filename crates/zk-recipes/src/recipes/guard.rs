@@ -90,7 +90,7 @@ impl fmt::Display for FencingToken {
 /// A lock that is held, or permits of a semaphore. Dropped, it is released in the background.
 ///
 /// ```no_run
-/// # async fn work(token: zk_recipes::session::proto::Zxid) {}
+/// # async fn work(token: zk_recipes::FencingToken) {}
 /// # async fn example(guard: zk_recipes::Guard) {
 /// tokio::select! {
 ///     () = work(guard.fencing_token()) => drop(guard),
