@@ -59,7 +59,7 @@ impl Contention {
         for _ in 0..self.rounds {
             let waiting_since = Instant::now();
             let guard = mutex.acquire().await?;
-            let count = oracle.acquired(name, guard.fencing_token(), waiting_since);
+            let count = oracle.acquired(name, guard.fencing_token().zxid(), waiting_since);
             acquired(count).await;
             if !self.hold.is_zero() {
                 tokio::time::sleep(self.hold).await;

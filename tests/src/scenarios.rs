@@ -3,6 +3,7 @@
 //! Each scenario panics when a guarantee is broken, or when nodes or watches are left at its end.
 
 mod cache;
+mod hand_over;
 
 use core::time::Duration;
 use std::pin::Pin;
@@ -24,6 +25,7 @@ pub use self::cache::{
     Version, a_blocking_cache_follows_a_tree_across_sessions,
     a_cache_below_a_chroot_ends_at_its_limits, a_cache_follows_a_tree, cached, tree,
 };
+pub use self::hand_over::attempts_of_one_client_take_turns_with_one_node;
 use crate::suite::{
     Fixture, HANG_TIMEOUT, SESSION_TIMEOUT, begun, client, ephemerals, eventually, nothing_is_left,
     waits_until,
@@ -45,6 +47,7 @@ macro_rules! scenarios_since_3_5 {
             candidates_lead_one_after_another,
             a_leader_that_loses_its_node_queues_again,
             an_owner_releases_as_often_as_it_has_acquired,
+            attempts_of_one_client_take_turns_with_one_node,
             attempts_that_wait_queue_again_on_the_next_session,
             no_client_passes_a_closed_barrier,
             a_double_barrier_can_be_used_again,

@@ -5,8 +5,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use zk_recipes::session::{Client, proto::Zxid};
-use zk_recipes::{Cache, LeaderElection, Leadership, Mutex};
+use zk_recipes::session::Client;
+use zk_recipes::{Cache, FencingToken, LeaderElection, Leadership, Mutex};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 pub(crate) async fn serve(
     servers: &str,
-    mut work: impl AsyncFnMut(Zxid, String, bool),
+    mut work: impl AsyncFnMut(FencingToken, String, bool),
 ) -> Result<(), Box<dyn Error>> {
     let client = Client::builder(servers).renew(true).connect().await?;
     let settings = Cache::new(&client, "/settings")?;

@@ -186,7 +186,7 @@ async fn contend(
     for _ in 0..arguments.rounds {
         let waiting_since = Instant::now();
         let guard = mutex.acquire().await?;
-        let count = board.oracle.acquired(&name, guard.fencing_token(), waiting_since);
+        let count = board.oracle.acquired(&name, guard.fencing_token().zxid(), waiting_since);
         if count == arguments.contenders * arguments.rounds / 2
             && let Some(saboteur) = &saboteur
             && let State::Connected { server, .. } = client.state()

@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use zk_recipes::Mutex;
-use zk_session::proto::{NodeKind, Zxid};
+use zk_recipes::{FencingToken, Mutex};
+use zk_session::proto::NodeKind;
 
 use super::*;
 use crate::example::serve;
@@ -35,7 +35,7 @@ fn a_service_survives_the_end_of_its_session_at_work_and_in_the_queue() {
             assert!(ensemble.embedded.expire_session(session));
         }
     };
-    let mut last = Zxid(0);
+    let mut last = FencingToken(0, 0);
     let mut next = |wanted: &str| loop {
         let (token, colour, leads) = work.recv_timeout(LONG).expect("it goes on");
         assert!(token > last, "{token:?} after {last:?}");

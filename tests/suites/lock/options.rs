@@ -102,7 +102,10 @@ async fn contenders_are_listed_in_the_order_of_the_queue() {
     eventually(&embedded, "all are queued", |embedded| lock_nodes(embedded).len() == 3).await;
     let list = mutex(&clients[2], Options::new()).contenders().await.expect("listed");
     assert_eq!(list[0].data.as_deref(), Some(&b"first"[..]));
-    assert_eq!((list[0].token, list[0].session), (guard.fencing_token(), clients[0].session_id()));
+    assert_eq!(
+        (list[0].token, list[0].session),
+        (guard.fencing_token().zxid(), clients[0].session_id())
+    );
     assert!(list.iter().all(|one| one.mode == LockMode::Exclusive && one.since >= 0));
     let waits_for: Vec<_> = list.iter().map(|one| one.waits_for.as_deref()).collect();
     assert_eq!(waits_for, [None, Some(&*list[0].node), Some(&*list[1].node)]);

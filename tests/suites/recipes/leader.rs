@@ -65,7 +65,7 @@ async fn a_leader_works_for_one_term_and_can_stand_again_after_a_loss() {
         let mut losses = 0;
         loop {
             let term = leader.lead().run(async |term| {
-                begun.send((term.node_path(), term.fencing_token())).expect("a receiver");
+                begun.send((term.node_path(), term.fencing_token().zxid())).expect("a receiver");
                 if losses == 0 {
                     core::future::pending::<()>().await;
                 }

@@ -10,6 +10,7 @@ mod dropping;
 mod example;
 #[path = "../frozen.rs"]
 mod frozen;
+mod hand_over;
 mod herd;
 mod leader;
 mod limits;

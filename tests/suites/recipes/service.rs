@@ -1,8 +1,8 @@
 //! The example `service`: it survives every end of its session.
 
 use tokio::sync::mpsc;
-use zk_recipes::Mutex;
-use zk_session::proto::{NodeKind, Zxid};
+use zk_recipes::{FencingToken, Mutex};
+use zk_session::proto::NodeKind;
 
 use super::*;
 use crate::example::serve;
@@ -26,7 +26,7 @@ async fn a_service_survives_the_end_of_its_session_at_work_and_in_the_queue() {
         }
     };
     let test = async {
-        let mut last = Zxid(0);
+        let mut last = FencingToken(0, 0);
         let mut next = async |wanted: &str| loop {
             let (token, colour, leads) = work.recv().await.expect("it goes on");
             assert!(token > last, "{token:?} after {last:?}");

@@ -30,7 +30,7 @@ async fn no_two_clients_hold_the_simple_lock_while_servers_die() {
             let name = format!("c{place}");
             for _ in 0..ROUNDS {
                 let guard = simple(&client).acquire().await.expect("acquired");
-                let token = guard.fencing_token();
+                let token = guard.fencing_token().zxid();
                 let count = oracle.acquired(&name, token, Instant::now().into_std());
                 if count.is_multiple_of(10)
                     && let State::Connected { server, .. } = client.state()

@@ -6,7 +6,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::iter;
+use core::ops::Deref;
 use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -16,6 +18,7 @@ use zk_session::{Attachment, End, Error, RequestError, State, Transaction};
 use super::SessionClient;
 use super::call::Call;
 use super::client::{TimeLimit, before, unless};
+use super::hand_over::LocalTurn;
 use super::pending::{Pending, Signal};
 use super::status::{Handle, HeldNode, Report, Status, WaitFor};
 use crate::Client;
@@ -37,10 +40,57 @@ pub enum Holding {
     Lost(Loss),
 }
 
+impl Holding {
+    /// Returns whether the lock may be held.
+    pub(super) const fn is_open(self) -> bool {
+        !matches!(self, Self::Lost(_))
+    }
+}
+
+/// A number that is greater than those of all earlier holders of a lock.
+///
+/// It has two parts, and the first one decides. Without
+/// [local hand-over](crate::Options::local_hand_over), the second one is always 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(
+    /// The transaction that created the lock node (its `czxid`).
+    pub i64,
+    /// Counts the holders of this process with this node, from 0.
+    pub u32,
+);
+
+impl FencingToken {
+    /// Returns the transaction that created the lock node.
+    pub const fn zxid(self) -> Zxid {
+        Zxid(self.0)
+    }
+
+    /// Returns how many holders of this process have had this node before.
+    pub const fn turn(self) -> u32 {
+        self.1
+    }
+
+    /// Returns both parts as one number. That of another client is its `czxid`, times 2³².
+    pub const fn to_u128(self) -> u128 {
+        (self.0.cast_unsigned() as u128) << 32 | self.1 as u128
+    }
+}
+
+/// As a decimal number: `4294967302`, or `4294967302.0000000007` for the seventh turn after the
+/// first. So it compares, as a number, with the `czxid` of another client.
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(zxid, 0) => write!(f, "{zxid}"),
+            Self(zxid, turn) => write!(f, "{zxid}.{turn:010}"),
+        }
+    }
+}
+
 /// A lock that is held, or permits of a semaphore. Dropped, it is released in the background.
 ///
 /// ```no_run
-/// # async fn work(token: zk_recipes::session::proto::Zxid) {}
+/// # async fn work(token: zk_recipes::FencingToken) {}
 /// # async fn example(guard: zk_recipes::Guard) {
 /// tokio::select! {
 ///     () = work(guard.fencing_token()) => drop(guard),
@@ -63,7 +113,25 @@ pub struct Guard<C = Client> {
     path: Arc<str>,
     parent: Arc<str>,
     node: HeldNode,
-    handle: Handle,
+    handle: Holder<C>,
+}
+
+/// Who has the node of a guard. It is released when it is dropped.
+enum Holder<C> {
+    One(Handle),
+    /// One of several that take turns.
+    Local(Box<LocalTurn<C>>),
+}
+
+impl<C> Deref for Holder<C> {
+    type Target = Handle;
+
+    fn deref(&self) -> &Handle {
+        match self {
+            Self::One(handle) => handle,
+            Self::Local(turn) => turn,
+        }
+    }
 }
 
 impl<C: SessionClient> fmt::Debug for Guard<C> {
@@ -84,12 +152,30 @@ impl<C: SessionClient> Guard<C> {
         node: HeldNode,
         handle: Handle,
     ) -> Self {
-        Self { client, path, parent, node, handle }
+        Self { client, path, parent, node, handle: Holder::One(handle) }
+    }
+
+    /// Holds a lock for a turn.
+    pub(super) fn of_turn(client: C, path: Arc<str>, node: HeldNode, turn: LocalTurn<C>) -> Self {
+        let handle = Holder::Local(Box::new(turn));
+        Self { client, parent: path.clone(), path, node, handle }
+    }
+
+    /// Returns the node, which the caller releases. `None` if others have it.
+    pub(super) fn into_node(self) -> (HeldNode, Option<Handle>) {
+        let handle = match self.handle {
+            Holder::One(handle) => Some(handle),
+            Holder::Local(turn) => turn.end(),
+        };
+        (self.node, handle)
     }
 
     /// Returns the fencing token, which is greater than that of any earlier holder of this lock. A
     /// resource that remembers the greatest token it has seen, and refuses smaller ones, is safe
     /// from holders that have lost the lock and do not know it yet.
+    ///
+    /// With [local hand-over](crate::Options::local_hand_over), a resource compares both parts of
+    /// it: [`to_u128`](FencingToken::to_u128) is one number, and it prints as one.
     ///
     /// After the ensemble was wiped or restored from a backup, tokens may be smaller: reset what the
     /// resource remembers before the servers start again.
@@ -100,8 +186,12 @@ impl<C: SessionClient> Guard<C> {
     /// Hand out the number `.0` in decimal, as `zk-lock`, log lines and the examples do. Every
     /// language reads it, and shells compare it with `-lt`. Compare it as a number of 64 bits, not as
     /// text. A [`Zxid`] itself prints in hexadecimal, as ZooKeeper prints zxids.
-    pub fn fencing_token(&self) -> Zxid {
-        self.node.token
+    pub fn fencing_token(&self) -> FencingToken {
+        let turn = match &self.handle {
+            Holder::One(_) => 0,
+            Holder::Local(turn) => turn.number(),
+        };
+        FencingToken(self.node.token.0, turn)
     }
 
     /// Returns the current state, as far as this client knows.
@@ -145,7 +235,11 @@ impl<C: SessionClient> Guard<C> {
     /// panics, the others still run.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();
-        if let Some((callback, loss)) = self.handle.status.on_loss(Box::new(callback)) {
+        let callback = match &self.handle {
+            Holder::One(_) => Box::new(callback),
+            Holder::Local(turn) => turn.until_end(Box::new(callback)),
+        };
+        if let Some((callback, loss)) = self.handle.status.on_loss(callback) {
             callback(loss);
         }
     }
@@ -155,14 +249,25 @@ impl<C: SessionClient> Guard<C> {
     ///
     /// The release begins at the call. Dropping the returned value changes nothing.
     ///
+    /// If the lock is [passed on](crate::Options::local_hand_over) within this process, or its node
+    /// is still held by other readers of it, there is nothing to confirm, and nothing to wait for.
+    ///
     /// # Errors
     ///
     /// [`Lost`](LockError::Lost) when the lock had been lost before.
     /// [`NotConfirmed`](LockError::NotConfirmed) when no server has confirmed the release: the lock
     /// is no longer held here, and its node is deleted in the background or with the session.
     pub fn release(self) -> Pending<(), C> {
-        let client = self.client.clone();
-        Pending::release(client, self.releasing())
+        let (client, path) = (self.client.clone(), self.path.clone());
+        let state = self.handle.status.read(holding);
+        match (self.into_node().1, state) {
+            (Some(handle), _) => Pending::release(client, Releasing::new(path, &handle)),
+            (None, Holding::Lost(loss)) => {
+                let error = RecipeError::new("release", &path, LockError::Lost(loss));
+                Pending::done(client, Err(error))
+            }
+            (None, _) => Pending::done(client, Ok(())),
+        }
     }
 
     /// Begins a transaction that is applied only if the lock node still exists. So none is applied
@@ -252,15 +357,17 @@ impl<C: SessionClient> Guard<C> {
     /// Waits until the lock is lost.
     pub(crate) fn losing(&self) -> Losing {
         let (status, attachment) = (&self.handle.status, &self.handle.attachment);
-        Losing { lost: status.wait(loss as fn(&mut Report) -> _), attachment: attachment.clone() }
+        let ended = match &self.handle {
+            Holder::One(_) => None,
+            Holder::Local(turn) => Some(turn.signal()),
+        };
+        let lost = status.wait(loss as fn(&mut Report) -> _);
+        Losing { lost, attachment: attachment.clone(), ended }
     }
 
     /// Begins the release.
     pub(super) fn releasing(self) -> Releasing {
-        let Self { path, handle, .. } = self;
-        handle.check_process();
-        let released = handle.status.wait(over as fn(&mut Report) -> _);
-        Releasing { released, path }
+        Releasing::new(self.path, &self.handle)
     }
 
     /// Releases the lock when the recipe allows it, or at once if the value is dropped.
@@ -285,6 +392,11 @@ impl<C: SessionClient> Guard<C> {
         operation: &'static str,
         mode: LockMode,
     ) -> Result<(), RecipeError<ModeError>> {
+        if let Holder::Local(turn) = &mut self.handle
+            && !turn.keep()
+        {
+            return Err(self.call(operation).failed(ModeError::NotAlone));
+        }
         self.handle.command(Command::Convert(mode));
         let converted = self.handle.status.wait(converted).await;
         let converted = converted.flatten().unwrap_or_else(|| Err(self.lost_error().into()));
@@ -310,6 +422,8 @@ pub(super) fn check<'a, C: SessionClient>(client: &'a C, nodes: &[String]) -> Tr
 pub(crate) struct Losing {
     lost: WaitFor<fn(&mut Report) -> Option<Loss>>,
     attachment: Attachment,
+    /// Whether the turn has ended.
+    ended: Option<Arc<AtomicBool>>,
 }
 
 impl Future for Losing {
@@ -319,7 +433,11 @@ impl Future for Losing {
         if !self.attachment.command(&mut Command::CheckLease) && self.attachment.is_forked() {
             return Poll::Ready(Loss::Ended(End::Forked));
         }
-        Pin::new(&mut self.lost).poll(cx).map(|loss| loss.unwrap_or(CLOSED))
+        let lost = Pin::new(&mut self.lost).poll(cx);
+        match &self.ended {
+            Some(ended) if ended.load(Ordering::Acquire) => Poll::Ready(Loss::Released),
+            _ => lost.map(|loss| loss.unwrap_or(CLOSED)),
+        }
     }
 }
 
@@ -330,6 +448,12 @@ pub(super) struct Releasing {
 }
 
 impl Releasing {
+    /// The release begins when the handle is dropped.
+    fn new(path: Arc<str>, handle: &Handle) -> Self {
+        handle.check_process();
+        Self { released: handle.status.wait(over as fn(&mut Report) -> _), path }
+    }
+
     pub(super) fn poll<C: SessionClient>(
         &mut self,
         client: &C,
@@ -397,7 +521,7 @@ pub(super) fn not_validated(error: RequestError) -> LockError {
     }
 }
 
-const fn holding(report: &Report) -> Holding {
+pub(super) const fn holding(report: &Report) -> Holding {
     match &report.status {
         Status::Held | Status::Suspended if report.is_final => Holding::Lost(CLOSED),
         Status::Held => Holding::Held,

@@ -10,6 +10,8 @@ mod barrier;
 mod cache;
 mod call;
 mod client;
+#[cfg(feature = "full")]
+mod cohort;
 mod connection;
 mod contenders;
 #[cfg(feature = "full")]
@@ -19,6 +21,8 @@ mod double_barrier;
 mod ephemeral;
 mod guard;
 mod guid;
+#[cfg_attr(not(feature = "full"), path = "no_hand_over.rs")]
+mod hand_over;
 #[cfg(feature = "study")]
 mod herd;
 mod hint_cache;
@@ -55,7 +59,7 @@ pub use self::conversion::NotConverted;
 #[cfg(feature = "full")]
 pub use self::double_barrier::{BarrierGuard, DoubleBarrier};
 pub use self::ephemeral::Ephemeral;
-pub use self::guard::{Guard, Holding};
+pub use self::guard::{FencingToken, Guard, Holding};
 #[cfg(feature = "study")]
 pub use self::herd::HerdMutex;
 pub use self::leader::{Candidate, LeaderElection};
@@ -63,6 +67,8 @@ pub use self::lock_request::LockRequest;
 pub use self::loss::MultiLoss;
 pub use self::multi_lock::{MultiGuard, MultiLock};
 pub use self::mutex::Mutex;
+#[cfg(feature = "full")]
+pub use self::options::HandOver;
 pub use self::options::{Attempt, Options};
 pub use self::pending::{NextPlace, Pending, Signal};
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};

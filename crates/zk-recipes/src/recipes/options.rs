@@ -2,11 +2,47 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+#[cfg(feature = "full")]
+use core::time::Duration;
 
 use bytes::Bytes;
 use zk_session::proto::Acl;
 
 use crate::machine::{AccessList, DisconnectPolicy, Event, Scheme, UnknownNodePolicy};
+
+/// How long the attempts of one process keep a node; see
+/// [`Options::local_hand_over`](Options::local_hand_over).
+#[cfg(feature = "full")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandOver {
+    /// The number of turns with one node. The default is 64.
+    pub turns: u32,
+    /// The time after which no other turn begins. The default is 100 ms.
+    pub time: Duration,
+}
+
+#[cfg(feature = "full")]
+impl Default for HandOver {
+    fn default() -> Self {
+        Self { turns: 64, time: Duration::from_millis(100) }
+    }
+}
+
+#[cfg(feature = "full")]
+impl HandOver {
+    /// Sets the number of turns. Every node has at least one.
+    #[must_use]
+    pub const fn turns(self, turns: u32) -> Self {
+        Self { turns, ..self }
+    }
+
+    /// Sets the time after which no other turn begins.
+    #[must_use]
+    pub const fn time(self, time: Duration) -> Self {
+        Self { time, ..self }
+    }
+}
 
 /// One attempt to acquire a lock, as an [observer](Options::observer) sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +74,8 @@ pub struct Options {
     pub(crate) disconnect_policy: DisconnectPolicy,
     pub(crate) revocable: bool,
     pub(crate) observer: Option<Observer>,
+    #[cfg(feature = "full")]
+    pub(crate) hand_over: Option<HandOver>,
 }
 
 impl fmt::Debug for Options {
@@ -51,6 +89,8 @@ impl fmt::Debug for Options {
             disconnect_policy,
             revocable,
             observer: _,
+            #[cfg(feature = "full")]
+                hand_over: _,
         } = self;
         f.debug_struct("Options")
             .field("scheme", scheme)
@@ -117,5 +157,30 @@ impl Options {
     /// callbacks, and may wait. If it panics, other observers still run.
     pub fn observer(self, observer: impl Fn(Attempt<'_>, &Event) + Send + Sync + 'static) -> Self {
         Self { observer: Some(Arc::new(observer)), ..self }
+    }
+
+    /// Lets the attempts of a [`Mutex`](super::Mutex) or [`RwLock`](super::RwLock), and of its
+    /// clones, share one node: they queue in this process, and pass the lock on without a request.
+    ///
+    /// Keep the lock, and clone it: two values for one path share nothing. Other recipes, and a
+    /// [`MultiLock`](super::MultiLock), ignore it.
+    ///
+    /// # Guarantee
+    ///
+    /// At most one holds the lock, as without it. Attempts of this process are served in the order
+    /// in which they were first polled. When a turn ends and the [bound](HandOver) is reached, the
+    /// node is deleted, and the next attempt queues at the end. So a contender of another process
+    /// waits for the bound and one turn, and not for all who wait here.
+    ///
+    /// A loss reaches the holder, and ends the sharing: who waits gets another node at once. A lock
+    /// that is suspended or [revoked](super::Guard::revoked) is not passed on.
+    ///
+    /// All holders of one node have its name and its session. So the part
+    /// [`zxid`](super::FencingToken::zxid) of their [fencing token](super::Guard::fencing_token) is
+    /// the same, and only its [`turn`](super::FencingToken::turn) differs: a resource must compare
+    /// both.
+    #[cfg(feature = "full")]
+    pub fn local_hand_over(self, bound: HandOver) -> Self {
+        Self { hand_over: Some(bound), ..self }
     }
 }

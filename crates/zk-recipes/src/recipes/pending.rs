@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
+#[cfg(feature = "blocking")]
+use core::future::poll_fn;
 use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -15,6 +17,7 @@ use super::SessionClient;
 use super::call::Call;
 use super::client::{TimeLimit, before};
 use super::guard::{Guard, Releasing};
+use super::hand_over::LocalAttempt;
 use super::queue::{Attempted, Entrance};
 use super::run::Hold;
 use super::status::{Place, SharedStatus};
@@ -65,13 +68,26 @@ type Running<T> = (BoxFuture<T>, Option<Arc<SharedStatus>>);
 enum Work<T, C, E> {
     Enter(Entrance<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
     Acquire(Attempted<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
+    TakeTurns(Box<LocalAttempt<C>>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
     Release(Releasing, fn(Result<(), RecipeError>) -> Result<T, E>),
     Begin(Begin<Result<T, E>>),
     Run(Running<Result<T, E>>),
-    /// The result that [`NextPlace`] has come to.
+    /// The result that [`NextPlace`] has come to, or that is known at once.
     Done(Result<T, E>),
     /// The result was returned.
     Over,
+}
+
+/// Begins an attempt.
+fn enter<T, C: SessionClient, E>(
+    entrance: Entrance<C>,
+    finish: fn(Result<Guard<C>, RecipeError>) -> Result<T, E>,
+) -> Work<T, C, E> {
+    let Some(local) = entrance.local() else { return Work::Acquire(entrance.enter(), finish) };
+    match LocalAttempt::enter(entrance, local) {
+        Ok(attempt) => Work::TakeTurns(Box::new(attempt), finish),
+        Err(error) => Work::Done(finish(Err(error))),
+    }
 }
 
 // No future is pinned in place.
@@ -156,6 +172,11 @@ impl<C: SessionClient> Pending<(), C> {
         })
     }
 
+    /// Has nothing to wait for.
+    pub(super) fn done(client: C, result: Result<(), RecipeError>) -> Self {
+        Self { client, limit: TimeLimit::default(), work: Work::Done(result) }
+    }
+
     /// Waits for the confirmation of a release.
     pub(super) fn release(client: C, releasing: Releasing) -> Self {
         let work = Work::Release(releasing, |released| released);
@@ -202,16 +223,21 @@ impl<T, C: SessionClient, E> Pending<T, C, E> {
     /// Begins the operation, and polls it.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
         let Self { client, limit, work } = self;
-        if let Work::Enter(..) | Work::Begin(_) | Work::Done(_) = work {
+        if let Work::Enter(..) | Work::Begin(_) = work {
             *work = match mem::replace(work, Work::Over) {
-                Work::Enter(entrance, finish) => Work::Acquire(entrance.enter(), finish),
+                Work::Enter(entrance, finish) => enter(entrance, finish),
                 Work::Begin(begin) => Work::Run(begin(limit.end)),
-                Work::Done(result) => return Poll::Ready(result),
                 work => work,
             };
         }
+        if let Work::Done(_) = work
+            && let Work::Done(result) = mem::replace(work, Work::Over)
+        {
+            return Poll::Ready(result);
+        }
         let result = match work {
             Work::Acquire(attempted, finish) => attempted.poll_held(limit, cx).map(*finish),
+            Work::TakeTurns(attempt, finish) => attempt.poll_held(limit, cx).map(*finish),
             Work::Release(releasing, finish) => releasing.poll(client, limit, cx).map(*finish),
             Work::Run((future, _)) => future.as_mut().poll(cx),
             Work::Enter(..) | Work::Begin(_) | Work::Done(_) | Work::Over => Poll::Pending,
@@ -230,8 +256,24 @@ impl<T, E> Pending<T, zk_session::blocking::Client, E> {
     /// # Errors
     ///
     /// Those of the method that returned this.
-    pub fn wait(self) -> Result<T, E> {
+    pub fn wait(mut self) -> Result<T, E> {
+        self.wait_for_turn();
         self.client.clone().block_on(self.limit.end, self)
+    }
+
+    /// Waits for others of this process, if the attempt takes turns with them.
+    fn wait_for_turn(&mut self) {
+        let Self { client, limit, work } = self;
+        if let Work::Enter(entrance, _) = work
+            && entrance.local().is_some()
+            && let Work::Enter(entrance, finish) = mem::replace(work, Work::Over)
+        {
+            *work = enter(entrance, finish);
+        }
+        if let Work::TakeTurns(attempt, _) = work {
+            let turn = poll_fn(|cx| attempt.poll_turn(cx));
+            client.block_on(None, zk_session::blocking::Client::wait_for_others(limit.end, turn));
+        }
     }
 }
 
@@ -285,6 +327,7 @@ impl<T, C, E> fmt::Debug for NextPlace<'_, T, C, E> {
 impl<T, E> NextPlace<'_, T, zk_session::blocking::Client, E> {
     /// Waits in this thread until it changes.
     pub fn wait(self) -> Option<Place> {
+        self.0.wait_for_turn();
         self.0.client.clone().block_on(self.0.limit.end, self)
     }
 }
@@ -301,6 +344,7 @@ impl<T, C: SessionClient, E> Future for NextPlace<'_, T, C, E> {
         }
         let status = match &pending.work {
             Work::Acquire(attempted, _) => attempted.status(),
+            Work::TakeTurns(attempt, _) => attempt.status(),
             Work::Run((_, status)) => status.clone(),
             _ => None,
         };

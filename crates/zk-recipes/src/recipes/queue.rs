@@ -23,6 +23,7 @@ use super::client::TimeLimit;
 use super::connection::{Lookout, Seen};
 use super::guard::Guard;
 use super::guid;
+use super::hand_over::LocalLock;
 use super::hint_cache::HintCache;
 use super::observed::Observed;
 use super::options::{Attempt, Options};
@@ -49,6 +50,8 @@ pub(crate) struct Queue<C> {
     abandoned: Arc<AtomicUsize>,
     attempts: Arc<AtomicUsize>,
     hint_cache: HintCache,
+    /// With `Options::local_hand_over`.
+    local: Option<Arc<LocalLock<C>>>,
 }
 
 impl<C> fmt::Debug for Queue<C> {
@@ -75,6 +78,7 @@ impl<C: SessionClient> Queue<C> {
             recipe,
             path: path.into(),
             scheme: options.scheme.unwrap_or(default),
+            local: LocalLock::of(&options),
             options,
             cleanups: Arc::default(),
             abandoned: Arc::default(),
@@ -228,6 +232,12 @@ impl<C: SessionClient> Queue<C> {
         path::child(&self.path, name)
     }
 
+    /// Returns how many attempts wait for another one of this process.
+    #[cfg(feature = "full")]
+    pub(crate) fn local_waiters(&self) -> usize {
+        self.local.as_ref().map_or(0, |local| local.waiting())
+    }
+
     pub(crate) fn pending_cleanups(&self) -> usize {
         self.cleanups.load(Ordering::Relaxed)
     }
@@ -238,16 +248,27 @@ impl<C: SessionClient> Queue<C> {
 }
 
 /// An attempt that has not begun, for a lock whose contenders are nodes of one queue.
+#[derive(Clone)]
 pub(crate) struct Entrance<C> {
     pub(crate) queue: Queue<C>,
     operation: &'static str,
-    mode: LockMode,
-    wait_policy: WaitPolicy,
+    pub(super) mode: LockMode,
+    pub(super) wait_policy: WaitPolicy,
 }
 
 impl<C: SessionClient> Entrance<C> {
     pub(crate) fn enter(self) -> Attempted<C> {
         self.queue.enter(self.operation, self.mode, self.wait_policy)
+    }
+
+    /// Returns what the attempts of this process share, if they share a node.
+    pub(super) fn local(&self) -> Option<Arc<LocalLock<C>>> {
+        self.queue.local.clone()
+    }
+
+    /// The operation and path that errors name.
+    pub(super) fn call(&self) -> Call<C> {
+        self.queue.call(self.operation)
     }
 }
 
@@ -264,6 +285,18 @@ pub(crate) struct Attempted<C, R = LockError> {
     /// Finds a node that an earlier client of a resumed session has left behind.
     leftover: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
     patience: Patience,
+}
+
+impl<C, R> Attempted<C, R> {
+    /// Returns whether the attempt has come to no end.
+    pub(super) const fn is_open(&self) -> bool {
+        self.handle.is_some()
+    }
+
+    /// Returns the attempt for another caller, whose time limit begins.
+    pub(super) fn anew(self) -> Self {
+        Self { patience: Patience::default(), ..self }
+    }
 }
 
 impl<C: SessionClient, R: Reason> Attempted<C, R> {
@@ -301,14 +334,17 @@ impl<C: SessionClient, R: Reason> Attempted<C, R> {
     ) -> Poll<Result<Guard<C>, RecipeError<R>>> {
         let Poll::Ready(acquired) = self.poll_acquired(limit, cx) else { return Poll::Pending };
         let Self { call, parent, handle, .. } = self;
-        Poll::Ready(match (acquired, handle.take()) {
-            (Ok(node), Some(handle)) => {
+        let node = match acquired {
+            Ok(node) => node,
+            Err(error) => return Poll::Ready(Err(call.failed(error))),
+        };
+        Poll::Ready(match handle.take() {
+            Some(handle) => {
                 let Call { path, client, .. } = call.clone();
                 Ok(Guard::new(client, path, parent.clone(), node, handle))
             }
             // The runtime was shut down.
-            (Ok(_), None) => Err(call.failed(LockError::Ended(End::Closed).into())),
-            (Err(error), _) => Err(call.failed(error)),
+            None => Err(call.failed(LockError::Ended(End::Closed).into())),
         })
     }
 
@@ -320,11 +356,14 @@ impl<C: SessionClient, R: Reason> Attempted<C, R> {
         if let Poll::Ready(acquired) = Pin::new(&mut self.acquired).poll(cx) {
             // The runtime was shut down.
             let closed = || Err(LockError::Ended(End::Closed).into());
-            return Poll::Ready(acquired.unwrap_or_else(closed));
+            let acquired = acquired.unwrap_or_else(closed);
+            self.handle.take_if(|_| acquired.is_err());
+            return Poll::Ready(acquired);
         }
         if let Some(leftover) = &mut self.leftover
             && let Poll::Ready(node) = leftover.as_mut().poll(cx)
         {
+            self.handle = None;
             return Poll::Ready(Err(LockError::HeldByOwnSession { node }.into()));
         }
         let Some(handle) = &self.handle else { return Poll::Pending };

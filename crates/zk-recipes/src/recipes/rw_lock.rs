@@ -172,6 +172,13 @@ impl<C: SessionClient> RwLock<C> {
         &self.0.path
     }
 
+    /// Returns how many attempts of this value and its clones wait for another one of them, and have
+    /// no node. Without [local hand-over](Options::local_hand_over), each attempt has one.
+    #[cfg(feature = "full")]
+    pub fn local_waiters(&self) -> usize {
+        self.0.local_waiters()
+    }
+
     /// Returns how many nodes of this value and its clones are no longer wanted and not yet known
     /// to be deleted. A deletion that the ensemble refuses is not pending any more:
     /// [`abandoned_nodes`](Self::abandoned_nodes) counts it.

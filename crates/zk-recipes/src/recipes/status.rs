@@ -22,7 +22,7 @@ use crate::error::{LockError, Loss, Reason};
 use crate::machine::Command;
 
 /// The node of a held lock.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HeldNode {
     pub(crate) name: String,
     pub(crate) token: Zxid,
@@ -186,6 +186,8 @@ struct Content {
     waiters: Waiters,
     last: u64,
     on_loss: Vec<OnLoss>,
+    /// Wakes who has the lock after its holder.
+    follower: Option<Waker>,
 }
 
 impl Content {
@@ -196,7 +198,11 @@ impl Content {
         let is_over = loss.is_some() || !self.report.status.is_open();
         let callbacks = (is_over && !self.on_loss.is_empty())
             .then(|| LossCallbacks(loss, core::mem::take(&mut self.on_loss)));
-        (core::mem::take(&mut self.waiters), callbacks)
+        let mut waiters = core::mem::take(&mut self.waiters);
+        if let Some(follower) = self.follower.take_if(|_| is_over || self.report.is_final) {
+            waiters.push(0, follower);
+        }
+        (waiters, callbacks)
     }
 }
 
@@ -289,7 +295,13 @@ impl SharedStatus {
             has_owner: true,
             cleanup: Cleanup { pending: false, all: cleanups },
         };
-        let content = Content { report, waiters: Waiters::default(), last: 0, on_loss: Vec::new() };
+        let content = Content {
+            report,
+            waiters: Waiters::default(),
+            last: 0,
+            on_loss: Vec::new(),
+            follower: None,
+        };
         Self { content: Mutex::new(content), process: std::process::id() }
     }
 
@@ -348,6 +360,12 @@ impl SharedStatus {
                 None
             }
         }
+    }
+
+    /// Wakes `follower` once the lock is no longer held.
+    pub(crate) fn follow(&self, follower: Waker) {
+        let unused = self.content().follower.replace(follower);
+        drop(unused);
     }
 
     /// Waits until `find` returns a value. `None` if the machine ends before.

@@ -10,6 +10,7 @@ mod held;
 mod ours;
 mod ours_blocking;
 mod tap;
+mod turns;
 mod work;
 mod zookeeper_client;
 
@@ -46,6 +47,15 @@ pub(crate) enum LockCommand {
     /// Prints their memory, and the CPU time of the client for a reconnect and for the drop of all
     /// guards.
     Held(held::Arguments),
+    /// Measures how the tasks of few processes take turns with one lock, with and without local
+    /// hand-over.
+    ///
+    /// The wait of a task that has not come to its turn at the end counts, too. Requests are counted
+    /// in a run of their own, through a proxy.
+    Turns(turns::Arguments),
+    /// Internal: runs one process of it.
+    #[command(hide = true)]
+    MeasureTurns(turns::Measurement),
     /// Internal: runs the in-memory server.
     #[command(hide = true)]
     ServeLocks,
@@ -99,6 +109,8 @@ pub(crate) fn run(command: &LockCommand) -> io::Result<()> {
         LockCommand::Locks(arguments) => compare(arguments),
         LockCommand::Held(arguments) => held::run(arguments),
         LockCommand::ServeLocks => serve(),
+        LockCommand::Turns(arguments) => turns::run(arguments),
+        LockCommand::MeasureTurns(measurement) => turns::measure(measurement),
         LockCommand::MeasureLocks { client, at, path, kind, scale } => {
             let work = kind.work(*scale);
             let timing = match client {

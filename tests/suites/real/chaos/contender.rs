@@ -72,7 +72,7 @@ macro_rules! contender {
             }
 
             fn token(guard: &Guard<Self>) -> Zxid {
-                guard.fencing_token()
+                guard.fencing_token().zxid()
             }
 
             fn node_path(guard: &Guard<Self>) -> String {

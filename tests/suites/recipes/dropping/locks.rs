@@ -1,6 +1,6 @@
 //! Mutexes, read/write locks, semaphores.
 
-use zk_recipes::{RecipeError, Semaphore, SemaphoreError};
+use zk_recipes::{HandOver, Mutex, Options, RecipeError, RwLock, Semaphore, SemaphoreError};
 use zk_session::Client;
 
 use super::{Others, PATH, attempt, dropped_anywhere, later, mutex, rw_lock, success};
@@ -57,6 +57,49 @@ async fn mutex_futures() {
         let guard = mutex(other).acquire().await.expect("acquired");
         let (mutex, node) = (mutex(ours), guard.node().to_owned());
         (success(async move { mutex.revoke(&node).await }), Others::hold(guard))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn futures_that_share_a_node() {
+    let options = || Options::new().local_hand_over(HandOver::default());
+    let mutex_of = |client: &Client| Mutex::with(client, PATH, options()).expect("valid");
+    dropped_anywhere("Mutex::acquire, shared", async |ours, _| {
+        (success(mutex_of(ours).acquire()), Others::idle())
+    })
+    .await;
+    dropped_anywhere("Mutex::acquire, held by a clone", async |ours, _| {
+        let mutex = mutex_of(ours);
+        let guard = mutex.clone().acquire().await.expect("acquired");
+        (success(mutex.acquire().timeout(SESSION_TIMEOUT)), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("Mutex::acquire, three at once", async |ours, other| {
+        let guard = mutex(other).acquire().await.expect("acquired");
+        let mutex = mutex_of(ours);
+        let turn = async |mutex: Mutex| mutex.acquire().await?.release().await;
+        let all =
+            async move { tokio::try_join!(turn(mutex.clone()), turn(mutex.clone()), turn(mutex)) };
+        (success(all), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("RwLock, readers and a writer", async |ours, other| {
+        let guard = rw_lock(other).write().await.expect("acquired");
+        let lock = RwLock::with(ours, PATH, options()).expect("valid");
+        let read = async |lock: RwLock| lock.read().await?.release().await;
+        let write = async |lock: RwLock| lock.write().await?.release().await;
+        let all = async move {
+            let (first, second) = (read(lock.clone()), read(lock.clone()));
+            tokio::try_join!(first, second, write(lock.clone()), read(lock))
+        };
+        (success(all), Others::hold(guard))
+    })
+    .await;
+    dropped_anywhere("ReadGuard::try_upgrade, shared", async |ours, _| {
+        let lock = RwLock::with(ours, PATH, options()).expect("valid");
+        let reader = lock.read().await.expect("acquired");
+        (success(reader.try_upgrade()), Others::idle())
     })
     .await;
 }
