@@ -109,6 +109,7 @@ mod attachment;
 mod effects;
 mod machines;
 mod port;
+mod seat;
 
 #[cfg(test)]
 mod tests;
@@ -132,7 +133,7 @@ pub use self::machines::Key;
 use zk_proto::ErrorCode;
 
 use self::machines::Machines;
-pub use self::port::Port;
+pub use self::port::{Host, Port, Submission};
 use crate::error::Error;
 use crate::session::{Event, Reply, Session, State, WatchedEvent};
 use crate::time::{Instant, earlier};
