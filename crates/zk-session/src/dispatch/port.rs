@@ -97,6 +97,7 @@ pub trait Host: fmt::Debug {
 }
 
 /// How a request is submitted: by which method of [`Port`].
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submission {
     /// By [`submit`](Port::submit).

@@ -150,11 +150,7 @@ impl<M: Machine + Clone + Send + Sync + From<SemaphoreMachine>> Workload for Per
             let disconnect_policy = self.semaphore.policy;
             let config = AttemptConfig { wait_policy, revocable, disconnect_policy, ..config };
             let maximum = Some(self.semaphore.maximum);
-            let mut machine = SemaphoreMachine::new(PermitRequest::new(config, *permits, maximum));
-            if tries {
-                machine.handle(Input::Session(State::Connected { server: 0, session }));
-            }
-            machine.into()
+            SemaphoreMachine::new(PermitRequest::new(config, *permits, maximum)).into()
         };
         self.semaphore.wants.iter().enumerate().map(machine).collect()
     }

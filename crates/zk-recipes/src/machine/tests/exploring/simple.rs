@@ -43,11 +43,7 @@ impl Workload for OneNode {
             let session = session(contender);
             let config = AttemptConfig::of_node(LOCK.into(), SCHEME, guid, session);
             let wait_policy = if tries { WaitPolicy::OnlyIfFirst } else { WaitPolicy::Queue };
-            let mut machine = SimpleContender::new(AttemptConfig { wait_policy, ..config });
-            if tries {
-                machine.handle(Input::Session(State::Connected { server: 0, session }));
-            }
-            machine
+            SimpleContender::new(AttemptConfig { wait_policy, ..config })
         };
         (0..self.tokens.len()).map(machine).collect()
     }

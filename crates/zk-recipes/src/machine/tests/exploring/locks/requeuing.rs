@@ -63,19 +63,18 @@ impl<const AS_HOLDER: bool> From<HintingContender<Hint>> for Unaware<AS_HOLDER> 
 }
 
 impl<const AS_HOLDER: bool> Machine for Unaware<AS_HOLDER> {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         let is_unaware = self.is_holder == AS_HOLDER;
-        self.contender.handle(match input {
+        let input = match input {
             Input::Session(State::Renewing) if is_unaware => Input::Session(State::Suspended),
             Input::Session(State::Renewing) => Input::Session(State::Ended(End::Expired)),
             input => input,
-        });
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        let output = self.contender.poll_output();
-        self.is_holder |= matches!(output, Some(Output::Event(Event::Acquired { .. })));
-        output
+        };
+        let mut note = |event| {
+            self.is_holder |= matches!(event, Event::Acquired { .. });
+            Some(event)
+        };
+        turn.filtered(0, &mut note, |turn| self.contender.handle(input, turn));
     }
 
     fn is_done(&self) -> bool {
