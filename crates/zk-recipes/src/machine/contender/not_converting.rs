@@ -12,15 +12,15 @@ impl Contender {
         &mut self,
         _: OpId,
         _: Result<Reply, Error>,
-        turn: &mut Turn<'_>,
+        _: &mut Turn<'_>,
     ) {
     }
 
-    pub(super) fn repeat_conversion(&mut self, turn: &mut Turn<'_>) {}
+    pub(super) fn repeat_conversion(&mut self, _: &mut Turn<'_>) {}
 
     pub(super) fn is_replacing_node(&self) -> bool {
         false
     }
 
-    pub(super) fn delete_replaced(&mut self, turn: &mut Turn<'_>) {}
+    pub(super) fn delete_replaced(&mut self, _: &mut Turn<'_>) {}
 }

@@ -329,7 +329,7 @@ fn one_that_gives_up_or_runs_out_of_time_holds_nothing() {
     let bounds = Bounds { early_commands: 2, ..CALM };
     search::prove(
         locks(OPPOSITE, bounds),
-        3_824,
+        3_756,
         &[ONE, TWO, "waits", "gives up", "runs out of time"],
     );
 }
@@ -346,7 +346,7 @@ const SURVIVED: [&str; 4] = [ONE, TWO, "waits", "resumes"];
 
 #[test]
 fn two_survive_one_fault() {
-    search::prove(locks(OPPOSITE, Bounds { faults: 1, ..CALM }), 2_207, &SURVIVED);
+    search::prove(locks(OPPOSITE, Bounds { faults: 1, ..CALM }), 2_081, &SURVIVED);
 }
 
 #[test]
