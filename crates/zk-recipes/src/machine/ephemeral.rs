@@ -92,7 +92,7 @@ impl Machine for EphemeralMachine {
             Input::Session(state) => self.session_changed(state, turn),
             Input::Timer if matches!(self.step, Step::Pausing) => self.resume(turn),
             Input::LeaseEnded if self.is_releasing => {
-                turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED)
+                turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
             }
             #[cfg(feature = "full")]
             Input::Convert(_) => turn.report(Event::NO_READERS),
@@ -151,7 +151,7 @@ impl EphemeralMachine {
         match state {
             State::Ended(end) if self.is_releasing => self.conclude(Event::gone_with(end), turn),
             State::Ended(end) if self.czxid.is_some() => {
-                self.conclude(Event::Lost(end.into()), turn)
+                self.conclude(Event::Lost(end.into()), turn);
             }
             State::Ended(end) => self.conclude(Event::Failed(LockError::Ended(end)), turn),
             State::Renewing if self.is_releasing => self.conclude(Event::Released, turn),

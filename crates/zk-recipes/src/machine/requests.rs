@@ -122,18 +122,19 @@ impl Turn<'_> {
         self.submit(&Request::Exists(ExistsRequest { path, watch: false }))
     }
 
-    /// Watches for the deletion of a lock node, or for changes of the list of children.
-    pub(super) fn watch(&mut self, path: impl Into<Arc<str>>) -> OpId {
+    /// Watches for the deletion of a node, or for changes of the list of its children, which is the
+    /// reply. It is renewed while it stays silent, as the other watches are.
+    pub fn watch(&mut self, path: impl Into<Arc<str>>) -> OpId {
         self.set_watch(Watch { path: path.into(), kind: WatchKind::End })
     }
 
-    /// Watches for the deletion of a lock node, or for a change of its data.
-    pub(super) fn watch_data(&mut self, path: impl Into<Arc<str>>) -> OpId {
+    /// Watches for the deletion of a node, or for a change of its data, which is the reply.
+    pub fn watch_data(&mut self, path: impl Into<Arc<str>>) -> OpId {
         self.set_watch(Watch { path: path.into(), kind: WatchKind::Data })
     }
 
-    /// Watches for the creation of a node, or for a change.
-    pub(super) fn watch_presence(&mut self, path: impl Into<Arc<str>>) -> OpId {
+    /// Watches for the creation of a node, or for a change. The reply has its stat.
+    pub fn watch_presence(&mut self, path: impl Into<Arc<str>>) -> OpId {
         self.set_watch(Watch { path: path.into(), kind: WatchKind::Presence })
     }
 }

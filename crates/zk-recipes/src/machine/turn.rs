@@ -73,7 +73,11 @@ impl<'a> Turn<'a> {
         act(&mut Turn { port, owner: &mut owner, watches, part })
     }
 
-    /// Submits a request.
+    /// Submits a request. The reply is an [`Input::Reply`](super::Input::Reply) with this number.
+    ///
+    /// Paths are those of the server. For a watch use [`watch`](Self::watch), or one of its
+    /// neighbours.
+    #[inline(never)]
     pub fn submit(&mut self, request: &Request<'_>) -> OpId {
         let op = self.next();
         self.port.submit(op.0, request);
@@ -81,7 +85,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Submits a request whose reply may [come in pieces](Port::submit_in_pieces).
-    pub(super) fn submit_in_pieces(&mut self, request: &Request<'_>) -> OpId {
+    pub fn submit_in_pieces(&mut self, request: &Request<'_>) -> OpId {
         let op = self.next();
         self.port.submit_in_pieces(op.0, request);
         op
@@ -95,6 +99,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Sets a watch, and renews it if it stays silent.
+    #[inline(never)]
     pub(super) fn set_watch(&mut self, watch: Watch) -> OpId {
         let op = self.next();
         self.watches.set(op, watch, &mut self.port);
@@ -111,11 +116,13 @@ impl<'a> Turn<'a> {
     }
 
     /// Removes the watch of a request.
+    #[inline(never)]
     pub fn unwatch(&mut self, op: OpId) {
         self.watches.remove(op, &mut self.port);
     }
 
     /// Sets the timer. It replaces an earlier one.
+    #[inline(never)]
     pub fn set_timer(&mut self, after: Duration) {
         let at = Some(self.port.now() + after);
         self.watches.alarm = at;
@@ -128,11 +135,13 @@ impl<'a> Turn<'a> {
     }
 
     /// Reports an event to the owner.
+    #[inline(never)]
     pub fn report(&mut self, event: Event) {
         self.owner.observe(event, &mut self.port);
     }
 
     /// Reports how the attempt ended, once.
+    #[inline(never)]
     pub(super) fn conclude(&mut self, is_concluded: &mut bool, event: Event) {
         if !core::mem::replace(is_concluded, true) {
             self.report(event);

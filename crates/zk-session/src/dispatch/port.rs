@@ -71,7 +71,7 @@ impl<T> AnySession for Session<Token<T>> {
 /// that it drives the same machines through the same port.
 ///
 /// The methods are those of [`Port`], which describes them.
-pub trait Host: fmt::Debug {
+pub trait Host {
     /// Submits a request, whose reply and events are delivered with this tag.
     fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission);
     /// Drops the watches of requests with this tag.
@@ -119,7 +119,8 @@ pub struct Port<'a> {
 
 impl fmt::Debug for Port<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Port").field("host", &self.host).field("now", &self.now).finish()
+        let (session, now) = (self.session_id(), self.now);
+        f.debug_struct("Port").field("session", &session).field("now", &now).finish_non_exhaustive()
     }
 }
 

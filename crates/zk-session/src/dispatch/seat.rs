@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
@@ -27,12 +26,6 @@ pub(super) struct Seat<'a> {
     pub(super) effects: &'a mut Effects,
     /// Whether the session has accepted a request of this call.
     pub(super) has_submitted: bool,
-}
-
-impl fmt::Debug for Seat<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("key", &self.key).finish_non_exhaustive()
-    }
 }
 
 impl Host for Seat<'_> {

@@ -193,7 +193,7 @@ impl Contender {
             Err(Error::Server(ErrorCode::NO_AUTH)) => self.downgraded(turn),
             // Neither of our two nodes exists.
             Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) if self.is_gone() => {
-                self.lose_node(turn)
+                self.lose_node(turn);
             }
             // If it belongs to another session, the repeated transaction will be refused.
             Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => self.downgrade(turn),

@@ -229,7 +229,7 @@ impl Contender {
             match self.config.disconnect_policy {
                 DisconnectPolicy::WhileConnected => self.lose(Loss::Disconnected, turn),
                 DisconnectPolicy::UntilLeaseEnds if self.lease_ended => {
-                    self.lose(Loss::LeaseEnded, turn)
+                    self.lose(Loss::LeaseEnded, turn);
                 }
                 DisconnectPolicy::UntilLeaseEnds | DisconnectPolicy::UntilServerReports => {
                     turn.report(Event::Suspended);

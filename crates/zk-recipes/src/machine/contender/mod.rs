@@ -170,7 +170,6 @@ impl Contender {
     ///
     /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
     /// with the first [`Input::Session`] and fails if that is no connection to a quorum.
-
     pub fn new(mut config: AttemptConfig) -> Self {
         let reads_own_data = config.revocable;
         if !config.scheme.has_readers() {
@@ -311,7 +310,7 @@ impl Contender {
                 creation.handle_timer(&self.config, turn);
             }
             Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => {
-                self.decide(turn)
+                self.decide(turn);
             }
             Phase::Held { .. } => self.verify_if_needed(turn),
             _ => {}

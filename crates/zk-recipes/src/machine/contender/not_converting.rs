@@ -8,12 +8,7 @@ use super::super::Turn;
 use super::Contender;
 
 impl Contender {
-    pub(super) fn handle_conversion(
-        &mut self,
-        _: OpId,
-        _: Result<Reply, Error>,
-        _: &mut Turn<'_>,
-    ) {
+    pub(super) fn handle_conversion(&mut self, _: OpId, _: Result<Reply, Error>, _: &mut Turn<'_>) {
     }
 
     pub(super) fn repeat_conversion(&mut self, _: &mut Turn<'_>) {}

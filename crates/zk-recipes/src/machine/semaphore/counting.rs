@@ -55,7 +55,7 @@ impl SemaphoreMachine {
         self.unwatch(list, turn);
         match (&self.step, RetryPolicy::of(&error)) {
             (Step::Looking, _) if error == Error::Server(ErrorCode::NO_NODE) => {
-                self.counted(0, turn)
+                self.counted(0, turn);
             }
             (Step::Waiting, _) if error == Error::Server(ErrorCode::NO_NODE) => self.borrow(turn),
             (Step::Looking | Step::Waiting, RetryPolicy::Now) => self.list_permit_nodes(turn),
