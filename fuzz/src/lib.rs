@@ -16,3 +16,5 @@ pub mod fuzz_session;
 pub mod fuzz_text;
 #[path = "../../tests/src/server/mod.rs"]
 pub mod server;
+#[path = "../../tests/src/spied.rs"]
+pub mod spied;

@@ -26,7 +26,7 @@ use zk_session::session::Reply;
 use zk_session::{End, Error, Outcome, State};
 
 use crate::fuzz_cache::cache;
-use crate::tools::spied::{Spy, alone};
+use crate::spied::{Spy, alone};
 
 /// The maximum number of steps in a run.
 const STEPS: usize = 300;

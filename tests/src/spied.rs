@@ -11,18 +11,21 @@ use zk_session::dispatch::{Host, Port, Submission};
 use zk_session::time::Instant;
 
 /// Sees what a machine does, at once and in order.
-pub(crate) trait Spy {
+pub trait Spy {
     /// Returns whether the request is submitted.
     fn submits(&self, op: OpId, request: &Request<'_>, submission: Submission) -> bool;
+    /// The watch of a request is dropped.
     fn unwatches(&self, op: OpId);
+    /// The machine asks to settle.
     fn settles(&self);
     /// Returns whether the event is reported.
     fn reports(&self, event: &Event) -> bool;
+    /// The machine sets its timer.
     fn sets_timer(&self) {}
 }
 
 /// Lets a machine act, and a spy watch it.
-pub(crate) fn spied(turn: &mut Turn<'_>, spy: &dyn Spy, act: impl FnOnce(&mut Turn<'_>)) {
+pub fn spied(turn: &mut Turn<'_>, spy: &dyn Spy, act: impl FnOnce(&mut Turn<'_>)) {
     let (port, owner, watches) = turn.parts();
     let (now, mut owner) = (port.now(), Owner { owner: Some(owner), spy });
     let mut host = Spied { port: Some(port), spy };
@@ -30,7 +33,7 @@ pub(crate) fn spied(turn: &mut Turn<'_>, spy: &dyn Spy, act: impl FnOnce(&mut Tu
 }
 
 /// Lets a machine without a session act, and a spy watch it.
-pub(crate) fn alone(
+pub fn alone(
     watches: &mut zk_recipes::machine::Watches,
     spy: &dyn Spy,
     act: impl FnOnce(&mut Turn<'_>),

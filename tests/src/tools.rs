@@ -24,7 +24,7 @@ pub mod scripted;
 pub mod sim;
 #[path = "../../crates/zk-proto/tests/skipped/mod.rs"]
 pub mod skipped;
-pub(crate) mod spied;
+pub mod spied;
 pub mod suite;
 pub mod tls;
 pub mod transaction_log;

@@ -19,7 +19,7 @@ use zk_session::dispatch::{Key, Port, Submission};
 use zk_session::{End, State};
 
 use super::*;
-use crate::tools::spied::{Spy, spied};
+use crate::spied::{Spy, spied};
 
 const CLIENTS: usize = 3;
 const ELECTION: &str = "/election";

@@ -19,7 +19,7 @@ use zk_session::session::Reply;
 use zk_session::{Error, State};
 
 use super::super::locks::is_writer;
-use crate::tools::spied::{Spy, spied};
+use crate::spied::{Spy, spied};
 
 use super::super::{AttemptId, Bug, ClientEvent, LockKind, rare};
 
