@@ -17,3 +17,5 @@ pub mod fuzz_text;
 pub mod mutator;
 #[path = "../../tests/server/src/server/mod.rs"]
 pub mod server;
+#[path = "../../tests/src/spied.rs"]
+pub mod spied;

@@ -6,6 +6,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cell::RefCell;
 
 use arbitrary::Unstructured;
 use bytes::Bytes;
@@ -13,17 +14,19 @@ use uuid::Uuid;
 use zk_proto::{
     Create2Response, CreateResponse, Encode, ErrorCode, EventType, ExistsResponse,
     GetChildrenResponse, GetDataResponse, GetEphemeralsResponse, List, Multi, MultiOp, MultiResult,
-    Request, SessionId, SetDataResponse, Stat, SyncResponse, Zxid,
+    OpCode, Request, SessionId, SetDataResponse, Stat, SyncResponse, Zxid,
 };
 use zk_recipes::machine::{
     AttemptConfig, BarrierWait, Contender, DisconnectPolicy, ElectionMachine, EphemeralMachine,
-    Event, Input, LockMode, Machine, OpId, Operation, Output, Participant, PermitRequest, Scheme,
-    SemaphoreMachine, SimpleContender, UnknownNodePolicy, WaitPolicy,
+    Event, Input, LockMode, Machine, OpId, Participant, PermitRequest, Scheme, SemaphoreMachine,
+    SimpleContender, UnknownNodePolicy, WaitPolicy, Watches,
 };
+use zk_session::dispatch::Submission;
 use zk_session::session::Reply;
 use zk_session::{End, Error, Outcome, State};
 
 use crate::fuzz_cache::cache;
+use crate::spied::{Spy, alone};
 
 /// The maximum number of steps in a run.
 const STEPS: usize = 300;
@@ -69,8 +72,10 @@ pub fn machine(data: &[u8]) {
 
 struct World {
     machine: Box<dyn Machine>,
+    its_watches: Watches,
     scheme: Scheme,
     is_connected: bool,
+    asked: RefCell<Asked>,
     /// Requests without a reply, in order.
     waiting: Vec<(OpId, Operation)>,
     /// Requests whose watch is set.
@@ -78,9 +83,79 @@ struct World {
     /// The paths of nodes that the server claims to have created.
     nodes: Vec<String>,
     zxid: i64,
+}
+
+/// A request that was submitted.
+#[derive(Debug)]
+struct Operation {
+    opcode: OpCode,
+    body: Vec<u8>,
+    watches: bool,
+}
+
+impl Operation {
+    fn request(&self) -> Request<'_> {
+        Request::decode(self.opcode, &self.body).expect("it was encoded")
+    }
+}
+
+/// What a machine has asked for during one call.
+#[derive(Debug, Default)]
+struct Asked {
+    outputs: usize,
+    submitted: Vec<(OpId, Operation)>,
+    unwatched: Vec<OpId>,
     is_holding: bool,
     has_timer: bool,
     settles: bool,
+}
+
+impl Asked {
+    fn count(&mut self) {
+        self.outputs += 1;
+        assert!(self.outputs <= OUTPUTS, "too many outputs: {self:?}");
+    }
+}
+
+impl Spy for RefCell<Asked> {
+    fn submits(&self, op: OpId, request: &Request<'_>, submission: Submission) -> bool {
+        assert!(!request.harms_servers());
+        let (opcode, watches) = (request.opcode(), submission == Submission::Watch);
+        let operation = Operation { opcode, body: encoded(request), watches };
+        self.borrow_mut().count();
+        self.borrow_mut().submitted.push((op, operation));
+        true
+    }
+
+    fn unwatches(&self, op: OpId) {
+        self.borrow_mut().count();
+        self.borrow_mut().unwatched.push(op);
+    }
+
+    fn sets_timer(&self) {
+        self.borrow_mut().count();
+        self.borrow_mut().has_timer = true;
+    }
+
+    fn settles(&self) {
+        self.borrow_mut().count();
+        self.borrow_mut().settles = true;
+    }
+
+    fn reports(&self, event: &Event) -> bool {
+        let mut asked = self.borrow_mut();
+        asked.count();
+        match event {
+            Event::Acquired { .. } => {
+                assert!(!core::mem::replace(&mut asked.is_holding, true), "acquired twice");
+            }
+            Event::Lost(_) | Event::Released | Event::Failed(_) | Event::Refused(_) => {
+                asked.is_holding = false;
+            }
+            _ => {}
+        }
+        true
+    }
 }
 
 impl World {
@@ -130,15 +205,14 @@ impl World {
         };
         let mut world = Self {
             machine,
+            its_watches: Watches::new(None),
             scheme,
             is_connected: true,
+            asked: RefCell::default(),
             waiting: Vec::new(),
             watches: BTreeSet::new(),
             nodes: Vec::new(),
             zxid: 1,
-            is_holding: false,
-            has_timer: false,
-            settles: false,
         };
         world.give(Input::Session(State::Connected { server: 0, session: SESSION }));
         Ok(world)
@@ -149,7 +223,7 @@ impl World {
             0..=7 if self.is_connected && !self.waiting.is_empty() => {
                 let (op, operation) = self.waiting.remove(0);
                 let result = self.reply(&operation, input)?;
-                if result.is_ok() && operation.watches() {
+                if result.is_ok() && operation.watches {
                     self.watches.insert(op);
                 }
                 self.give(Input::Reply { op, result });
@@ -177,8 +251,8 @@ impl World {
                 self.is_connected = true;
                 self.give(Input::Session(State::Connected { server: 1, session: SESSION }));
             }
-            12 if self.has_timer => {
-                self.has_timer = false;
+            12 if self.asked.get_mut().has_timer => {
+                self.asked.get_mut().has_timer = false;
                 self.give(Input::Timer);
             }
             13 => self.give(Input::LeaseEnded),
@@ -188,8 +262,8 @@ impl World {
                 2 => self.give(Input::Convert(LockMode::Exclusive)),
                 _ => self.give(Input::Release),
             },
-            _ if self.settles => {
-                self.settles = false;
+            _ if self.asked.get_mut().settles => {
+                self.asked.get_mut().settles = false;
                 self.give(Input::Settled);
             }
             _ => {}
@@ -203,7 +277,7 @@ impl World {
         self.lose(|| Error::Ended { end, outcome: Outcome::Unknown });
         self.give(Input::Session(State::Ended(end)));
         self.lose(|| Error::Ended { end, outcome: Outcome::NotApplied });
-        if core::mem::take(&mut self.settles) {
+        if core::mem::take(&mut self.asked.get_mut().settles) {
             self.give(Input::Settled);
         }
         assert!(self.machine.is_done(), "not done at the end of the session: {:?}", self.machine);
@@ -219,37 +293,17 @@ impl World {
     }
 
     fn give(&mut self, input: Input) {
-        self.machine.handle(input);
-        let mut outputs = 0;
-        while let Some(output) = self.machine.poll_output() {
-            outputs += 1;
-            assert!(outputs <= OUTPUTS, "too many outputs: {output:?}");
-            match output {
-                Output::Submit { op, operation } => {
-                    let is_new = self.waiting.iter().all(|(other, _)| *other != op);
-                    assert!(is_new && !self.watches.contains(&op), "{op:?} is not new");
-                    operation.with_request(|request| assert!(!request.harms_servers()));
-                    self.waiting.push((op, operation));
-                }
-                Output::Unwatch(op) => {
-                    self.watches.remove(&op);
-                }
-                Output::SetTimer(_) => self.has_timer = true,
-                Output::Settle => self.settles = true,
-                Output::Event(event) => self.event(&event),
-            }
+        let machine = &mut self.machine;
+        self.asked.get_mut().outputs = 0;
+        alone(&mut self.its_watches, &self.asked, |turn| machine.handle(input, turn));
+        let Asked { submitted, unwatched, .. } = self.asked.get_mut();
+        for (op, operation) in core::mem::take(submitted) {
+            let is_new = self.waiting.iter().all(|(other, _)| *other != op);
+            assert!(is_new && !self.watches.contains(&op), "{op:?} is not new");
+            self.waiting.push((op, operation));
         }
-    }
-
-    fn event(&mut self, event: &Event) {
-        match event {
-            Event::Acquired { .. } => {
-                assert!(!core::mem::replace(&mut self.is_holding, true), "acquired twice");
-            }
-            Event::Lost(_) | Event::Released | Event::Failed(_) | Event::Refused(_) => {
-                self.is_holding = false;
-            }
-            _ => {}
+        for op in core::mem::take(unwatched) {
+            self.watches.remove(&op);
         }
     }
 
@@ -272,7 +326,7 @@ impl World {
             }));
         }
         self.zxid += input.int_in_range(0..=3)?;
-        let opcode = operation.with_request(|request| request.opcode());
+        let opcode = operation.opcode;
         let body = match choice {
             2 => {
                 let length = input.int_in_range(0..=32)?;
@@ -283,7 +337,7 @@ impl World {
                 let number = *input.choose(&[0, 1, 2, 3, i32::MAX, -5])?;
                 let data = *input.choose(&DATA)?;
                 let children = self.children(input)?;
-                operation.with_request(|request| self.body(request, &stat, number, data, &children))
+                self.body(&operation.request(), &stat, number, data, &children)
             }
         };
         Ok(Ok(Reply::new(opcode, Zxid(self.zxid), Bytes::from(body))))

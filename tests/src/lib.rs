@@ -36,6 +36,7 @@ pub mod raw;
 pub mod scenarios;
 pub mod scripted;
 pub mod sim;
+pub mod spied;
 pub mod suite;
 pub mod tls;
 pub mod transaction_log;

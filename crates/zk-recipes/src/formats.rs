@@ -19,12 +19,12 @@ zk_session::proto::formatted_by_debug! {
     [] crate::machine::Input;
     [] crate::machine::Name<'_>;
     [M: core::fmt::Debug, O: core::fmt::Debug] crate::machine::OnSession<M, O>;
-    [] crate::machine::Operation;
-    [] crate::machine::Output;
     [] crate::machine::QueuedNode<'_>;
     [] crate::machine::Renewal;
     [M: core::fmt::Debug] crate::machine::Requeuing<M>;
+    [] crate::machine::Turn<'_>;
     [] crate::machine::UnknownNodePolicy;
+    [] crate::machine::Watches;
     [] crate::machine::multi_lock::Input;
     [] crate::machine::multi_lock::LockSpec;
     [] crate::machine::multi_lock::Mode;

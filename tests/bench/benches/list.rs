@@ -10,18 +10,21 @@
 //! ```
 
 use std::hint::black_box;
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use uuid::Uuid;
 use zk_recipes::machine::{
-    AttemptConfig, Contender, Input, LockMode, Machine, OpId, Output, Scheme,
+    AttemptConfig, Contender, Event, Input, LockMode, Machine, OpId, Scheme, Turn, Watches,
 };
+use zk_recipes::session::dispatch::{Host, Port, Submission};
 use zk_recipes::session::proto::{
-    Create2Response, Encode, GetChildrenResponse, List, OpCode, SessionId, Stat, Zxid,
+    Create2Response, Encode, GetChildrenResponse, List, OpCode, Request, SessionId, Stat, Zxid,
 };
 use zk_recipes::session::session::{Reply, State};
+use zk_recipes::session::time::Instant;
 
 const SESSION: SessionId = SessionId(7);
 /// Scatters what would be in order.
@@ -33,16 +36,60 @@ fn reply(opcode: OpCode, body: &impl Encode) -> Reply {
     Reply::new(opcode, Zxid(1), Bytes::from(bytes))
 }
 
-fn submitted(contender: &mut Contender) -> OpId {
-    loop {
-        if let Output::Submit { op, .. } = contender.poll_output().expect("a request") {
-            return op;
-        }
+/// Keeps the numbers of requests, and nothing else.
+#[derive(Debug, Default)]
+struct Nowhere(Vec<OpId>);
+
+impl Host for Nowhere {
+    fn submit(&mut self, tag: u64, _: &Request<'_>, _: Submission) {
+        self.0.push(OpId::of_tag(tag));
+    }
+
+    fn unwatch(&mut self, _: u64) {}
+
+    fn unwatch_all(&mut self) {}
+
+    fn set_timer(&mut self, _: Option<Instant>) {}
+
+    fn settle(&mut self) {}
+
+    fn session_id(&self) -> SessionId {
+        SESSION
+    }
+
+    fn session_timeout(&self) -> Duration {
+        Duration::from_secs(6)
+    }
+
+    fn lease_has_ended(&self) -> bool {
+        false
+    }
+
+    fn wake(&mut self, _: Waker) {}
+
+    fn report(&mut self, _: Box<dyn FnOnce() + Send>) {}
+
+    fn defer(&mut self, _: Box<dyn FnOnce() + Send>) {}
+}
+
+/// A contender, and what it needs to act.
+struct Lone {
+    contender: Contender,
+    watches: Watches,
+    events: Vec<Event>,
+    host: Nowhere,
+}
+
+impl Lone {
+    fn handle(&mut self, input: Input) {
+        let port = Port::new(&mut self.host, Instant::START);
+        let mut turn = Turn::new(port, &mut self.events, &mut self.watches);
+        self.contender.handle(input, &mut turn);
     }
 }
 
 /// The last in line, which is about to read who is before it, and what it reads.
-fn last_in_line(scheme: Scheme, contenders: usize) -> (Contender, Input) {
+fn last_in_line(scheme: Scheme, contenders: usize) -> (Lone, Input) {
     let guid = |number: usize| Uuid::from_u128((number as u128 + 1).wrapping_mul(SCATTER));
     let name = |number: usize| {
         let node_guid = AttemptConfig::node_guid(guid(number), SESSION);
@@ -58,9 +105,11 @@ fn last_in_line(scheme: Scheme, contenders: usize) -> (Contender, Input) {
     });
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let config = AttemptConfig::new("/locks/printer".into(), scheme, guid(last));
-    let mut contender = Contender::new(config);
+    let (contender, watches) = (Contender::new(config), Watches::new(None));
+    let host = Nowhere::default();
+    let mut contender = Lone { contender, watches, events: Vec::new(), host };
     contender.handle(Input::Session(State::Connected { server: 0, session: SESSION }));
-    let (create, list) = (submitted(&mut contender), submitted(&mut contender));
+    let [create, list] = contender.host.0[..] else { panic!("two requests") };
     let stat = Stat { czxid: Zxid(9), ephemeral_owner: SESSION, ..Stat::default() };
     let created = reply(OpCode::CREATE2, &Create2Response { path: &path, stat });
     contender.handle(Input::Reply { op: create, result: Ok(created) });
@@ -70,7 +119,7 @@ fn last_in_line(scheme: Scheme, contenders: usize) -> (Contender, Input) {
 
 /// Has a name of its own, so that what is counted can be named.
 #[inline(never)]
-fn read_list(contender: &mut Contender, list: Input) {
+fn read_list(contender: &mut Lone, list: Input) {
     contender.handle(black_box(list));
 }
 

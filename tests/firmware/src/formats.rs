@@ -217,8 +217,6 @@ const _: () = {
     formats::<zk_recipes::machine::Name<'static>>();
     formats::<zk_recipes::machine::OnSession<zk_recipes::machine::Contender, u8>>();
     formats::<zk_recipes::machine::OpId>();
-    formats::<zk_recipes::machine::Operation>();
-    formats::<zk_recipes::machine::Output>();
     formats::<zk_recipes::machine::Participant>();
     formats::<zk_recipes::machine::PermitRequest>();
     formats::<zk_recipes::machine::Presence>();
@@ -228,6 +226,7 @@ const _: () = {
     formats::<zk_recipes::machine::Scheme>();
     formats::<zk_recipes::machine::SemaphoreMachine>();
     formats::<zk_recipes::machine::SimpleContender>();
+    formats::<zk_recipes::machine::Turn<'static>>();
     formats::<zk_recipes::machine::Term>();
     formats::<zk_recipes::machine::UnknownNodePolicy>();
     formats::<zk_recipes::machine::WaitPolicy>();

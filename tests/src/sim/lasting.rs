@@ -5,6 +5,7 @@
 //! end, each candidate is in the queue again, and each node exists.
 
 use alloc::sync::Arc;
+use core::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
@@ -12,12 +13,13 @@ use zk_proto::{Request, SessionId, Zxid};
 use zk_recipes::LockError;
 use zk_recipes::machine::{
     AttemptConfig, ElectionMachine, EphemeralMachine, Event, Input, Machine, Observer, OnSession,
-    Output, Scheme,
+    OpId, Scheme, Turn,
 };
-use zk_session::dispatch::{Key, Port};
+use zk_session::dispatch::{Key, Port, Submission};
 use zk_session::{End, State};
 
 use super::*;
+use crate::spied::{Spy, spied};
 
 const CLIENTS: usize = 3;
 const ELECTION: &str = "/election";
@@ -107,38 +109,54 @@ impl Observer for Reporter {
 struct Watched<M> {
     machine: M,
     flaw: Option<Flaw>,
+    notes: Notes,
+}
+
+#[derive(Debug)]
+struct Notes {
     rare: rare::Watcher,
     reporter: Reporter,
 }
 
-impl<M: Machine> Machine for Watched<M> {
-    fn handle(&mut self, input: Input) {
-        self.reporter.count(self.rare.input(&input));
-        if matches!(input, Input::LeaseEnded) && self.flaw == Some(Flaw::IgnoresLeases) {
-            return;
-        }
-        self.machine.handle(match input {
-            Input::Session(State::Renewing) if self.flaw == Some(Flaw::KeepsHolding) => {
-                Input::Session(State::Suspended)
-            }
-            input => input,
-        });
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        let output = self.machine.poll_output();
-        self.reporter.count(output.as_ref().and_then(|output| self.rare.output(output)));
-        if let Some(Output::Submit { operation, .. }) = &output
-            && operation.with_request(|request| matches!(request, Request::Delete(_)))
-        {
-            let mut reported = self.reporter.reported();
-            if let Some((_, path)) = reported.held.clone().filter(|held| held.1 == operation.path())
-            {
+impl Spy for RefCell<&mut Notes> {
+    fn submits(&self, op: OpId, request: &Request<'_>, submission: Submission) -> bool {
+        let Notes { rare, reporter } = &mut **self.borrow_mut();
+        reporter.count(rare.submitted(op, request, submission));
+        if let Request::Delete(delete) = request {
+            let mut reported = reporter.reported();
+            if let Some((_, path)) = reported.held.clone().filter(|held| held.1 == delete.path) {
                 let what = format!("{path} is held, although its deletion is submitted");
                 reported.violations.push(what);
             }
         }
-        output
+        true
+    }
+
+    fn unwatches(&self, _: OpId) {}
+
+    fn settles(&self) {
+        self.borrow_mut().rare.settles();
+    }
+
+    fn reports(&self, event: &Event) -> bool {
+        let Notes { rare, reporter } = &mut **self.borrow_mut();
+        reporter.count(rare.event(event));
+        true
+    }
+}
+
+impl<M: Machine> Machine for Watched<M> {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let Self { machine, flaw, notes } = self;
+        notes.reporter.count(notes.rare.input(&input));
+        let input = match (input, flaw) {
+            (Input::LeaseEnded, Some(Flaw::IgnoresLeases)) => return,
+            (Input::Session(State::Renewing), Some(Flaw::KeepsHolding)) => {
+                Input::Session(State::Suspended)
+            }
+            (input, _) => input,
+        };
+        spied(turn, &RefCell::new(notes), |turn| machine.handle(input, turn));
     }
 
     fn is_done(&self) -> bool {
@@ -171,7 +189,8 @@ impl Attached {
             let guid = Uuid::from_u128(random);
             let config = AttemptConfig::new(path.into(), Scheme::CURATOR_LEADER, guid);
             let (machine, rare) = (make(config), rare::Watcher::default());
-            let machine = Watched { machine, flaw, rare, reporter: observer.clone() };
+            let notes = Notes { rare, reporter: observer.clone() };
+            let machine = Watched { machine, flaw, notes };
             let machine = OnSession::new(machine, observer, random as u64);
             it.attach_lasting(now, Box::new(machine))
         })?;

@@ -6,8 +6,9 @@
 use alloc::collections::BTreeSet;
 
 use zk_proto::{ErrorCode, Request};
-use zk_recipes::machine::{Event as LockEvent, Input, LockMode, OpId, Operation, Output};
+use zk_recipes::machine::{Event as LockEvent, Input, LockMode, OpId};
 use zk_recipes::{LockError, Loss, ModeError};
+use zk_session::dispatch::Submission;
 use zk_session::session::{Cause, Event};
 use zk_session::{End, Error, State};
 
@@ -226,9 +227,9 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(operation: &Operation) -> Self {
-        operation.with_request(|request| match request {
-            _ if operation.watches() => Self::Watch,
+    fn of(request: &Request<'_>, submission: Submission) -> Self {
+        match request {
+            _ if submission == Submission::Watch => Self::Watch,
             Request::Create2(_) | Request::Multi(_) => Self::Create,
             Request::Create(_) | Request::CreateContainer(_) => Self::Parent,
             Request::Delete(_) => Self::Delete,
@@ -237,7 +238,7 @@ impl Kind {
             Request::Sync(_) => Self::Sync,
             Request::Exists(_) => Self::Look,
             _ => Self::Other,
-        })
+        }
     }
 }
 
@@ -318,21 +319,21 @@ impl Watcher {
         })
     }
 
-    /// Returns the rare event that an output is.
-    pub(super) fn output(&mut self, output: &Output) -> Option<&'static str> {
-        match output {
-            Output::Submit { op, operation } => {
-                let kind = Kind::of(operation);
-                self.requests.push((*op, kind));
-                self.submits(kind, operation.path())
-            }
-            Output::Settle => {
-                self.is_settling = true;
-                None
-            }
-            Output::Event(event) => self.event(event),
-            _ => None,
-        }
+    /// Returns the rare event that a request is.
+    pub(super) fn submitted(
+        &mut self,
+        op: OpId,
+        request: &Request<'_>,
+        submission: Submission,
+    ) -> Option<&'static str> {
+        let kind = Kind::of(request, submission);
+        self.requests.push((op, kind));
+        self.submits(kind, request.paths().next().unwrap_or_default())
+    }
+
+    /// The machine asks to settle.
+    pub(super) const fn settles(&mut self) {
+        self.is_settling = true;
     }
 
     fn submits(&mut self, kind: Kind, path: &str) -> Option<&'static str> {
@@ -359,7 +360,7 @@ impl Watcher {
         })
     }
 
-    fn event(&mut self, event: &LockEvent) -> Option<&'static str> {
+    pub(super) fn event(&mut self, event: &LockEvent) -> Option<&'static str> {
         Some(match event {
             LockEvent::Enqueued { .. } if core::mem::replace(&mut self.is_enqueued, true) => {
                 "lock: queues again"

@@ -1,6 +1,5 @@
 //! Waiting at a barrier, which is open while a node does not exist.
 
-use alloc::collections::VecDeque;
 use alloc::string::String;
 
 use zk_session::Error;
@@ -9,7 +8,7 @@ use zk_session::session::{Reply, State};
 
 use super::connection::Connection;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
-use super::{Event, Input, Machine, OpId, Operation, Output, WaitPolicy};
+use super::{Event, Input, Machine, OpId, Turn, WaitPolicy};
 use crate::error::LockError;
 
 /// The reply if the barrier is open.
@@ -26,7 +25,6 @@ pub struct BarrierWait {
     step: Step,
     connection: Connection,
     last_op: OpId,
-    outputs: VecDeque<Output>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +41,7 @@ enum Step {
 }
 
 impl Machine for BarrierWait {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         match input {
             _ if self.is_done() => {}
             Input::Reply { op, result } if op == self.last_op => {
@@ -55,36 +53,32 @@ impl Machine for BarrierWait {
                     }
                     (result, connection) => connection.check_reply(result),
                 };
-                self.handle_reply(result);
+                self.handle_reply(result, turn);
             }
-            Input::Watch { op, .. } if op == self.last_op => self.read(),
+            Input::Watch { op, .. } if op == self.last_op => self.read(turn),
             Input::Session(State::Ended(end)) => {
-                self.conclude(Event::Failed(LockError::Ended(end)));
+                self.conclude(Event::Failed(LockError::Ended(end)), turn);
             }
             Input::Session(state) => {
                 self.connection.change(state);
                 if !self.connection.is_up() && !self.wait_policy.waits_for_connection() {
-                    self.conclude(Event::Failed(LockError::NoConnection));
+                    self.conclude(Event::Failed(LockError::NoConnection), turn);
                 } else if state == State::Renewing {
                     // The watch is gone. The next state is that of the new session.
                     self.step = Step::Beginning;
                 } else if self.step == Step::Beginning {
-                    self.read();
+                    self.read(turn);
                 }
             }
-            Input::Timer if self.step == Step::Pausing => self.read(),
+            Input::Timer if self.step == Step::Pausing => self.read(turn),
             #[cfg(feature = "full")]
-            Input::Convert(_) => self.report(Event::NO_READERS),
+            Input::Convert(_) => turn.report(Event::NO_READERS),
             Input::Leave | Input::Release => {
-                self.outputs.push_back(Output::Unwatch(self.last_op));
-                self.conclude(Event::Released);
+                turn.unwatch(self.last_op);
+                self.conclude(Event::Released, turn);
             }
             _ => {}
         }
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
     }
 
     fn is_done(&self) -> bool {
@@ -106,58 +100,51 @@ impl BarrierWait {
             step: Step::Beginning,
             connection: Connection::Down,
             last_op: OpId(0),
-            outputs: VecDeque::new(),
         }
     }
 
-    fn read(&mut self) {
+    fn read(&mut self, turn: &mut Turn<'_>) {
         // The watch of a read that failed, or was not trusted, would stay.
         if self.step != Step::Beginning {
-            self.outputs.push_back(Output::Unwatch(self.last_op));
+            turn.unwatch(self.last_op);
         }
         if let Err(error) = path::validate(&self.path) {
-            return self.conclude(Event::Failed(error.into()));
+            return self.conclude(Event::Failed(error.into()), turn);
         }
         self.step = Step::Reading;
-        self.last_op.0 += 1;
-        let operation = Operation::watch_data(self.path.clone());
-        self.outputs.push_back(Output::Submit { op: self.last_op, operation });
+        self.last_op = turn.watch_data(self.path.clone());
     }
 
-    fn handle_reply(&mut self, result: Result<Reply, Error>) {
+    fn handle_reply(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let error = match result {
             Ok(_) => match self.wait_policy.refusal() {
                 None => {
                     self.step = Step::Watching;
                     let behind = path::name(&self.path).into();
-                    return self.report(Event::Waiting { behind, ahead: 1 });
+                    return turn.report(Event::Waiting { behind, ahead: 1 });
                 }
                 Some(refusal) => {
-                    self.outputs.push_back(Output::Unwatch(self.last_op));
-                    return self.conclude(Event::Failed(refusal));
+                    turn.unwatch(self.last_op);
+                    return self.conclude(Event::Failed(refusal), turn);
                 }
             },
-            Err(OPEN) => return self.conclude(Event::Released),
+            Err(OPEN) => return self.conclude(Event::Released, turn),
             Err(error) => error,
         };
         match RetryPolicy::of(&error) {
-            RetryPolicy::Now if self.wait_policy.waits_for_connection() => self.read(),
-            RetryPolicy::Now => self.conclude(Event::Failed(LockError::NoConnection)),
+            RetryPolicy::Now if self.wait_policy.waits_for_connection() => self.read(turn),
+            RetryPolicy::Now => self.conclude(Event::Failed(LockError::NoConnection), turn),
             RetryPolicy::Later => {
                 self.step = Step::Pausing;
-                self.outputs.push_back(Output::SetTimer(RETRY_AFTER));
+                turn.set_timer(RETRY_AFTER);
             }
-            RetryPolicy::Never => self.conclude(Event::Failed(error.into())),
+            RetryPolicy::Never => self.conclude(Event::Failed(error.into()), turn),
         }
     }
 
-    fn conclude(&mut self, event: Event) {
+    fn conclude(&mut self, event: Event, turn: &mut Turn<'_>) {
         self.step = Step::Done;
-        self.report(event);
-    }
-
-    fn report(&mut self, event: Event) {
-        self.outputs.push_back(Output::Event(event));
+        turn.report(event);
     }
 }
 
@@ -168,23 +155,24 @@ mod tests {
 
     use super::*;
     use crate::machine::tests::noise::check_ignores_noise;
+    use crate::machine::tests::{Driven, Output};
 
     const CONNECTED: State = State::Connected { session: SessionId(1), server: 0 };
 
-    fn begin(wait_policy: WaitPolicy, state: State) -> BarrierWait {
-        let mut wait = BarrierWait::new("/barrier".into(), wait_policy);
+    fn begin(wait_policy: WaitPolicy, state: State) -> Driven<BarrierWait> {
+        let mut wait = Driven::new(BarrierWait::new("/barrier".into(), wait_policy));
         wait.handle(Input::Session(state));
         wait
     }
 
     /// The number of the only request that the machine submits, after removing the watch of `last`.
-    fn reads_again(wait: &mut BarrierWait, last: OpId) -> OpId {
+    fn reads_again(wait: &mut Driven<BarrierWait>, last: OpId) -> OpId {
         assert_eq!(wait.poll_output(), Some(Output::Unwatch(last)));
         reads(wait)
     }
 
     /// The number of the only request that the machine submits.
-    fn reads(wait: &mut BarrierWait) -> OpId {
+    fn reads(wait: &mut Driven<BarrierWait>) -> OpId {
         check_ignores_noise(wait);
         match wait.poll_output() {
             Some(Output::Submit { op, operation }) if operation.watches() => op,
@@ -192,7 +180,7 @@ mod tests {
         }
     }
 
-    fn reports(wait: &mut BarrierWait) -> Event {
+    fn reports(wait: &mut Driven<BarrierWait>) -> Event {
         check_ignores_noise(wait);
         loop {
             match wait.poll_output() {

@@ -22,13 +22,12 @@ use zk_session::session::Reply;
 
 use super::listing::{Listing, each};
 use super::name::NAME_CAPACITY;
-use super::outputs::Outputs;
 use super::parents::{ParentCreation, ParentOutcome};
 use super::phase::Node;
 use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::synced_read::{Synced, SyncedRead};
-use super::{AttemptConfig, LockMode, OpId, Operation};
+use super::{AttemptConfig, LockMode, OpId, Turn};
 use crate::error::LockError;
 
 /// The creation of one node, or of several at once.
@@ -94,7 +93,6 @@ pub(super) struct Owner<'a> {
     pub(super) config: &'a AttemptConfig,
     /// Whether the owner is deleting the node of this name already. Such a node is ignored.
     pub(super) is_leaving: &'a dyn Fn(&str) -> bool,
-    pub(super) outputs: &'a mut Outputs,
 }
 
 /// Nodes that one transaction has created; at least one.
@@ -122,17 +120,17 @@ impl Creation {
         mode: LockMode,
         batch: Option<u32>,
         config: &AttemptConfig,
-        outputs: &mut Outputs,
+        turn: &mut Turn<'_>,
     ) -> Self {
         let mut creation = Self::new(mode, batch);
-        creation.repeat(config, outputs);
+        creation.repeat(config, turn);
         creation
     }
 
     /// Searches for a node that a create may have left. It is a stray: none is wanted any more.
-    pub(super) fn search(mode: LockMode, config: &AttemptConfig, outputs: &mut Outputs) -> Self {
+    pub(super) fn search(mode: LockMode, config: &AttemptConfig, turn: &mut Turn<'_>) -> Self {
         let mut creation = Self::new(mode, Some(0));
-        creation.resolve(config, outputs);
+        creation.resolve(config, turn);
         creation
     }
 
@@ -142,8 +140,8 @@ impl Creation {
     }
 
     /// Submits the create again, after [`Progress::NotCreated`].
-    pub(super) fn repeat(&mut self, config: &AttemptConfig, outputs: &mut Outputs) {
-        let create = submit_create(self.mode, self.batch, config, outputs);
+    pub(super) fn repeat(&mut self, config: &AttemptConfig, turn: &mut Turn<'_>) {
+        let create = submit_create(self.mode, self.batch, config, turn);
         self.step = Step::Creating { create };
     }
 
@@ -163,9 +161,9 @@ impl Creation {
         matches!(self.step, Step::Creating { create } if create == op)
     }
 
-    pub(super) fn handle_timer(&mut self, config: &AttemptConfig, outputs: &mut Outputs) {
+    pub(super) fn handle_timer(&mut self, config: &AttemptConfig, turn: &mut Turn<'_>) {
         if matches!(self.step, Step::Unresolved) {
-            self.resolve(config, outputs);
+            self.resolve(config, turn);
         }
     }
 
@@ -175,38 +173,39 @@ impl Creation {
         op: OpId,
         result: Result<Reply, Error>,
         mut owner: Owner<'_>,
+        turn: &mut Turn<'_>,
     ) -> Progress {
         let owner = &mut owner;
         match &mut self.step {
             Step::Creating { create } if *create == op => match self.created(result) {
                 Ok(nodes) => Progress::Created(nodes),
-                Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(owner),
-                Err(error) => self.failed(error, owner),
+                Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(owner, turn),
+                Err(error) => self.failed(error, owner, turn),
             },
             Step::MakingParents { requests } if requests.contains(&op) => {
                 match self.parents.answered(op == *requests.end(), result) {
                     ParentOutcome::Wait => Progress::Pending,
                     ParentOutcome::Made => Progress::NotCreated,
-                    ParentOutcome::Again => self.make_parents(owner),
+                    ParentOutcome::Again => self.make_parents(owner, turn),
                     ParentOutcome::Failed(_) | ParentOutcome::NoChroot if self.is_cancelled => {
                         Progress::NotCreated
                     }
                     ParentOutcome::NoChroot => Progress::Failed(owner.config.no_chroot()),
-                    ParentOutcome::Failed(error) => self.failed(error, owner),
+                    ParentOutcome::Failed(error) => self.failed(error, owner, turn),
                 }
             }
             Step::Resolving { read, .. } => match read.handle_reply(op, result) {
                 Synced::Pending => Progress::Pending,
-                Synced::Read(result) => self.listed(result, owner),
-                Synced::Failed(error) => self.failed(error, owner),
+                Synced::Read(result) => self.listed(result, owner, turn),
+                Synced::Failed(error) => self.failed(error, owner, turn),
             },
             Step::ListingOwn { list, unread } if *list == op => {
                 let unread = unread.clone();
-                self.listed_own(result, unread, owner)
+                self.listed_own(result, unread, owner, turn)
             }
             Step::Adopting { stat, paths } if *stat == op => {
                 let paths = core::mem::take(paths);
-                self.adopted(result, paths, owner)
+                self.adopted(result, paths, owner, turn)
             }
             _ => Progress::Pending,
         }
@@ -239,15 +238,14 @@ impl Creation {
         nodes.ok_or(Error::Results { asked, answered })
     }
 
-    fn make_parents(&mut self, owner: &mut Owner<'_>) -> Progress {
+    fn make_parents(&mut self, owner: &mut Owner<'_>, turn: &mut Turn<'_>) -> Progress {
         // Servers do not delete a container that was never used.
         if self.is_cancelled {
             return Progress::NotCreated;
         }
-        match self.parents.attempt(&owner.config.lock_path, owner.config) {
+        match self.parents.attempt(&owner.config.lock_path, owner.config, turn) {
             Err(error) => Progress::Failed(error),
-            Ok(operations) => {
-                let requests = owner.outputs.submit_all(operations);
+            Ok(requests) => {
                 self.step = Step::MakingParents { requests };
                 Progress::Pending
             }
@@ -256,27 +254,31 @@ impl Creation {
 
     // ---- The outcome is unknown ----------------------------------------------------------------
 
-    fn resolve(&mut self, config: &AttemptConfig, outputs: &mut Outputs) {
-        let sync = Operation::sync(config.lock_path.clone());
-        let list = Operation::list_in_pieces(config.lock_path.clone());
-        let read = SyncedRead::submit(sync, list, outputs);
+    fn resolve(&mut self, config: &AttemptConfig, turn: &mut Turn<'_>) {
+        let path = &config.lock_path;
+        let read = SyncedRead::submit(path, |turn| turn.list_in_pieces(path), turn);
         self.step = Step::Resolving { read, listing: None };
     }
 
     /// Searches for what a request that failed may have left or not shown, or gives up.
-    fn failed(&mut self, error: Error, owner: &mut Owner<'_>) -> Progress {
+    fn failed(&mut self, error: Error, owner: &mut Owner<'_>, turn: &mut Turn<'_>) -> Progress {
         match RetryPolicy::of(&error) {
-            RetryPolicy::Now => self.resolve(owner.config, owner.outputs),
+            RetryPolicy::Now => self.resolve(owner.config, turn),
             RetryPolicy::Later => {
                 self.step = Step::Unresolved;
-                owner.outputs.set_timer(RETRY_AFTER);
+                turn.set_timer(RETRY_AFTER);
             }
             RetryPolicy::Never => return Progress::Failed(error.into()),
         }
         Progress::Pending
     }
 
-    fn listed(&mut self, result: Result<Reply, Error>, owner: &mut Owner<'_>) -> Progress {
+    fn listed(
+        &mut self,
+        result: Result<Reply, Error>,
+        owner: &mut Owner<'_>,
+        turn: &mut Turn<'_>,
+    ) -> Progress {
         let Step::Resolving { listing, .. } = &mut self.step else { return Progress::Pending };
         let mut paths = match ours(self.mode, listing, result, owner) {
             Ok(Some(paths)) => paths,
@@ -285,18 +287,18 @@ impl Creation {
             // A name is too long, or the list is forbidden. The session's own nodes can be listed
             // all the same, to delete ours.
             Err(unread @ (Error::ReplyTooLarge { .. } | Error::Server(ErrorCode::NO_AUTH))) => {
-                let own = Operation::list_own(prefix(self.mode, owner.config));
-                self.step = Step::ListingOwn { list: owner.outputs.submit(own), unread };
+                let list = turn.list_own(&prefix(self.mode, owner.config));
+                self.step = Step::ListingOwn { list, unread };
                 return Progress::Pending;
             }
-            Err(error) => return self.failed(error, owner),
+            Err(error) => return self.failed(error, owner, turn),
         };
         // A server creates all of them or none. More are a forgery, and the lowest count.
         self.strays.append(&mut paths.split_off(self.count().min(paths.len())));
         let Some(first) = paths.first() else {
             return Progress::NotCreated;
         };
-        let stat = owner.outputs.submit(Operation::stat(first.clone()));
+        let stat = turn.stat(first);
         self.step = Step::Adopting { stat, paths };
         Progress::Pending
     }
@@ -306,11 +308,12 @@ impl Creation {
         result: Result<Reply, Error>,
         unread: Error,
         owner: &mut Owner<'_>,
+        turn: &mut Turn<'_>,
     ) -> Progress {
         match ours(self.mode, &mut None, result, owner) {
             Ok(paths) => self.strays.append(&mut paths.unwrap_or_default()),
             Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => {}
-            Err(error) => return self.failed(error, owner),
+            Err(error) => return self.failed(error, owner, turn),
         }
         Progress::Failed(unread.into())
     }
@@ -320,6 +323,7 @@ impl Creation {
         result: Result<Reply, Error>,
         mut paths: Vec<String>,
         owner: &mut Owner<'_>,
+        turn: &mut Turn<'_>,
     ) -> Progress {
         let progress = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
             Ok(ExistsResponse { stat })
@@ -335,7 +339,7 @@ impl Creation {
             Err(error) if RetryPolicy::of(&error) == RetryPolicy::Never => {
                 Progress::Failed(error.into())
             }
-            Err(error) => return self.failed(error, owner),
+            Err(error) => return self.failed(error, owner, turn),
         };
         self.strays.append(&mut paths);
         progress
@@ -370,17 +374,15 @@ pub(super) fn submit_create(
     mode: LockMode,
     batch: Option<u32>,
     config: &AttemptConfig,
-    outputs: &mut Outputs,
+    turn: &mut Turn<'_>,
 ) -> OpId {
     let prefix = prefix(mode, config);
-    let (data, acl) = (config.data.clone(), config.acl.clone());
-    outputs.submit(match batch {
-        None => Operation::create_node(prefix, data, acl),
+    let AttemptConfig { data, acl, .. } = config;
+    match batch {
         #[cfg(feature = "full")]
-        Some(count) => Operation::create_nodes(prefix, count, data, acl),
-        #[cfg(not(feature = "full"))]
-        Some(_) => Operation::create_node(prefix, data, acl),
-    })
+        Some(count) => turn.create_nodes(&prefix, count, data, acl),
+        _ => turn.create_node(&prefix, data, acl),
+    }
 }
 
 fn prefix(mode: LockMode, config: &AttemptConfig) -> String {

@@ -5,7 +5,7 @@ use alloc::string::String;
 use zk_session::proto::{Zxid, path};
 
 use super::requeuing::{Requeuing, Until};
-use super::{AttemptConfig, Contender, Event, Input, LockMode, Machine, Output, WaitPolicy};
+use super::{AttemptConfig, Contender, Event, Input, LockMode, Machine, Turn, WaitPolicy};
 use crate::error::{LockError, Loss};
 
 /// A candidate that stands for election until it resigns or its session ends. Drive it as a
@@ -22,12 +22,8 @@ use crate::error::{LockError, Loss};
 pub struct ElectionMachine(Requeuing<Contender>);
 
 impl Machine for ElectionMachine {
-    fn handle(&mut self, input: Input) {
-        self.0.handle(input);
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.0.poll_output()
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        self.0.handle(input, turn);
     }
 
     fn is_done(&self) -> bool {

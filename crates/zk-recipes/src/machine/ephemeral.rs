@@ -10,11 +10,10 @@ use zk_session::session::{Reply, State};
 use zk_session::{Error, Outcome};
 
 use super::connection::Connection;
-use super::outputs::Outputs;
 use super::parents::{ParentCreation, ParentOutcome};
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::synced_read::{Synced, SyncedRead};
-use super::{AttemptConfig, Event, Input, Machine, OpId, Operation, Output};
+use super::{AttemptConfig, Event, Input, Machine, OpId, Turn};
 use crate::error::{LockError, Loss};
 
 /// The owner in the stat of a persistent node, and of a container.
@@ -52,7 +51,7 @@ pub struct EphemeralMachine {
     parents: ParentCreation,
     connection: Connection,
     is_releasing: bool,
-    outputs: Outputs,
+    is_concluded: bool,
 }
 
 /// The step of the machine, with the requests that it waits for.
@@ -75,28 +74,31 @@ enum Step {
 }
 
 impl Machine for EphemeralMachine {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        if let Step::Beginning = self.step
+            && let Err(error) = path::validate(&self.config.lock_path)
+        {
+            self.conclude(Event::Failed(error.into()), turn);
+        }
         match input {
             _ if self.is_done() => {}
             Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
-                self.session_changed(State::Ended(end));
+                self.session_changed(State::Ended(end), turn);
             }
             Input::Reply { op, result } => {
-                self.handle_reply(op, self.connection.check_reply(result));
+                self.handle_reply(op, self.connection.check_reply(result), turn);
             }
-            Input::Watch { op, event_type } => self.watch_fired(op, event_type),
-            Input::Session(state) => self.session_changed(state),
-            Input::Timer if matches!(self.step, Step::Pausing) => self.resume(),
-            Input::LeaseEnded if self.is_releasing => self.outputs.conclude(Event::NOT_CONFIRMED),
+            Input::Watch { op, event_type } => self.watch_fired(op, event_type, turn),
+            Input::Session(state) => self.session_changed(state, turn),
+            Input::Timer if matches!(self.step, Step::Pausing) => self.resume(turn),
+            Input::LeaseEnded if self.is_releasing => {
+                turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
+            }
             #[cfg(feature = "full")]
-            Input::Convert(_) => self.outputs.report(Event::NO_READERS),
-            Input::Leave | Input::Release => self.release(),
+            Input::Convert(_) => turn.report(Event::NO_READERS),
+            Input::Leave | Input::Release => self.release(turn),
             Input::Timer | Input::LeaseEnded | Input::Settled | Input::BehindAbandoned => {}
         }
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop()
     }
 
     fn is_done(&self) -> bool {
@@ -111,7 +113,7 @@ impl Machine for EphemeralMachine {
 impl EphemeralMachine {
     /// Creates a machine that begins with the first connection to a quorum.
     pub fn new(config: AttemptConfig) -> Self {
-        let mut machine = Self {
+        Self {
             config,
             step: Step::Beginning,
             czxid: None,
@@ -121,265 +123,258 @@ impl EphemeralMachine {
             parents: ParentCreation::new(),
             connection: Connection::Down,
             is_releasing: false,
-            outputs: Outputs::default(),
-        };
-        if let Err(error) = path::validate(&machine.config.lock_path) {
-            machine.conclude(Event::Failed(error.into()));
+            is_concluded: false,
         }
-        machine
     }
 
-    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match &mut self.step {
-            Step::Creating(create) if *create == op => self.created(result),
+            Step::Creating(create) if *create == op => self.created(result, turn),
             Step::MakingParents(requests) if requests.contains(&op) => {
                 let is_last = op == *requests.end();
-                self.made_parent(is_last, result);
+                self.made_parent(is_last, result, turn);
             }
-            Step::Watching(look) if *look == op => self.looked(result),
-            Step::Deleting(delete) if *delete == op => self.deleted(result),
+            Step::Watching(look) if *look == op => self.looked(result, turn),
+            Step::Deleting(delete) if *delete == op => self.deleted(result, turn),
             Step::FindingOut(read) => match read.handle_reply(op, result) {
                 Synced::Pending => {}
-                Synced::Read(result) => self.found_out(result),
-                Synced::Failed(error) => self.retry(error),
+                Synced::Read(result) => self.found_out(result, turn),
+                Synced::Failed(error) => self.retry(error, turn),
             },
             _ => {}
         }
     }
 
-    fn session_changed(&mut self, state: State) {
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
         self.connection.change(state);
         self.config.follow(state);
         match state {
-            State::Ended(end) if self.is_releasing => self.conclude(Event::gone_with(end)),
-            State::Ended(end) if self.czxid.is_some() => self.conclude(Event::Lost(end.into())),
-            State::Ended(end) => self.conclude(Event::Failed(LockError::Ended(end))),
-            State::Renewing if self.is_releasing => self.conclude(Event::Released),
+            State::Ended(end) if self.is_releasing => self.conclude(Event::gone_with(end), turn),
+            State::Ended(end) if self.czxid.is_some() => {
+                self.conclude(Event::Lost(end.into()), turn);
+            }
+            State::Ended(end) => self.conclude(Event::Failed(LockError::Ended(end)), turn),
+            State::Renewing if self.is_releasing => self.conclude(Event::Released, turn),
             State::Renewing => {
                 (self.step, self.may_exist) = (Step::Beginning, false);
-                self.lose(Loss::Renewed);
+                self.lose(Loss::Renewed, turn);
             }
-            State::Connected { .. } if matches!(self.step, Step::Beginning) => self.create(),
+            State::Connected { .. } if matches!(self.step, Step::Beginning) => self.create(turn),
             _ => {}
         }
     }
 
     // ---- The node is missing -------------------------------------------------------------------
 
-    fn create(&mut self) {
+    fn create(&mut self, turn: &mut Turn<'_>) {
         let AttemptConfig { lock_path, data, acl, .. } = &self.config;
-        let create = Operation::create_alone(lock_path.clone(), data.clone(), acl.clone());
-        self.step = Step::Creating(self.outputs.submit(create));
+        self.step = Step::Creating(turn.create_alone(lock_path, data, acl));
     }
 
-    fn created(&mut self, result: Result<Reply, Error>) {
+    fn created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let czxid = result.and_then(|reply| Ok(reply.decode::<Create2Response<'_>>()?.stat.czxid));
         match czxid {
-            Ok(czxid) => self.hold(czxid),
+            Ok(czxid) => self.hold(czxid, turn),
             Err(Error::Server(ErrorCode::NO_NODE)) if self.is_releasing => {
-                return self.conclude(Event::Released);
+                return self.conclude(Event::Released, turn);
             }
-            Err(Error::Server(ErrorCode::NO_NODE)) => return self.make_parents(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => return self.make_parents(turn),
             Err(Error::Server(ErrorCode::NODE_EXISTS)) => {}
             // After a lost reply, the node may exist. The next step finds out.
             Err(error) => {
                 self.may_exist |= error.outcome() != Outcome::NotApplied;
-                return self.retry(error);
+                return self.retry(error, turn);
             }
         }
-        self.resume();
+        self.resume(turn);
     }
 
-    fn make_parents(&mut self) {
+    fn make_parents(&mut self, turn: &mut Turn<'_>) {
         let parent = path::parent(&self.config.lock_path).unwrap_or("/");
-        match self.parents.attempt(parent, &self.config) {
-            Err(error) => self.fail(error),
-            Ok(operations) => {
-                self.step = Step::MakingParents(self.outputs.submit_all(operations));
-            }
+        match self.parents.attempt(parent, &self.config, turn) {
+            Err(error) => self.fail(error, turn),
+            Ok(requests) => self.step = Step::MakingParents(requests),
         }
     }
 
-    fn made_parent(&mut self, is_last: bool, result: Result<Reply, Error>) {
+    fn made_parent(&mut self, is_last: bool, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match self.parents.answered(is_last, result) {
             ParentOutcome::Wait => {}
             ParentOutcome::Made | ParentOutcome::Again if self.is_releasing => {
-                self.conclude(Event::Released);
+                self.conclude(Event::Released, turn);
             }
-            ParentOutcome::Made => self.create(),
-            ParentOutcome::Again => self.make_parents(),
-            ParentOutcome::NoChroot => self.fail(self.config.no_chroot()),
-            ParentOutcome::Failed(error) => self.retry(error),
+            ParentOutcome::Made => self.create(turn),
+            ParentOutcome::Again => self.make_parents(turn),
+            ParentOutcome::NoChroot => self.fail(self.config.no_chroot(), turn),
+            ParentOutcome::Failed(error) => self.retry(error, turn),
         }
     }
 
     // ---- The node exists -----------------------------------------------------------------------
 
-    fn look(&mut self) {
-        let look = Operation::watch_presence(self.config.lock_path.clone());
-        self.step = Step::Watching(self.outputs.submit(look));
+    fn look(&mut self, turn: &mut Turn<'_>) {
+        self.step = Step::Watching(turn.watch_presence(self.config.lock_path.clone()));
     }
 
-    fn looked(&mut self, result: Result<Reply, Error>) {
+    fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let stat = result.and_then(|reply| Ok(reply.decode::<ExistsResponse>()?.stat));
         match stat {
             Ok(stat) if stat.ephemeral_owner == self.config.session => {
                 // This server has not applied the deletion of a lost node yet. When it does, the
                 // watch fires.
                 if self.lost != Some(stat.czxid) {
-                    self.hold(stat.czxid);
+                    self.hold(stat.czxid, turn);
                 }
             }
             // No session owns it, so it may stay for ever. A container has an owner that is no session.
             Ok(stat) if matches!(stat.ephemeral_owner, NOBODY | OF_CONTAINER) => {
-                self.unwatch();
-                self.lose(Loss::NodeDeleted);
-                self.fail(LockError::UnknownNode { node: self.name() });
+                self.unwatch(turn);
+                self.lose(Loss::NodeDeleted, turn);
+                self.fail(LockError::UnknownNode { node: self.name() }, turn);
             }
             Ok(_) => {
-                self.lose(Loss::NodeDeleted);
+                self.lose(Loss::NodeDeleted, turn);
                 if !core::mem::replace(&mut self.has_reported_other, true) {
-                    self.outputs.report(Event::Waiting { behind: self.name(), ahead: 1 });
+                    turn.report(Event::Waiting { behind: self.name(), ahead: 1 });
                 }
             }
             // The watch for its creation is not needed.
             Err(Error::Server(ErrorCode::NO_NODE)) => {
-                self.unwatch();
-                self.lose(Loss::NodeDeleted);
-                self.create();
+                self.unwatch(turn);
+                self.lose(Loss::NodeDeleted, turn);
+                self.create(turn);
             }
             // The node exists, but may not be watched.
-            Err(Error::Server(ErrorCode::NO_AUTH)) if self.czxid.is_some() => self.unwatch(),
+            Err(Error::Server(ErrorCode::NO_AUTH)) if self.czxid.is_some() => self.unwatch(turn),
             Err(error) => {
-                self.unwatch();
-                self.retry(error);
+                self.unwatch(turn);
+                self.retry(error, turn);
             }
         }
     }
 
-    fn watch_fired(&mut self, op: OpId, event_type: EventType) {
+    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
         match self.step {
             Step::Watching(look) if look == op && event_type == EventType::NODE_DELETED => {
-                self.lose(Loss::NodeDeleted);
-                self.create();
+                self.lose(Loss::NodeDeleted, turn);
+                self.create(turn);
             }
-            Step::Watching(look) if look == op => self.look(),
+            Step::Watching(look) if look == op => self.look(turn),
             _ => {}
         }
     }
 
-    fn unwatch(&mut self) {
+    fn unwatch(&mut self, turn: &mut Turn<'_>) {
         if let Step::Watching(look) = self.step {
-            self.outputs.unwatch(look);
+            turn.unwatch(look);
         }
     }
 
-    fn hold(&mut self, czxid: Zxid) {
+    fn hold(&mut self, czxid: Zxid, turn: &mut Turn<'_>) {
         if self.czxid == Some(czxid) {
             return;
         }
-        self.lose(Loss::NodeDeleted);
+        self.lose(Loss::NodeDeleted, turn);
         (self.czxid, self.may_exist) = (Some(czxid), false);
         self.has_reported_other = false;
         self.parents = ParentCreation::new();
         if !self.is_releasing {
             let (node, token) = (self.name(), czxid);
-            self.outputs.report(Event::Enqueued { node: node.clone(), token });
-            self.outputs.report(Event::Acquired { node, token });
+            turn.report(Event::Enqueued { node: node.clone(), token });
+            turn.report(Event::Acquired { node, token });
         }
     }
 
-    fn lose(&mut self, loss: Loss) {
+    fn lose(&mut self, loss: Loss, turn: &mut Turn<'_>) {
         if let Some(czxid) = self.czxid.take() {
             self.lost = Some(czxid);
             if !self.is_releasing {
-                self.outputs.report(Event::Lost(loss));
+                turn.report(Event::Lost(loss));
             }
         }
     }
 
     // ---- The node is not wanted any more -------------------------------------------------------
 
-    fn release(&mut self) {
+    fn release(&mut self, turn: &mut Turn<'_>) {
         if core::mem::replace(&mut self.is_releasing, true) {
             return;
         }
         match self.step {
-            Step::Beginning => self.conclude(Event::Released),
+            Step::Beginning => self.conclude(Event::Released, turn),
             Step::Watching(_) | Step::Pausing => {
-                self.unwatch();
-                self.resume();
+                self.unwatch(turn);
+                self.resume(turn);
             }
             // The reply shows whether there is a node to delete.
             _ => {}
         }
     }
 
-    fn deleted(&mut self, result: Result<Reply, Error>) {
+    fn deleted(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match result {
-            Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => self.conclude(Event::Released),
+            Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => self.conclude(Event::Released, turn),
             // Another deletion could hit the node of the next owner.
             Err(error) => {
                 self.czxid = None;
-                self.retry(error);
+                self.retry(error, turn);
             }
         }
     }
 
-    fn found_out(&mut self, result: Result<Reply, Error>) {
+    fn found_out(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let stat = result.and_then(|reply| Ok(reply.decode::<ExistsResponse>()?.stat));
         match stat {
             Ok(stat) if stat.ephemeral_owner == self.config.session => {
                 self.czxid = Some(stat.czxid);
-                self.resume();
+                self.resume(turn);
             }
-            Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => self.conclude(Event::Released),
-            Err(error) => self.retry(error),
+            Ok(_) | Err(Error::Server(ErrorCode::NO_NODE)) => self.conclude(Event::Released, turn),
+            Err(error) => self.retry(error, turn),
         }
     }
 
     // ---- Steps ---------------------------------------------------------------------------------
 
     /// Takes the next step, by what is known of the node.
-    fn resume(&mut self) {
+    fn resume(&mut self, turn: &mut Turn<'_>) {
         match (self.is_releasing, self.czxid) {
-            (false, _) => self.look(),
+            (false, _) => self.look(turn),
             (true, Some(_)) => {
-                let delete = Operation::delete(self.config.lock_path.clone());
-                self.step = Step::Deleting(self.outputs.submit(delete));
+                self.step = Step::Deleting(turn.delete(&self.config.lock_path));
             }
             (true, None) => {
                 let path = &self.config.lock_path;
-                let (sync, stat) = (Operation::sync(path.clone()), Operation::stat(path.clone()));
-                self.step = Step::FindingOut(SyncedRead::submit(sync, stat, &mut self.outputs));
+                let read = SyncedRead::submit(path, |turn| turn.stat(path), turn);
+                self.step = Step::FindingOut(read);
             }
         }
     }
 
-    fn retry(&mut self, error: Error) {
+    fn retry(&mut self, error: Error, turn: &mut Turn<'_>) {
         match RetryPolicy::of(&error) {
-            RetryPolicy::Now => self.resume(),
+            RetryPolicy::Now => self.resume(turn),
             RetryPolicy::Later => {
                 self.step = Step::Pausing;
-                self.outputs.set_timer(RETRY_AFTER);
+                turn.set_timer(RETRY_AFTER);
             }
-            RetryPolicy::Never => self.fail(error.into()),
+            RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }
 
-    fn fail(&mut self, error: LockError) {
+    fn fail(&mut self, error: LockError, turn: &mut Turn<'_>) {
         let has_node = self.czxid.is_some() || self.may_exist;
         if self.is_releasing || !has_node {
-            return self.conclude(Event::Failed(error));
+            return self.conclude(Event::Failed(error), turn);
         }
-        self.outputs.conclude(Event::Failed(error));
+        turn.conclude(&mut self.is_concluded, Event::Failed(error));
         self.is_releasing = true;
-        self.resume();
+        self.resume(turn);
     }
 
-    fn conclude(&mut self, event: Event) {
+    fn conclude(&mut self, event: Event, turn: &mut Turn<'_>) {
         self.step = Step::Done;
-        self.outputs.conclude(event);
+        turn.conclude(&mut self.is_concluded, event);
     }
 
     fn name(&self) -> String {

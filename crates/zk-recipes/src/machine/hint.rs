@@ -3,7 +3,7 @@
 use zk_session::proto::{SequenceNumber, Zxid};
 use zk_session::session::State;
 
-use super::{AttemptConfig, Contender, Input, Machine, Output, Restart};
+use super::{AttemptConfig, Contender, Input, Machine, Restart, Turn};
 use super::{LockMode, UnknownNodePolicy};
 
 /// How many contenders in a row must have found the lock free before the list is skipped.
@@ -110,7 +110,7 @@ impl<C: HintCell + Clone> Restart for HintingContender<C> {
 }
 
 impl<C: HintCell> Machine for HintingContender<C> {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         if let Input::Reply { .. } = input
             && self.contender.wants_hint()
             && let Some(hint) = self.cell.get()
@@ -119,15 +119,11 @@ impl<C: HintCell> Machine for HintingContender<C> {
             self.contender.complete_hint(hint);
         }
         let before = self.contender.hint();
-        self.contender.handle(input);
+        self.contender.handle(input, turn);
         let hint = self.contender.hint();
         if hint != before || self.contender.is_done() {
             self.cell.set(hint);
         }
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.contender.poll_output()
     }
 
     fn is_done(&self) -> bool {

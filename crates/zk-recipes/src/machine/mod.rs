@@ -57,26 +57,19 @@
 //! All paths are those of the server. Put the [chroot](zk_session::Chroot) before the path of a
 //! machine, and set [`chroot_length`](AttemptConfig::chroot_length): a chroot is never created.
 //!
+//! # A machine of your own
+//!
+//! Implement [`Machine`], and [`OnSession`] attaches it as well. It acts on its session, and reports
+//! to its owner, by a [`Turn`]. There is no list of requests that it may submit: see
+//! [`Turn::submit`].
+//!
 //! # Without a dispatcher
 //!
-//! A [`Machine`] can also be driven by hand, for example by a model checker. Give it an [`Input`],
-//! take all [`Output`]s, and wait for the next input. Give the inputs in the order in which the
-//! session reports them. [`OnSession`] is the reference:
-//!
-//! | output | action |
-//! |---|---|
-//! | [`Submit`](Output::Submit) | Submit the request. Keep the order, on one session. Give the reply as [`Input::Reply`], and the event of its [watch](Operation::watches) as [`Input::Watch`]. If the session refuses the request, give that as a reply later. |
-//! | [`Unwatch`](Output::Unwatch) | Remove the watch of that request. |
-//! | [`SetTimer`](Output::SetTimer) | Give [`Input::Timer`] after this delay. |
-//! | [`Settle`](Output::Settle) | Give all inputs that have arrived, then [`Input::Settled`]. |
-//! | [`Event`](Output::Event) | Report it to the owner. |
-//!
-//! Three inputs have no output before them:
-//!
-//! * Each [state of the session](Input::Session), beginning with the current one.
-//! * The [end of the lease](Input::LeaseEnded).
-//! * The replies of [renewed](Renewal) watches. Without them, a lost watch event would make a
-//!   machine wait for ever.
+//! Whatever implements [`Host`](zk_session::dispatch::Host) can stand behind the port of a machine:
+//! a model checker, or a test that records what the machine does. Give the inputs in the order in
+//! which the session reports them, beginning with the current [state](Input::Session), each with a
+//! [`Turn::new`]. [`OnSession`] is the reference. Its [`Watches`] renew watches that stay silent;
+//! without that, a lost watch event would make a machine wait for ever.
 
 mod access;
 mod barrier;
@@ -93,12 +86,11 @@ mod listing;
 pub mod multi_lock;
 mod name;
 mod on_session;
-mod operation;
-mod outputs;
 mod parents;
 mod phase;
 mod queue;
 mod renewal;
+mod requests;
 mod requeuing;
 mod retry_policy;
 #[cfg(feature = "full")]
@@ -108,13 +100,14 @@ mod simple;
 mod synced_read;
 #[cfg(feature = "full")]
 mod transaction;
+mod turn;
+mod watches;
 
 #[cfg(test)]
 mod tests;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 use zk_session::sync::Arc;
 
 use bytes::Bytes;
@@ -138,7 +131,6 @@ pub use self::hint::FastPathHint;
 pub use self::hint::{HintCell, HintingContender};
 pub use self::name::{LockMode, Name, Scheme};
 pub use self::on_session::{Command, Observer, OnSession};
-pub use self::operation::{OpId, Operation};
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
 pub use self::requeuing::{Requeuing, Restart};
@@ -146,18 +138,19 @@ pub use self::requeuing::{Requeuing, Restart};
 pub use self::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]
 pub use self::simple::SimpleContender;
+pub use self::turn::{OpId, Turn};
+pub use self::watches::Watches;
 use crate::error::{LockError, Loss, ModeError, SemaphoreError, Unconfirmed};
 
 /// A state machine for one attempt: it acquires something, holds it, and releases it.
+///
+/// It acts on its session, and reports to its owner, by its [`Turn`].
 pub trait Machine: core::fmt::Debug {
-    /// Handles an input. Take all outputs afterwards.
-    fn handle(&mut self, input: Input);
+    /// Handles an input. The first one begins the attempt.
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>);
 
-    /// Returns the next output, if there is one. A new machine may have some already.
-    fn poll_output(&mut self) -> Option<Output>;
-
-    /// Returns whether the attempt is over. Then there is no more output, and no node of it is left
-    /// on the server.
+    /// Returns whether the attempt is over. Then it submits and reports nothing more, and no node of
+    /// it is left on the server.
     fn is_done(&self) -> bool;
 
     /// Returns whether the machine continues when its session is [renewed](State::Renewing). It then
@@ -376,7 +369,7 @@ pub enum Input {
     /// The session has changed its state. If the connection was lost and is back already, the new
     /// state alone is enough.
     Session(State),
-    /// The delay of the last [`Output::SetTimer`] has passed.
+    /// The delay of the last [`Turn::set_timer`] has passed.
     Timer,
     /// The lease of the session [has ended](zk_session::session::Event::LeaseEnded), with or
     /// without a connection.
@@ -385,7 +378,7 @@ pub enum Input {
     /// before and after each command of the caller, if the lease
     /// [has ended](zk_session::session::Session::lease_has_ended) by then.
     LeaseEnded,
-    /// All inputs that had arrived at the last [`Output::Settle`] have been given.
+    /// All inputs that had arrived at the last [`Turn::settle`] have been given.
     Settled,
     /// This client has [abandoned](Event::Abandoned) the node that [`Event::Waiting`] named.
     /// Waiting for it is useless.
@@ -402,51 +395,6 @@ pub enum Input {
     Leave,
     /// A command: release the lock, or stop waiting for it.
     Release,
-}
-
-impl Input {
-    /// Converts an input to the numbers of a sub-machine that began with this part. `None` if it is
-    /// about an earlier request.
-    fn since_part(self, part: u32) -> Option<Self> {
-        Some(match self {
-            Self::Reply { op, result } => Self::Reply { op: op.since_part(part)?, result },
-            Self::Watch { op, event_type } => Self::Watch { op: op.since_part(part)?, event_type },
-            input => input,
-        })
-    }
-}
-
-/// What a machine wants to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Submit a request.
-    Submit {
-        /// Identifies its answer and the event of its watch.
-        op: OpId,
-        /// The request.
-        operation: Operation,
-    },
-    /// Remove the watch of this request.
-    Unwatch(OpId),
-    /// Give [`Input::Timer`] after this delay. It replaces the delay of an earlier output.
-    SetTimer(Duration),
-    /// Give all inputs that have arrived by now, then [`Input::Settled`].
-    Settle,
-    /// Report this event to the owner.
-    Event(Event),
-}
-
-impl Output {
-    /// Converts an output of a sub-machine to the numbers of the whole machine.
-    fn of_part(self, part: u32) -> Self {
-        match self {
-            Self::Submit { op, operation } => Self::Submit { op: op.of_part(part), operation },
-            Self::Unwatch(op) => Self::Unwatch(op.of_part(part)),
-            // All sub-machines share one timer. An input that was meant for another one does no
-            // harm.
-            Self::SetTimer(_) | Self::Settle | Self::Event(_) => self,
-        }
-    }
 }
 
 /// A report of a machine to its owner.

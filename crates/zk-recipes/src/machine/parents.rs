@@ -1,14 +1,14 @@
 //! Creating the lock path and its ancestors.
 
-use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use zk_session::proto::{ErrorCode, path};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::retry_policy::RetryPolicy;
-use super::{AttemptConfig, operation::Operation};
+use super::{AttemptConfig, OpId, Turn};
 use crate::error::LockError;
 
 /// The number of attempts to create a lock path that is missing again right after its creation.
@@ -46,15 +46,16 @@ impl ParentCreation {
         Self { attempts: 0, containers: true, has_no_chroot: None, error: None }
     }
 
-    /// Returns the requests of the next attempt: `path` first, the topmost ancestor below the chroot
-    /// last.
+    /// Submits the requests of the next attempt, and returns their numbers: the topmost ancestor
+    /// below the chroot first, `path` last.
     ///
     /// They depend on each other, but all can be sent at once.
     pub(super) fn attempt(
         &mut self,
         path: &str,
         config: &AttemptConfig,
-    ) -> Result<Vec<Operation>, LockError> {
+        turn: &mut Turn<'_>,
+    ) -> Result<RangeInclusive<OpId>, LockError> {
         self.attempts += 1;
         (self.has_no_chroot, self.error) = (None, None);
         if self.attempts > ATTEMPTS {
@@ -62,19 +63,18 @@ impl ParentCreation {
         }
         let is_ours = |path: &&str| path.len() > config.chroot_length && *path != "/";
         let mut next = Some(path).filter(is_ours);
-        let mut operations = Vec::new();
+        let mut missing = Vec::new();
         while let Some(path) = next {
-            let operation = Operation::create_parent(
-                path.to_string(),
-                self.containers,
-                config.parent_acl.clone(),
-            );
-            operations.push(operation);
+            missing.push(path);
             next = path::parent(path).filter(is_ours);
         }
-        match operations.is_empty() {
+        match missing.is_empty() {
             true => Err(config.no_chroot()),
-            false => Ok(operations),
+            false => Ok(turn.submit_all(|turn| {
+                for path in missing.into_iter().rev() {
+                    turn.create_parent(path, self.containers, &config.parent_acl);
+                }
+            })),
         }
     }
 

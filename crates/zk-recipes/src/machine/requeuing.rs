@@ -1,13 +1,11 @@
 //! Queueing again after the place in the queue was lost.
 
-use alloc::boxed::Box;
-
 use uuid::Uuid;
 use zk_session::session::State;
 use zk_session::{End, Error};
 
 use super::retry_policy::RETRY_AFTER;
-use super::{AttemptConfig, Event, Input, Machine, Output};
+use super::{AttemptConfig, Event, Input, Machine, Turn};
 use crate::error::{LockError, Loss};
 
 /// A machine whose attempt can begin anew.
@@ -45,14 +43,9 @@ impl AttemptConfig {
 pub struct Requeuing<M> {
     machine: M,
     until: Until,
-    /// The first number of the parts of this attempt: requests of earlier ones have lower numbers.
-    first_part: u32,
-    last_part: u32,
     step: Step,
     /// The last state of the session.
     session: Option<State>,
-    /// An event that is not the attempt's. Boxed, since it is rare.
-    report: Option<Box<Event>>,
 }
 
 /// How long to queue again.
@@ -83,54 +76,31 @@ enum Step {
 }
 
 impl<M: Restart> Machine for Requeuing<M> {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         match input {
             _ if self.is_done() => {}
-            Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
-                self.session_changed(State::Ended(end));
-            }
-            Input::Reply { .. } | Input::Watch { .. } => {
-                if let Some(input) = input.since_part(self.first_part) {
-                    self.machine.handle(input);
-                }
-            }
-            Input::Session(state) => self.session_changed(state),
-            Input::Timer if self.step == Step::Pausing => self.begin_again(),
-            Input::LeaseEnded => self.lease_ended(),
-            #[cfg(feature = "full")]
-            Input::Convert(_) if self.until == Until::Released => {
-                self.report(Event::NO_READERS);
-            }
-            Input::Leave | Input::Release if self.step != Step::Contending => self.resign(),
-            input => self.machine.handle(input),
-        }
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        if self.until == Until::Begun {
             // There is one attempt, and nothing to decide.
-            return self.machine.poll_output();
-        }
-        while let Some(output) = self.machine.poll_output() {
-            match output {
-                Output::Event(event) => {
-                    if let Some(event) = self.judge(event) {
-                        return Some(Output::Event(event));
-                    }
-                }
-                output => return Some(self.of_attempt(output)),
+            input if self.until == Until::Begun => self.machine.handle(input, turn),
+            Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
+                self.session_changed(State::Ended(end), turn);
             }
-        }
-        if let Some(event) = self.report.take() {
-            return Some(Output::Event(*event));
+            Input::Session(state) => self.session_changed(state, turn),
+            Input::Timer if self.step == Step::Pausing => self.begin_again(turn),
+            Input::LeaseEnded => self.lease_ended(turn),
+            #[cfg(feature = "full")]
+            Input::Convert(_) if self.until == Until::Released => turn.report(Event::NO_READERS),
+            Input::Leave | Input::Release if self.step != Step::Contending => self.resign(turn),
+            input => self.attempt(input, turn),
         }
         match self.step {
-            Step::Retreating if self.machine.is_done() => self.retreated(),
+            Step::Retreating if self.machine.is_done() => self.retreated(turn),
             Step::Resigning { is_concluded } if self.machine.is_done() => {
                 self.step = Step::Done;
-                (!is_concluded).then_some(Output::Event(Event::Released))
+                if !is_concluded {
+                    turn.report(Event::Released);
+                }
             }
-            _ => None,
+            _ => {}
         }
     }
 
@@ -154,109 +124,93 @@ impl<M: Restart> Requeuing<M> {
     }
 
     pub(super) fn until(machine: M, until: Until) -> Self {
-        Self {
-            machine,
-            until,
-            first_part: 0,
-            last_part: 0,
-            step: Step::Contending,
-            session: None,
-            report: None,
-        }
+        Self { machine, until, step: Step::Contending, session: None }
     }
 
-    fn begin_again(&mut self) {
-        self.first_part = self.last_part + 1;
+    /// Gives an input to the attempt. Replies and events of an earlier one are ignored by it.
+    fn attempt(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let (until, is_renewing) = (self.until, self.session == Some(State::Renewing));
+        let step = &mut self.step;
+        let mut judge = |event| judge(event, until, is_renewing, step);
+        turn.filtered(0, &mut judge, |turn| self.machine.handle(input, turn));
+    }
+
+    fn begin_again(&mut self, turn: &mut Turn<'_>) {
         self.machine = self.machine.restart(self.session);
         self.step = Step::Contending;
-        if let Some(state) = self.session {
-            self.machine.handle(Input::Session(state));
-        }
+        let state = self.session.map_or(Input::Settled, Input::Session);
+        self.attempt(state, turn);
     }
 
-    fn resign(&mut self) {
+    fn resign(&mut self, turn: &mut Turn<'_>) {
         match self.step {
             Step::Retreating => self.step = Step::Resigning { is_concluded: false },
-            Step::Pausing | Step::Renewing => self.conclude(Event::Released),
+            Step::Pausing | Step::Renewing => self.conclude(Event::Released, turn),
             Step::Contending | Step::Resigning { .. } | Step::Done => {}
         }
     }
 
-    fn session_changed(&mut self, state: State) {
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
         let is_first = self.session.replace(state).is_none();
         let seen = match state {
             // The nodes of this attempt are gone. The next attempt belongs to the new session.
             State::Renewing if !is_first && self.outlives_session() => State::Ended(End::Expired),
             state => state,
         };
-        self.machine.handle(Input::Session(seen));
+        self.attempt(Input::Session(seen), turn);
         match (state, self.step) {
             (State::Ended(end), Step::Retreating | Step::Pausing | Step::Renewing) => {
-                self.conclude(Event::Failed(LockError::Ended(end)));
+                self.conclude(Event::Failed(LockError::Ended(end)), turn);
             }
             (State::Ended(_), Step::Resigning { is_concluded: true }) => self.step = Step::Done,
-            (State::Ended(end), Step::Resigning { .. }) => self.conclude(Event::gone_with(end)),
+            (State::Ended(end), Step::Resigning { .. }) => {
+                self.conclude(Event::gone_with(end), turn);
+            }
             (State::Renewing, Step::Pausing) => self.step = Step::Renewing,
-            (State::Connected { .. }, Step::Renewing) => self.begin_again(),
+            (State::Connected { .. }, Step::Renewing) => self.begin_again(turn),
             _ => {}
         }
     }
 
-    fn lease_ended(&mut self) {
-        self.machine.handle(Input::LeaseEnded);
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        self.attempt(Input::LeaseEnded, turn);
         // The attempt has already reported its loss.
         if let Step::Resigning { is_concluded: is_concluded @ false } = &mut self.step {
             *is_concluded = true;
-            self.report(Event::NOT_CONFIRMED);
+            turn.report(Event::NOT_CONFIRMED);
         }
-    }
-
-    /// Returns the event to report. Decides whether another attempt follows.
-    fn judge(&mut self, event: Event) -> Option<Event> {
-        if self.step != Step::Contending {
-            return Some(event);
-        }
-        let is_renewing = self.session == Some(State::Renewing);
-        let stands = self.until == Until::Released;
-        let report = match event {
-            // It did not hold the lock, and queues again: nothing changes for the caller.
-            Event::Failed(LockError::NodeVanished) => None,
-            Event::Failed(LockError::Ended(_)) if is_renewing => None,
-            Event::Lost(Loss::Ended(_)) if stands && is_renewing => {
-                Some(Event::Lost(Loss::Renewed))
-            }
-            Event::Lost(loss) if stands && !matches!(loss, Loss::Ended(_)) => Some(event),
-            event => return Some(event),
-        };
-        self.step = Step::Retreating;
-        report
     }
 
     /// Waits for the time of the next attempt: no node of this one is left.
-    fn retreated(&mut self) -> Option<Output> {
+    fn retreated(&mut self, turn: &mut Turn<'_>) {
         if self.session == Some(State::Renewing) {
             self.step = Step::Renewing;
-            return None;
+        } else {
+            self.step = Step::Pausing;
+            turn.set_timer(RETRY_AFTER);
         }
-        self.step = Step::Pausing;
-        Some(Output::SetTimer(RETRY_AFTER))
     }
 
-    /// Converts an output of this attempt to the numbers of all.
-    fn of_attempt(&mut self, output: Output) -> Output {
-        let output = output.of_part(self.first_part);
-        if let Output::Submit { op, .. } = &output {
-            self.last_part = self.last_part.max(op.split().0);
-        }
-        output
-    }
-
-    fn report(&mut self, event: Event) {
-        self.report = Some(Box::new(event));
-    }
-
-    fn conclude(&mut self, event: Event) {
-        self.report(event);
+    fn conclude(&mut self, event: Event, turn: &mut Turn<'_>) {
+        turn.report(event);
         self.step = Step::Done;
     }
+}
+
+/// Returns the event to report. Decides whether another attempt follows.
+fn judge(event: Event, until: Until, is_renewing: bool, step: &mut Step) -> Option<Event> {
+    if *step != Step::Contending {
+        return Some(event);
+    }
+    let stands = until == Until::Released;
+    let report = match event {
+        // It did not hold the lock, and queues again: nothing changes for the caller.
+        Event::Failed(LockError::NodeVanished) => None,
+        Event::Failed(LockError::Ended(_)) if is_renewing => None,
+        Event::Lost(Loss::Ended(_)) if stands && is_renewing => Some(Event::Lost(Loss::Renewed)),
+        Event::Lost(loss) if stands && !matches!(loss, Loss::Ended(_)) => Some(event),
+        event => return Some(event),
+    };
+    *step = Step::Retreating;
+    report
 }

@@ -13,7 +13,6 @@ mod tests;
 use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 
-use bytes::Bytes;
 use uuid::Uuid;
 use zk_session::proto::{
     Create2Response, ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, SessionId,
@@ -24,18 +23,15 @@ use zk_session::{End, Error, Outcome};
 
 use super::connection::Connection;
 use super::ephemeral::{NOBODY, OF_CONTAINER};
-use super::outputs::Outputs;
 use super::parents::{ParentCreation, ParentOutcome};
 use super::phase::Node;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::synced_read::{Synced, SyncedRead};
-use super::{
-    AttemptConfig, Contender, Event, Input, Machine, OpId, Operation, Output, UnknownNodePolicy,
-};
+use super::{AttemptConfig, Contender, Event, Input, Machine, OpId, Turn, UnknownNodePolicy};
 use crate::error::LockError;
 
-/// A bit in the numbers of the holder's requests.
-const OF_HOLDER: u64 = 1 << 32;
+/// The sub-machine number of the holder.
+const HOLDER: u32 = 1;
 
 /// A state machine that acquires the textbook lock once, and releases it.
 ///
@@ -51,7 +47,7 @@ pub struct SimpleContender {
     step: Step,
     /// Watches and deletes the node while we hold the lock.
     holder: Option<Contender>,
-    /// The holder's latest deletion of the node.
+    /// The holder's deletion of the node, if its outcome is unknown.
     deletion: Option<OpId>,
     /// The transaction that created our node.
     czxid: Zxid,
@@ -65,7 +61,6 @@ pub struct SimpleContender {
     is_unwanted: bool,
     /// Whether the failure was reported while there may be a node to delete.
     has_failed: bool,
-    outputs: Outputs,
 }
 
 /// The step of an attempt, with the requests that it waits for.
@@ -98,49 +93,46 @@ enum Step {
 }
 
 impl Machine for SimpleContender {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let is_valid = || path::validate(&self.config.lock_path).is_ok();
+        if matches!(self.step, Step::Beginning) && (self.config.begins_at_once() || !is_valid()) {
+            self.begin(turn);
+        }
         match input {
             _ if self.is_done() => {}
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
-                Some(end) => self.session_ended(end),
+                Some(end) => self.session_ended(end, turn),
                 None => {
                     if let Err(Error::ConnectionLost) = result {
-                        self.not_connected();
+                        self.not_connected(turn);
                     }
-                    self.handle_reply(op, self.connection.check_reply(result));
+                    self.handle_reply(op, self.connection.check_reply(result), turn);
                 }
             },
-            Input::Watch { op: OpId(op), event_type } if op & OF_HOLDER != 0 => {
-                self.tell_holder(Input::Watch { op: OpId(op & !OF_HOLDER), event_type });
-            }
-            Input::Watch { op, event_type } => self.watch_fired(op, event_type),
-            Input::Session(State::Ended(end)) => self.session_ended(end),
+            Input::Watch { op, .. } if op.part() == HOLDER => self.tell_holder(input, turn),
+            Input::Watch { op, event_type } => self.watch_fired(op, event_type, turn),
+            Input::Session(State::Ended(end)) => self.session_ended(end, turn),
             Input::Session(state) => {
                 self.connection.change(state);
                 self.config.follow(state);
                 match (&self.step, state) {
-                    (Step::Beginning, State::Connected { .. }) => self.create(),
+                    (Step::Beginning, State::Connected { .. }) => self.begin(turn),
                     (_, State::Connected { .. }) => {}
-                    _ => self.not_connected(),
+                    _ => self.not_connected(turn),
                 }
-                self.tell_holder(input);
+                self.tell_holder(input, turn);
             }
             Input::Timer => {
-                self.tell_holder(input);
-                self.repeat();
+                self.tell_holder(input, turn);
+                self.repeat(turn);
             }
-            Input::LeaseEnded | Input::Settled => self.tell_holder(input),
+            Input::LeaseEnded | Input::Settled => self.tell_holder(input, turn),
             #[cfg(feature = "full")]
-            Input::Convert(_) => self.tell_holder(input),
+            Input::Convert(_) => self.tell_holder(input, turn),
             // One name serves all owners, so the name does not show who abandoned the node.
             Input::BehindAbandoned => {}
-            Input::Leave | Input::Release => self.release(),
+            Input::Leave | Input::Release => self.release(turn),
         }
-        self.settle();
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop()
     }
 
     fn is_done(&self) -> bool {
@@ -155,7 +147,7 @@ impl SimpleContender {
     /// [`State::Connected`]. Otherwise it begins with the first [`Input::Session`] and fails if that
     /// is no connection to a quorum.
     pub fn new(config: AttemptConfig) -> Self {
-        let mut contender = Self {
+        Self {
             config,
             step: Step::Beginning,
             holder: None,
@@ -167,39 +159,39 @@ impl SimpleContender {
             is_releasing: false,
             is_unwanted: false,
             has_failed: false,
-            outputs: Outputs::default(),
-        };
-        match path::validate(&contender.config.lock_path) {
-            Err(error) => contender.fail(error.into()),
-            Ok(()) if contender.config.begins_at_once() => contender.create(),
-            Ok(()) => {}
         }
-        contender
     }
 
-    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
+    fn begin(&mut self, turn: &mut Turn<'_>) {
+        match path::validate(&self.config.lock_path) {
+            Err(error) => self.fail(error.into(), turn),
+            Ok(()) => self.create(turn),
+        }
+    }
+
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match &mut self.step {
-            _ if op.0 & OF_HOLDER != 0 => self.holder_heard(OpId(op.0 & !OF_HOLDER), result),
-            Step::Creating { create } if *create == op => self.created(result),
+            _ if op.part() == HOLDER => self.holder_heard(op, result, turn),
+            Step::Creating { create } if *create == op => self.created(result, turn),
             Step::MakingParents { requests } if requests.contains(&op) => {
                 let is_last = op == *requests.end();
-                self.made_parent(is_last, result);
+                self.made_parent(is_last, result, turn);
             }
-            Step::Watching { look, .. } if *look == op => self.looked(result),
+            Step::Watching { look, .. } if *look == op => self.looked(result, turn),
             Step::FindingOut(Some(stat)) => match stat.handle_reply(op, result) {
                 Synced::Pending => {}
-                Synced::Read(result) => self.found_out(result),
-                Synced::Failed(error) => self.retry_finding_out(error),
+                Synced::Read(result) => self.found_out(result, turn),
+                Synced::Failed(error) => self.retry_finding_out(error, turn),
             },
             Step::FindingOwn(Some(data)) => {
                 let (read, synced) = (data.read(), data.handle_reply(op, result));
                 if !matches!(synced, Synced::Pending) {
-                    self.outputs.unwatch(read);
+                    turn.unwatch(read);
                 }
                 match synced {
                     Synced::Pending => {}
-                    Synced::Read(result) => self.found_own(result),
-                    Synced::Failed(error) => self.retry_finding_own(error),
+                    Synced::Read(result) => self.found_own(result, turn),
+                    Synced::Failed(error) => self.retry_finding_own(error, turn),
                 }
             }
             _ => {}
@@ -208,92 +200,88 @@ impl SimpleContender {
 
     // ---- Creating the node ---------------------------------------------------------------------
 
-    fn create(&mut self) {
+    fn create(&mut self, turn: &mut Turn<'_>) {
         let AttemptConfig { lock_path, data, acl, .. } = &self.config;
         let data = [mark(self.guid()).as_bytes(), data.as_ref()].concat();
-        let (path, acl) = (lock_path.clone(), acl.clone());
-        let create = self.outputs.submit(Operation::create_alone(path, Bytes::from(data), acl));
+        let create = turn.create_alone(lock_path, &data, acl);
         self.step = Step::Creating { create };
     }
 
-    fn created(&mut self, result: Result<Reply, Error>) {
+    fn created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let czxid = result.and_then(|reply| Ok(reply.decode::<Create2Response<'_>>()?.stat.czxid));
         match czxid {
-            Ok(czxid) => self.hold(czxid),
-            Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look(),
-            Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(),
+            Ok(czxid) => self.hold(czxid, turn),
+            Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look(turn),
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(turn),
             Err(error) => {
                 self.may_exist |= error.outcome() != Outcome::NotApplied;
-                self.retry_or_fail(error);
+                self.retry_or_fail(error, turn);
             }
         }
     }
 
-    fn make_parents(&mut self) {
+    fn make_parents(&mut self, turn: &mut Turn<'_>) {
         if self.is_releasing {
-            return self.conclude(Event::Released);
+            return self.conclude(Event::Released, turn);
         }
         let lock_path = path::parent(&self.config.lock_path).unwrap_or("/");
-        match self.parents.attempt(lock_path, &self.config) {
-            Err(error) => self.fail(error),
-            Ok(operations) => {
-                let requests = self.outputs.submit_all(operations);
-                self.step = Step::MakingParents { requests };
-            }
+        match self.parents.attempt(lock_path, &self.config, turn) {
+            Err(error) => self.fail(error, turn),
+            Ok(requests) => self.step = Step::MakingParents { requests },
         }
     }
 
-    fn made_parent(&mut self, is_last: bool, result: Result<Reply, Error>) {
+    fn made_parent(&mut self, is_last: bool, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match self.parents.answered(is_last, result) {
             ParentOutcome::Wait => {}
-            ParentOutcome::Made if self.is_releasing => self.conclude(Event::Released),
-            ParentOutcome::Made => self.create(),
-            ParentOutcome::Again => self.make_parents(),
-            ParentOutcome::NoChroot => self.fail(self.config.no_chroot()),
-            ParentOutcome::Failed(error) => self.retry_or_fail(error),
+            ParentOutcome::Made if self.is_releasing => self.conclude(Event::Released, turn),
+            ParentOutcome::Made => self.create(turn),
+            ParentOutcome::Again => self.make_parents(turn),
+            ParentOutcome::NoChroot => self.fail(self.config.no_chroot(), turn),
+            ParentOutcome::Failed(error) => self.retry_or_fail(error, turn),
         }
     }
 
     // ---- Waiting -------------------------------------------------------------------------------
 
-    fn look(&mut self) {
-        self.unwatch();
-        let look = self.outputs.submit(Operation::watch_data(self.config.lock_path.clone()));
+    fn look(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch(turn);
+        let look = turn.watch_data(self.config.lock_path.clone());
         self.step = Step::Watching { look, answered: false };
     }
 
-    fn looked(&mut self, result: Result<Reply, Error>) {
+    fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match self.read(result) {
             Ok((Some(czxid), _)) => {
-                self.unwatch();
-                self.hold(czxid);
+                self.unwatch(turn);
+                self.hold(czxid, turn);
             }
             Ok((None, _)) | Err(Error::Server(ErrorCode::NO_NODE)) if self.is_releasing => {
-                self.unwatch();
-                self.conclude(Event::Released);
+                self.unwatch(turn);
+                self.conclude(Event::Released, turn);
             }
             // No session owns the node. It is no lock of this kind, and may never be deleted.
             Ok((None, NOBODY | OF_CONTAINER)) if self.refuses_others() => {
-                self.fail(LockError::UnknownNode { node: self.name() });
+                self.fail(LockError::UnknownNode { node: self.name() }, turn);
             }
             Ok((None, _)) => {
                 if let Some(error) = self.config.wait_policy.refusal() {
-                    return self.fail(error);
+                    return self.fail(error, turn);
                 }
                 if let Step::Watching { answered, .. } = &mut self.step
                     && !core::mem::replace(answered, true)
                 {
-                    self.outputs.report(Event::Waiting { behind: self.name(), ahead: 1 });
+                    turn.report(Event::Waiting { behind: self.name(), ahead: 1 });
                 }
             }
             Err(Error::Server(ErrorCode::NO_NODE)) => {
-                self.unwatch();
-                self.create();
+                self.unwatch(turn);
+                self.create(turn);
             }
             Err(Error::Server(ErrorCode::NO_AUTH)) => {
-                self.fail(LockError::Unreadable { node: self.name() });
+                self.fail(LockError::Unreadable { node: self.name() }, turn);
             }
-            Err(error) => self.retry_or_fail(error),
+            Err(error) => self.retry_or_fail(error, turn),
         }
     }
 
@@ -313,53 +301,84 @@ impl SimpleContender {
         )
     }
 
-    fn watch_fired(&mut self, op: OpId, event_type: EventType) {
+    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
         match self.step {
             Step::Watching { look, .. } if look == op && event_type == EventType::NODE_DELETED => {
-                self.create();
+                self.create(turn);
             }
-            Step::Watching { look, .. } if look == op => self.look(),
+            Step::Watching { look, .. } if look == op => self.look(turn),
             _ => {}
         }
     }
 
-    fn unwatch(&mut self) {
+    fn unwatch(&mut self, turn: &mut Turn<'_>) {
         if let Step::Watching { look, .. } = self.step {
-            self.outputs.unwatch(look);
+            turn.unwatch(look);
         }
     }
 
     // ---- Holding -------------------------------------------------------------------------------
 
-    fn hold(&mut self, czxid: Zxid) {
+    fn hold(&mut self, czxid: Zxid, turn: &mut Turn<'_>) {
         let node = Node::new(self.config.lock_path.clone(), czxid);
-        self.holder = Some(Contender::holding(self.config.clone(), node, self.connection));
         self.czxid = czxid;
         self.step = Step::Held;
         self.is_unwanted = self.is_releasing;
+        let (config, connection) = (self.config.clone(), self.connection);
+        self.holder = self.turn_of_holder(turn, |_, turn| {
+            // One name serves all owners, so the replies must have a stat.
+            Some(Contender::holding(config, node, connection, turn).reading_its_data())
+        });
         if self.is_releasing {
-            self.tell_holder(Input::Release);
+            self.tell_holder(Input::Release, turn);
         }
     }
 
-    fn tell_holder(&mut self, input: Input) {
-        if let Some(holder) = &mut self.holder {
-            holder.handle(input);
+    fn tell_holder(&mut self, input: Input, turn: &mut Turn<'_>) {
+        self.turn_of_holder(turn, |holder, turn| {
+            if let Some(holder) = holder {
+                holder.handle(input, turn);
+            }
+        });
+        if self.holder.as_ref().is_some_and(Contender::is_done) {
+            self.step = Step::Done;
         }
     }
 
-    fn holder_heard(&mut self, op: OpId, result: Result<Reply, Error>) {
+    /// Lets the holder act. If the lock is not wanted any more, only its end is reported.
+    fn turn_of_holder<R>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        act: impl FnOnce(&mut Option<Contender>, &mut Turn<'_>) -> R,
+    ) -> R {
+        let (is_unwanted, has_failed) = (self.is_unwanted, self.has_failed);
+        let mut filter = |event| match event {
+            event if !is_unwanted => Some(event),
+            _ if has_failed => None,
+            Event::Released | Event::Lost(_) => Some(Event::Released),
+            Event::Failed(_) => Some(event),
+            _ => None,
+        };
+        turn.filtered(HOLDER, &mut filter, |turn| act(&mut self.holder, turn))
+    }
+
+    fn holder_heard(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match result {
             // Repeating the deletion could delete the next owner's node.
-            Err(error) if self.deletion == Some(op) && error.outcome() != Outcome::NotApplied => {
-                self.find_out();
+            Err(error) if self.is_deletion(op) && error.outcome() != Outcome::NotApplied => {
+                self.deletion = Some(op);
+                self.find_out(turn);
             }
             Ok(reply) if self.shows_another(&reply) => {
                 let result = Err(Error::Server(ErrorCode::NO_NODE));
-                self.tell_holder(Input::Reply { op, result });
+                self.tell_holder(Input::Reply { op, result }, turn);
             }
-            result => self.tell_holder(Input::Reply { op, result }),
+            result => self.tell_holder(Input::Reply { op, result }, turn),
         }
+    }
+
+    fn is_deletion(&self, op: OpId) -> bool {
+        self.holder.as_ref().is_some_and(|holder| holder.is_deletion(op))
     }
 
     /// Returns whether a reply shows a node of the same name, which the next owner has created.
@@ -372,13 +391,13 @@ impl SimpleContender {
         czxid.is_ok_and(|czxid| czxid != self.czxid)
     }
 
-    fn find_out(&mut self) {
-        let path = self.config.lock_path.clone();
-        let (sync, stat) = (Operation::sync(path.clone()), Operation::stat(path));
-        self.step = Step::FindingOut(Some(SyncedRead::submit(sync, stat, &mut self.outputs)));
+    fn find_out(&mut self, turn: &mut Turn<'_>) {
+        let path = &self.config.lock_path;
+        let read = SyncedRead::submit(path, |turn| turn.stat(path), turn);
+        self.step = Step::FindingOut(Some(read));
     }
 
-    fn found_out(&mut self, result: Result<Reply, Error>) {
+    fn found_out(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let Some(op) = self.deletion else { return };
         let czxid = result.and_then(|reply| Ok(reply.decode::<ExistsResponse>()?.stat.czxid));
         let error = match czxid {
@@ -387,162 +406,132 @@ impl SimpleContender {
             Ok(czxid) if czxid == self.czxid => Error::ConnectionLost,
             Ok(_) => Error::Server(ErrorCode::NO_NODE),
             Err(error @ Error::Server(ErrorCode::NO_NODE)) => error,
-            Err(error) => return self.retry_finding_out(error),
+            Err(error) => return self.retry_finding_out(error, turn),
         };
         self.step = Step::Held;
-        self.tell_holder(Input::Reply { op, result: Err(error) });
+        self.tell_holder(Input::Reply { op, result: Err(error) }, turn);
     }
 
-    fn retry_finding_out(&mut self, error: Error) {
+    fn retry_finding_out(&mut self, error: Error, turn: &mut Turn<'_>) {
         match (RetryPolicy::of(&error), self.deletion) {
-            (RetryPolicy::Now, _) => self.find_out(),
+            (RetryPolicy::Now, _) => self.find_out(turn),
             (RetryPolicy::Never, Some(op)) => {
                 self.step = Step::Held;
-                self.tell_holder(Input::Reply { op, result: Err(error) });
+                self.tell_holder(Input::Reply { op, result: Err(error) }, turn);
             }
             (RetryPolicy::Later | RetryPolicy::Never, _) => {
                 self.step = Step::FindingOut(None);
-                self.outputs.set_timer(RETRY_AFTER);
+                turn.set_timer(RETRY_AFTER);
             }
-        }
-    }
-
-    /// Handles the outputs of the holder.
-    fn settle(&mut self) {
-        let Some(holder) = &mut self.holder else { return };
-        while let Some(output) = holder.poll_output() {
-            let of_holder = |OpId(op)| OpId(op | OF_HOLDER);
-            self.outputs.push(match output {
-                Output::Submit { op, operation } => {
-                    if operation.is_deletion() {
-                        self.deletion = Some(op);
-                    }
-                    // Names do not tell owners apart, so the reply must have a stat.
-                    let operation = match operation.watches() {
-                        true => Operation::watch_data(self.config.lock_path.clone()),
-                        false => operation,
-                    };
-                    Output::Submit { op: of_holder(op), operation }
-                }
-                Output::Unwatch(op) => Output::Unwatch(of_holder(op)),
-                Output::SetTimer(_) | Output::Settle => output,
-                Output::Event(event) if self.is_unwanted => match event {
-                    _ if self.has_failed => continue,
-                    Event::Released | Event::Lost(_) => Output::Event(Event::Released),
-                    Event::Failed(_) => Output::Event(event),
-                    _ => continue,
-                },
-                Output::Event(event) => Output::Event(event),
-            });
-        }
-        if holder.is_done() {
-            self.step = Step::Done;
         }
     }
 
     // ---- The end -------------------------------------------------------------------------------
 
-    fn release(&mut self) {
+    fn release(&mut self, turn: &mut Turn<'_>) {
         self.is_releasing = true;
         match self.step {
             Step::Watching { answered: true, .. } => {
-                self.unwatch();
-                self.conclude(Event::Released);
+                self.unwatch(turn);
+                self.conclude(Event::Released, turn);
             }
-            Step::Beginning => self.conclude(Event::Released),
+            Step::Beginning => self.conclude(Event::Released, turn),
             // Without a holder, the pending reply will show whether there is a node to delete.
-            _ => self.tell_holder(Input::Release),
+            _ => self.tell_holder(Input::Release, turn),
         }
     }
 
     /// Fails if the attempt does not wait for a connection.
-    fn not_connected(&mut self) {
+    fn not_connected(&mut self, turn: &mut Turn<'_>) {
         let is_over = self.is_releasing || self.holder.is_some() || self.is_done();
         if !self.config.wait_policy.waits_for_connection() && !is_over {
-            self.outputs.report(Event::Failed(LockError::NoConnection));
+            turn.report(Event::Failed(LockError::NoConnection));
             self.has_failed = true;
-            self.release();
+            self.release(turn);
         }
     }
 
-    fn session_ended(&mut self, end: End) {
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
         match self.holder {
-            Some(_) => self.tell_holder(Input::Session(State::Ended(end))),
+            Some(_) => self.tell_holder(Input::Session(State::Ended(end)), turn),
             None => {
-                self.unwatch();
-                self.conclude(match self.is_releasing {
-                    true => Event::gone_with(end),
-                    false => Event::Failed(LockError::Ended(end)),
-                });
+                self.unwatch(turn);
+                self.conclude(
+                    match self.is_releasing {
+                        true => Event::gone_with(end),
+                        false => Event::Failed(LockError::Ended(end)),
+                    },
+                    turn,
+                );
             }
         }
     }
 
-    fn retry_or_fail(&mut self, error: Error) {
+    fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
         match RetryPolicy::of(&error) {
-            RetryPolicy::Now => self.repeat(),
-            RetryPolicy::Later => self.outputs.set_timer(RETRY_AFTER),
-            RetryPolicy::Never => self.fail(error.into()),
+            RetryPolicy::Now => self.repeat(turn),
+            RetryPolicy::Later => turn.set_timer(RETRY_AFTER),
+            RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }
 
     /// Repeats the current step. That is always safe.
-    fn repeat(&mut self) {
+    fn repeat(&mut self, turn: &mut Turn<'_>) {
         match self.step {
-            Step::Creating { .. } => self.create(),
-            Step::MakingParents { .. } => self.make_parents(),
-            Step::Watching { .. } => self.look(),
-            Step::FindingOut(_) => self.find_out(),
-            Step::FindingOwn(_) => self.find_own(),
+            Step::Creating { .. } => self.create(turn),
+            Step::MakingParents { .. } => self.make_parents(turn),
+            Step::Watching { .. } => self.look(turn),
+            Step::FindingOut(_) => self.find_out(turn),
+            Step::FindingOwn(_) => self.find_own(turn),
             Step::Beginning | Step::Held | Step::Done => {}
         }
     }
 
-    fn fail(&mut self, error: LockError) {
-        self.unwatch();
+    fn fail(&mut self, error: LockError, turn: &mut Turn<'_>) {
+        self.unwatch(turn);
         match (self.may_exist, self.is_releasing) {
-            (false, true) => return self.conclude(Event::Released),
-            (false, false) => return self.conclude(Event::Failed(error)),
+            (false, true) => return self.conclude(Event::Released, turn),
+            (false, false) => return self.conclude(Event::Failed(error), turn),
             (true, true) => {}
             (true, false) => {
-                self.outputs.report(Event::Failed(error));
+                turn.report(Event::Failed(error));
                 (self.has_failed, self.is_releasing) = (true, true);
             }
         }
-        self.find_own();
+        self.find_own(turn);
     }
 
-    fn find_own(&mut self) {
-        let path = self.config.lock_path.clone();
-        let (sync, data) = (Operation::sync(path.clone()), Operation::watch_data(path));
-        self.step = Step::FindingOwn(Some(SyncedRead::submit(sync, data, &mut self.outputs)));
+    fn find_own(&mut self, turn: &mut Turn<'_>) {
+        let path = &self.config.lock_path;
+        let read = SyncedRead::submit(path, |turn| turn.watch_data(path.clone()), turn);
+        self.step = Step::FindingOwn(Some(read));
     }
 
-    fn found_own(&mut self, result: Result<Reply, Error>) {
+    fn found_own(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match self.read(result) {
-            Ok((Some(czxid), _)) => self.hold(czxid),
+            Ok((Some(czxid), _)) => self.hold(czxid, turn),
             Ok((None, _)) | Err(Error::Server(ErrorCode::NO_NODE)) => {
-                self.conclude(Event::Released);
+                self.conclude(Event::Released, turn);
             }
-            Err(error) => self.retry_finding_own(error),
+            Err(error) => self.retry_finding_own(error, turn),
         }
     }
 
-    fn retry_finding_own(&mut self, error: Error) {
+    fn retry_finding_own(&mut self, error: Error, turn: &mut Turn<'_>) {
         match RetryPolicy::of(&error) {
-            RetryPolicy::Now => self.find_own(),
+            RetryPolicy::Now => self.find_own(turn),
             RetryPolicy::Later => {
                 self.step = Step::FindingOwn(None);
-                self.outputs.set_timer(RETRY_AFTER);
+                turn.set_timer(RETRY_AFTER);
             }
             // Nobody can tell whose it is.
-            RetryPolicy::Never => self.conclude(Event::Released),
+            RetryPolicy::Never => self.conclude(Event::Released, turn),
         }
     }
 
-    fn conclude(&mut self, event: Event) {
+    fn conclude(&mut self, event: Event, turn: &mut Turn<'_>) {
         if !self.has_failed {
-            self.outputs.report(event);
+            turn.report(event);
         }
         self.step = Step::Done;
     }

@@ -3,8 +3,7 @@
 use zk_session::Error;
 use zk_session::session::Reply;
 
-use super::outputs::Outputs;
-use super::{OpId, Operation};
+use super::{OpId, Turn};
 
 /// A read sent right behind a `sync`.
 ///
@@ -29,8 +28,12 @@ pub(super) enum Synced {
 }
 
 impl SyncedRead {
-    pub(super) fn submit(sync: Operation, read: Operation, outputs: &mut Outputs) -> Self {
-        Self { sync: outputs.submit(sync), read: outputs.submit(read), is_synced: false }
+    pub(super) fn submit(
+        path: &str,
+        read: impl FnOnce(&mut Turn<'_>) -> OpId,
+        turn: &mut Turn<'_>,
+    ) -> Self {
+        Self { sync: turn.sync(path), read: read(turn), is_synced: false }
     }
 
     /// Returns the id of the read.

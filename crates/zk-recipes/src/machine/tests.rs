@@ -9,6 +9,7 @@ mod creation;
 mod disconnect_policy;
 mod double_barrier;
 mod downgrading;
+pub(super) mod driven;
 mod election;
 mod exploring;
 pub(super) mod harness;
@@ -43,13 +44,15 @@ use bytes::Bytes;
 use uuid::Uuid;
 use zk_session::proto::{
     Create2Response, CreateMode, CreateResponse, Encode, ErrorCode, ErrorResponse, EventType,
-    ExistsResponse, GetChildrenResponse, GetDataResponse, GetEphemeralsResponse, Multi, MultiOp,
-    MultiResult, OpCode, Request, SequenceNumber, SessionId, Stat, Zxid,
+    ExistsResponse, GetChildrenRequest, GetChildrenResponse, GetDataResponse,
+    GetEphemeralsResponse, Multi, MultiOp, MultiResult, OpCode, Request, SequenceNumber, SessionId,
+    Stat, Zxid,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
 use super::*;
+pub(super) use driven::{Driven, Operation, Output};
 use harness::Harness;
 use labels::{label, name, prefix};
 pub(super) use table::{documented_rows, merged};

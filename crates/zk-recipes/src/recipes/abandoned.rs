@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 use zk_session::State;
 use zk_session::proto::SessionId;
 
-use crate::machine::{Event, Input, Machine, Output};
+use crate::machine::{Event, Input};
 
 /// The number of nodes to remember. Beyond that, the oldest is forgotten.
 const MOST: usize = 1024;
@@ -41,58 +41,42 @@ fn is_known(session: SessionId, name: &str) -> bool {
         && NAMES.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_same)
 }
 
-/// A machine whose abandoned nodes are counted and remembered. It is notified if it waits for one
-/// of its own session.
+/// The abandoned nodes of one attempt are counted and remembered, and it is noticed when the attempt
+/// waits for one of its own session.
 #[derive(Debug)]
-pub(crate) struct Tracked<M> {
-    machine: M,
-    abandoned: Arc<AtomicUsize>,
+pub(crate) struct Abandoned {
+    /// The counter of `abandoned_nodes`.
+    count: Arc<AtomicUsize>,
     session: SessionId,
-    /// The node that it waits for.
+    /// The node that the attempt waits for.
     behind: Option<String>,
 }
 
-impl<M> Tracked<M> {
-    /// The counter of `abandoned_nodes`.
-    pub(crate) const fn new(machine: M, abandoned: Arc<AtomicUsize>) -> Self {
-        Self { machine, abandoned, session: SessionId(0), behind: None }
+impl Abandoned {
+    pub(crate) const fn new(count: Arc<AtomicUsize>) -> Self {
+        Self { count, session: SessionId(0), behind: None }
     }
-}
 
-impl<M: Machine> Machine for Tracked<M> {
-    fn handle(&mut self, input: Input) {
+    pub(crate) fn input(&mut self, input: &Input) {
         if let Input::Session(State::Connected { session, .. }) = input {
-            self.session = session;
+            self.session = *session;
         }
-        self.machine.handle(input);
     }
 
-    fn poll_output(&mut self) -> Option<Output> {
-        let output = self.machine.poll_output();
-        match &output {
-            Some(Output::Event(Event::Waiting { behind, .. })) => {
-                self.behind = Some(behind.clone());
-            }
-            Some(Output::Event(Event::Abandoned { node, .. })) => {
-                self.abandoned.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn event(&mut self, event: &Event) {
+        match event {
+            Event::Waiting { behind, .. } => self.behind = Some(behind.clone()),
+            Event::Abandoned { node, .. } => {
+                self.count.fetch_add(1, Ordering::Relaxed);
                 remember(self.session, node);
             }
-            Some(_) => {}
-            // Also if the node is abandoned while the machine waits for it.
-            None if self.behind.take_if(|behind| is_known(self.session, behind)).is_some() => {
-                self.machine.handle(Input::BehindAbandoned);
-                return self.machine.poll_output();
-            }
-            None => {}
+            _ => {}
         }
-        output
     }
 
-    fn is_done(&self) -> bool {
-        self.machine.is_done()
-    }
-
-    fn outlives_session(&self) -> bool {
-        self.machine.outlives_session()
+    /// Returns whether the node that the attempt waits for was abandoned, also if that happened while
+    /// it waits. Only once.
+    pub(crate) fn is_behind(&mut self) -> bool {
+        self.behind.take_if(|behind| is_known(self.session, behind)).is_some()
     }
 }

@@ -17,7 +17,7 @@ use zk_session::End;
 use zk_session::proto::{ErrorCode, NodeKind, path};
 
 use super::SessionClient;
-use super::abandoned::Tracked;
+use super::abandoned::Abandoned;
 use super::call::Call;
 use super::client::TimeLimit;
 use super::connection::{Lookout, Seen};
@@ -191,9 +191,10 @@ impl<C: SessionClient> Queue<C> {
         note: Option<Note>,
         hook: Option<Hook>,
     ) -> Handle {
-        let machine = Tracked::new(machine, self.abandoned.clone());
         let observed = Observed::new(self.recipe, &self.path);
-        reporter::start(&self.client, machine, observed, note, hook, self.cleanups.clone())
+        let abandoned = Abandoned::new(self.abandoned.clone());
+        let cleanups = self.cleanups.clone();
+        reporter::start(&self.client, machine, observed, abandoned, note, hook, cleanups)
     }
 
     /// Checks that the chroot exists. Its absence explains why another node is missing.

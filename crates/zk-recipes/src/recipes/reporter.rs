@@ -11,6 +11,7 @@ use zk_session::dispatch::Port;
 
 use crate::machine::{Event, Input, Machine, Observer, OnSession};
 use crate::recipes::SessionClient;
+use crate::recipes::abandoned::Abandoned;
 use crate::recipes::observed::Observed;
 use crate::recipes::status::{
     Handle, HeldNode, LossCallbacks, Report, SharedStatus, Status, Waiters,
@@ -30,6 +31,7 @@ pub(crate) fn start(
     client: &impl SessionClient,
     machine: impl Machine + Send + 'static,
     observed: Observed,
+    abandoned: Abandoned,
     note: Option<Note>,
     hook: Option<Hook>,
     cleanups: Arc<AtomicUsize>,
@@ -38,6 +40,7 @@ pub(crate) fn start(
     let reporter = Reporter {
         status: status.clone(),
         observed,
+        abandoned,
         note,
         hook,
         leases: Vec::new(),
@@ -58,6 +61,7 @@ fn next_seed(client: &impl SessionClient) -> u64 {
 struct Reporter {
     status: Arc<SharedStatus>,
     observed: Observed,
+    abandoned: Abandoned,
     note: Option<Note>,
     hook: Option<Hook>,
     /// Permits reported before the node that they belong to.
@@ -68,10 +72,12 @@ struct Reporter {
 
 impl Observer for Reporter {
     fn input(&mut self, input: &Input, port: &mut Port<'_>) {
+        self.abandoned.input(input);
         self.observed.input(input, port);
     }
 
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        self.abandoned.event(&event);
         self.observed.event(&event, port);
         if let Some(hook) = &self.hook {
             hook(&event);
@@ -117,6 +123,10 @@ impl Observer for Reporter {
             Event::Failed(error) => Status::Failed(error),
         };
         self.change(|report| report.set_status(status), port);
+    }
+
+    fn is_behind_abandoned(&mut self) -> bool {
+        self.abandoned.is_behind()
     }
 
     fn finish(&mut self, port: &mut Port<'_>) {

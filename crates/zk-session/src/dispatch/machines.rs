@@ -12,6 +12,7 @@ use zk_proto::ErrorCode;
 
 use super::effects::{Deferred, Effects};
 use super::port::AnySession;
+use super::seat::Seat;
 use super::{Attached, Input, Port};
 use crate::end::End;
 use crate::error::Error;
@@ -228,7 +229,7 @@ impl Machines {
             return false;
         }
         let before = *deadline;
-        let port = &mut Port {
+        let mut seat = Seat {
             session: &mut *session,
             now,
             key,
@@ -239,6 +240,7 @@ impl Machines {
             effects: &mut self.effects,
             has_submitted: false,
         };
+        let port = &mut Port::new(&mut seat, now);
         match call {
             Call::Handle(input) => machine.handle(input, port),
             Call::Command(message) => machine.command(message, port),
@@ -246,7 +248,7 @@ impl Machines {
                 machine.handle(Input::Timer, port);
                 // A timer set for the past waits for the next drain, or this drain would never end.
                 let next = now.max(due) + Duration::from_nanos(1);
-                *port.deadline = port.deadline.map(|at| at.max(next));
+                *deadline = deadline.map(|at| at.max(next));
             }
         }
         // Sums saturate there, so such a timer would be due for ever once the clock stands there.
@@ -561,5 +563,9 @@ impl Watches {
 impl Machines {
     pub(super) fn kept_timers(&self) -> usize {
         self.timers.len()
+    }
+
+    pub(super) fn kept_watches(&self, key: Key) -> usize {
+        self.slots[key.place as usize].watches.len()
     }
 }

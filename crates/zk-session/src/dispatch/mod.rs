@@ -109,6 +109,7 @@ pub(crate) mod attachment;
 pub(crate) mod effects;
 mod machines;
 mod port;
+mod seat;
 
 #[cfg(test)]
 mod tests;
@@ -123,7 +124,7 @@ use zk_proto::ErrorCode;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::attachment::Attachment;
 use self::machines::Machines;
-pub use self::port::Port;
+pub use self::port::{Host, Port, Submission};
 use crate::error::Error;
 use crate::session::{Event, Reply, Session, State, WatchedEvent};
 use crate::time::{Instant, earlier};

@@ -1,7 +1,6 @@
 //! The interface of an attached machine to its session.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
@@ -9,10 +8,8 @@ use core::time::Duration;
 use zk_proto::{Request, SessionId};
 
 use super::Token;
-use super::effects::{Deferred, Effects};
-use super::machines::{Key, Refusal, Waiting, Watches};
+use super::machines::Key;
 use crate::error::Error;
-use crate::growth::room_for_growth;
 use crate::session::{Again, RequestId, Session};
 use crate::time::Instant;
 
@@ -70,33 +67,75 @@ impl<T> AnySession for Session<Token<T>> {
     }
 }
 
+/// What stands behind a [`Port`]: a dispatcher. A model checker or a test can stand there as well, so
+/// that it drives the same machines through the same port.
+///
+/// The methods are those of [`Port`], which describes them.
+pub trait Host {
+    /// Submits a request, whose reply and events are delivered with this tag.
+    fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission);
+    /// Drops the watches of requests with this tag.
+    fn unwatch(&mut self, tag: u64);
+    /// Drops all watches of the machine.
+    fn unwatch_all(&mut self);
+    /// Sets or clears the timer.
+    fn set_timer(&mut self, at: Option<Instant>);
+    /// Requests one [`Input::Settled`](super::Input::Settled).
+    fn settle(&mut self);
+    /// Returns the id of the session.
+    fn session_id(&self) -> SessionId;
+    /// Returns the session timeout.
+    fn session_timeout(&self) -> Duration;
+    /// Returns whether the lease of the session has ended.
+    fn lease_has_ended(&self) -> bool;
+    /// Calls a waker later.
+    fn wake(&mut self, waker: Waker);
+    /// Runs a report later.
+    fn report(&mut self, run: Box<dyn FnOnce() + Send>);
+    /// Runs a closure later, which may use the session.
+    fn defer(&mut self, run: Box<dyn FnOnce() + Send>);
+}
+
+/// How a request is submitted: by which method of [`Port`].
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submission {
+    /// By [`submit`](Port::submit).
+    Plain,
+    /// By [`submit_in_pieces`](Port::submit_in_pieces).
+    InPieces,
+    /// By [`submit_and_watch`](Port::submit_and_watch).
+    Watch,
+}
+
 /// Lets an attached machine act on its session during one call.
 ///
 /// Requests are sent in the order in which they are submitted. Their paths are absolute paths of
 /// the server: a client's chroot is not added. They have no time limit.
 pub struct Port<'a> {
-    pub(super) session: &'a mut dyn AnySession,
-    pub(super) now: Instant,
-    pub(super) key: Key,
-    pub(super) deadline: &'a mut Option<Instant>,
-    pub(super) own: &'a mut Vec<(u64, RequestId)>,
-    pub(super) watches: &'a mut Watches,
-    pub(super) waiting: &'a mut Waiting,
-    pub(super) effects: &'a mut Effects,
-    /// Whether the session has accepted a request of this call.
-    pub(super) has_submitted: bool,
+    host: &'a mut dyn Host,
+    now: Instant,
 }
 
 impl fmt::Debug for Port<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Port")
-            .field("now", &self.now)
-            .field("key", &self.key)
-            .finish_non_exhaustive()
+        let (session, now) = (self.session_id(), self.now);
+        f.debug_struct("Port").field("session", &session).field("now", &now).finish_non_exhaustive()
     }
 }
 
-impl Port<'_> {
+impl<'a> Port<'a> {
+    /// Creates a port for one call of a machine. The [dispatcher](super::Dispatcher) does so for
+    /// those that are attached to it.
+    pub fn new(host: &'a mut dyn Host, now: Instant) -> Self {
+        Self { host, now }
+    }
+
+    /// Borrows the port, for a part of the call.
+    pub fn reborrow(&mut self) -> Port<'_> {
+        Port { host: &mut *self.host, now: self.now }
+    }
+
     /// Submits a request. The reply is an [`Input::Reply`](super::Input::Reply) with this tag.
     ///
     /// A machine chooses its own tags, and may reuse them. Without a connection the request waits
@@ -104,7 +143,7 @@ impl Port<'_> {
     /// requests of one call, or for none. Watch events are not delivered: for those use
     /// [`submit_and_watch`](Self::submit_and_watch).
     pub fn submit(&mut self, tag: u64, request: &Request<'_>) {
-        self.try_submit(tag, request, false);
+        self.host.submit(tag, request, Submission::Plain);
     }
 
     /// Submits a request whose reply may be longer than
@@ -112,7 +151,7 @@ impl Port<'_> {
     /// pieces](Session::submit_in_pieces): each is an [`Input::Reply`](super::Input::Reply) with
     /// this tag.
     pub fn submit_in_pieces(&mut self, tag: u64, request: &Request<'_>) {
-        self.try_submit(tag, request, true);
+        self.host.submit(tag, request, Submission::InPieces);
     }
 
     /// Submits a request that sets a watch. Its events are [`Input::Watch`](super::Input::Watch)
@@ -127,46 +166,17 @@ impl Port<'_> {
     /// [`Input::Gap`](super::Input::Gap). A server before 3.6 refuses the watch: the machine receives
     /// [`Input::WatchLost`](super::Input::WatchLost).
     pub fn submit_and_watch(&mut self, tag: u64, request: &Request<'_>) {
-        if let Some(id) = self.try_submit(tag, request, false) {
-            if !id.has_watch() {
-                return;
-            }
-            // Usually a machine has only one.
-            if !cfg!(feature = "full") {
-                self.own.reserve_exact(1);
-            } else if self.own.len() == self.own.capacity() {
-                self.own.reserve_exact(room_for_growth(self.own.len()));
-            }
-            self.own.push((tag, id));
-            self.watches.insert(id, self.key);
-        }
-    }
-
-    fn try_submit(
-        &mut self,
-        tag: u64,
-        request: &Request<'_>,
-        in_pieces: bool,
-    ) -> Option<RequestId> {
-        let belongs = self.has_submitted;
-        let submitted = self.session.submit(request, (self.key, tag), in_pieces, belongs);
-        self.has_submitted |= submitted.is_ok();
-        submitted
-            .map_err(|error| self.waiting.refused.push(Refusal { key: self.key, tag, error }))
-            .ok()
+        self.host.submit(tag, request, Submission::Watch);
     }
 
     /// Drops the watches of requests with this tag. No more of their events are delivered.
     pub fn unwatch(&mut self, tag: u64) {
-        for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
-            self.watches.remove(id);
-            self.session.unwatch(id);
-        }
+        self.host.unwatch(tag);
     }
 
     /// Drops all watches of the machine, in time in proportion to their number.
     pub fn unwatch_all(&mut self) {
-        self.watches.drop_all(self.session, self.own);
+        self.host.unwatch_all();
     }
 
     /// Returns the `now` of the current call.
@@ -180,46 +190,46 @@ impl Port<'_> {
     /// [`handle_timeout`](super::Dispatcher::handle_timeout) at or after that time, never in the
     /// current drain. A timer at [`Instant::END`] never comes.
     pub fn set_timer(&mut self, at: Option<Instant>) {
-        *self.deadline = at;
+        self.host.set_timer(at);
     }
 
     /// Requests one [`Input::Settled`](super::Input::Settled), behind everything that has arrived
     /// by now. That includes bytes that the transport has received and the loop has not read.
     pub fn settle(&mut self) {
-        self.waiting.unsettled.push(self.key);
+        self.host.settle();
     }
 
     /// Returns the id of the session, or [`SessionId::NONE`] while there is none.
     pub fn session_id(&self) -> SessionId {
-        self.session.id()
+        self.host.session_id()
     }
 
     /// Returns the session timeout: granted by the server, or requested while there is no session.
     pub fn session_timeout(&self) -> Duration {
-        self.session.timeout()
+        self.host.session_timeout()
     }
 
     /// Returns whether the [lease](Session::lease) of the session has ended by now. `false` once the
     /// session itself has ended: [`State::Ended`](crate::session::State::Ended) reports that.
     pub fn lease_has_ended(&self) -> bool {
-        self.session.lease_has_ended(self.now)
+        self.host.lease_has_ended()
     }
 
     /// Adds a waker to the [effects](super::Effects).
     pub fn wake(&mut self, waker: Waker) {
-        self.effects.wakers.push(waker);
+        self.host.wake(waker);
     }
 
     /// Adds a log line, a metric or the like to the [effects](super::Effects). Such closures must not
     /// wait. They run in the order of these calls. In the clients, a closure of
     /// [`defer`](Self::defer) that waits does not delay them.
     pub fn report(&mut self, run: impl FnOnce() + Send + 'static) {
-        self.effects.others.deferred.push(Deferred::Run(Box::new(run)));
+        self.host.report(Box::new(run));
     }
 
     /// Adds a closure to the [effects](super::Effects). Closures run in the order of these calls, one
     /// at a time. The blocking client runs them in a thread of their own. They may use the session.
     pub fn defer(&mut self, run: impl FnOnce() + Send + 'static) {
-        self.effects.callbacks.deferred.push(Deferred::Run(Box::new(run)));
+        self.host.defer(Box::new(run));
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
+use core::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -11,13 +12,15 @@ use zk_proto::{
     Stat, Zxid,
 };
 use zk_recipes::machine::{
-    AttemptConfig, Event, FastPathHint, HintCell, Input, Machine, Observer, OpId, Operation, Output,
+    AttemptConfig, Event, FastPathHint, HintCell, Input, Machine, Observer, OpId, Turn,
 };
-use zk_session::dispatch::Port;
+use zk_session::dispatch::{Port, Submission};
 use zk_session::session::Reply;
 use zk_session::{Error, State};
 
 use super::super::locks::is_writer;
+use crate::spied::{Spy, spied};
+
 use super::super::{AttemptId, Bug, ClientEvent, LockKind, rare};
 
 /// The number of names that [`Bug::ReadsShortLists`] considers.
@@ -97,12 +100,18 @@ impl Observer for Reporter {
     }
 }
 
-/// A machine whose inputs and outputs are recorded, and changed by the bug.
+/// A machine whose inputs, requests and events are recorded, and changed by the bug.
 #[derive(Debug)]
 pub(super) struct Attempt<M> {
+    machine: M,
+    notes: Notes,
+}
+
+/// What is known of a machine.
+#[derive(Debug)]
+struct Notes {
     id: AttemptId,
     kind: LockKind,
-    machine: M,
     guid: Uuid,
     /// The session, once known.
     session: SessionId,
@@ -115,6 +124,8 @@ pub(super) struct Attempt<M> {
     /// Whether its session was renewed.
     is_renewed: bool,
     is_held: bool,
+    /// A request that the bug skips, until it is answered.
+    skipped: Option<OpId>,
     rare: rare::Watcher,
 }
 
@@ -125,10 +136,9 @@ impl<M> Attempt<M> {
         log: Log,
         bug: Option<Bug>,
     ) -> Self {
-        Self {
+        let notes = Notes {
             id,
             kind,
-            machine,
             guid,
             session: SessionId::NONE,
             log,
@@ -137,14 +147,19 @@ impl<M> Attempt<M> {
             is_created: false,
             is_renewed: false,
             is_held: false,
+            skipped: None,
             rare: rare::Watcher::default(),
-        }
+        };
+        Self { machine, notes }
     }
 
     pub(super) fn observer(&self) -> Reporter {
-        Reporter { id: self.id, log: self.log.clone(), bug: self.bug }
+        let Notes { id, log, bug, .. } = &self.notes;
+        Reporter { id: *id, log: log.clone(), bug: *bug }
     }
+}
 
+impl Notes {
     fn reached(&self, what: Option<&'static str>) {
         if let Some(what) = what
             && self.kind.has_queue()
@@ -191,14 +206,8 @@ impl<M> Attempt<M> {
         Reply::new(reply.opcode, reply.zxid, body.freeze())
     }
 
-    fn skips(&self, operation: &Operation) -> bool {
-        let is_sync = |request: &Request<'_>| matches!(request, Request::Sync(_));
-        self.bug == Some(Bug::SearchesWithoutSync) && operation.with_request(is_sync)
-    }
-}
-
-impl<M: Machine> Machine for Attempt<M> {
-    fn handle(&mut self, input: Input) {
+    /// Returns what the machine receives in place of the input, if anything.
+    fn input(&mut self, input: Input) -> Option<Input> {
         let reached = self.rare.input(&input);
         self.reached(reached);
         let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
@@ -207,11 +216,11 @@ impl<M: Machine> Machine for Attempt<M> {
         }
         self.is_renewed |= matches!(input, Input::Session(State::Renewing));
         if self.ignores(&input) {
-            return;
+            return None;
         }
         self.is_created =
             matches!(&input, Input::Reply { result: Ok(reply), .. } if is_creation(reply));
-        let input = match (self.bug, input) {
+        Some(match (self.bug, input) {
             (_, Input::Watch { op, event_type }) => {
                 if let Some(index) = self.watches.iter().position(|(watch, _)| *watch == op) {
                     let (_, path) = self.watches.remove(index);
@@ -301,51 +310,77 @@ impl<M: Machine> Machine for Attempt<M> {
                 Input::Session(State::Suspended)
             }
             (_, input) => input,
-        };
-        let guarded = match &input {
-            Input::Reply { op, result: Ok(_) } if self.is_held => {
-                let own =
-                    self.watches.iter().find(|(watch, path)| watch == op && self.is_own(path));
-                own.map(|(_, path)| path.clone())
-            }
-            _ => None,
-        };
-        self.machine.handle(input);
-        if let Some(path) = guarded {
-            self.log.record(ClientEvent::Guarded(self.id, path));
-        }
+        })
     }
 
-    fn poll_output(&mut self) -> Option<Output> {
-        let output = self.machine.poll_output();
-        let reached = output.as_ref().and_then(|output| self.rare.output(output));
+    /// Returns the path of the own node whose watch an input confirms.
+    fn guarded(&self, input: &Input) -> Option<String> {
+        let Input::Reply { op, result: Ok(_) } = input else { return None };
+        let own = self.watches.iter().find(|(watch, path)| watch == op && self.is_own(path));
+        own.filter(|_| self.is_held).map(|(_, path)| path.clone())
+    }
+
+    fn submits(&mut self, op: OpId, request: &Request<'_>, submission: Submission) -> bool {
+        let reached = self.rare.submitted(op, request, submission);
         self.reached(reached);
-        match &output {
-            Some(Output::Submit { op, operation }) if self.skips(operation) => {
-                let reply = Reply::new(OpCode::SYNC, Zxid::ZERO, Bytes::new());
-                self.machine.handle(Input::Reply { op: *op, result: Ok(reply) });
-                return self.poll_output();
+        let path = || request.path().unwrap_or_default().to_owned();
+        match request {
+            Request::Sync(_) if self.bug == Some(Bug::SearchesWithoutSync) => {
+                self.skipped = Some(op);
+                return false;
             }
-            Some(Output::Submit { operation, .. }) if is_deletion(operation) => {
-                let path = operation.path().to_owned();
-                self.log.record(ClientEvent::Deletes(self.id, path));
-            }
-            Some(Output::Submit { op, operation }) if operation.watches() => {
-                self.watches.push((*op, operation.path().to_owned()));
-            }
-            Some(Output::Event(Event::NotConverted(_))) if self.bug == Some(Bug::LosesRefusals) => {
-                return self.poll_output();
-            }
-            Some(Output::Unwatch(op)) => self.watches.retain(|(watch, _)| watch != op),
-            Some(Output::Event(Event::Acquired { .. })) => {
-                self.is_held = true;
-                if self.is_created {
-                    self.log.record(ClientEvent::AcquiredWithoutList(self.id));
-                }
-            }
+            Request::Delete(_) => self.log.record(ClientEvent::Deletes(self.id, path())),
+            _ if submission == Submission::Watch => self.watches.push((op, path())),
             _ => {}
         }
-        output
+        true
+    }
+
+    fn reports(&mut self, event: &Event) -> bool {
+        let reached = self.rare.event(event);
+        self.reached(reached);
+        if let Event::Acquired { .. } = event {
+            self.is_held = true;
+            if self.is_created {
+                self.log.record(ClientEvent::AcquiredWithoutList(self.id));
+            }
+        }
+        !matches!(event, Event::NotConverted(_)) || self.bug != Some(Bug::LosesRefusals)
+    }
+}
+
+impl Spy for RefCell<&mut Notes> {
+    fn submits(&self, op: OpId, request: &Request<'_>, submission: Submission) -> bool {
+        self.borrow_mut().submits(op, request, submission)
+    }
+
+    fn unwatches(&self, op: OpId) {
+        self.borrow_mut().watches.retain(|(watch, _)| *watch != op);
+    }
+
+    fn settles(&self) {
+        self.borrow_mut().rare.settles();
+    }
+
+    fn reports(&self, event: &Event) -> bool {
+        self.borrow_mut().reports(event)
+    }
+}
+
+impl<M: Machine> Machine for Attempt<M> {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let Self { machine, notes } = self;
+        let Some(input) = notes.input(input) else { return };
+        let guarded = notes.guarded(&input);
+        spied(turn, &RefCell::new(&mut *notes), |turn| machine.handle(input, turn));
+        while let Some(op) = notes.skipped.take() {
+            let reply = Reply::new(OpCode::SYNC, Zxid::ZERO, Bytes::new());
+            let input = Input::Reply { op, result: Ok(reply) };
+            spied(turn, &RefCell::new(&mut *notes), |turn| machine.handle(input, turn));
+        }
+        if let Some(path) = guarded {
+            notes.log.record(ClientEvent::Guarded(notes.id, path));
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -353,12 +388,8 @@ impl<M: Machine> Machine for Attempt<M> {
     }
 
     fn outlives_session(&self) -> bool {
-        self.machine.outlives_session() || self.bug == Some(Bug::KeepsLocksAcrossSessions)
+        self.machine.outlives_session() || self.notes.bug == Some(Bug::KeepsLocksAcrossSessions)
     }
-}
-
-fn is_deletion(operation: &Operation) -> bool {
-    operation.with_request(|request| matches!(request, Request::Delete(_)))
 }
 
 /// Changes the names in a list of children.

@@ -10,7 +10,7 @@ use zk_session::{Error, Outcome};
 use super::super::creation::{Creation, Owner, Progress};
 use super::super::phase::{Node, Phase};
 use super::super::queue::{is_safe, sequence_suffix};
-use super::super::{AttemptConfig, Event, FastPathHint, OpId, Operation, UnknownNodePolicy};
+use super::super::{AttemptConfig, Event, FastPathHint, OpId, Turn, UnknownNodePolicy};
 use super::Contender;
 #[cfg(test)]
 use super::InjectedBug;
@@ -18,15 +18,20 @@ use super::InjectedBug;
 impl Contender {
     // ---- Creation ------------------------------------------------------------------------------
 
-    pub(super) fn create(&mut self) {
-        let (config, outputs) = (&self.config, &mut self.outputs);
-        let creation = Box::new(Creation::start(config.mode, None, config, outputs));
+    pub(super) fn create(&mut self, turn: &mut Turn<'_>) {
+        let config = &self.config;
+        let creation = Box::new(Creation::start(config.mode, None, config, turn));
         let expects_nobody = self.config.hint.is_some_and(|it| it.expects_nobody());
-        let list = (!expects_nobody).then(|| self.list());
+        let list = (!expects_nobody).then(|| self.list(turn));
         self.phase = Phase::Creating { creation, list };
     }
 
-    pub(super) fn handle_creation(&mut self, op: OpId, result: Result<Reply, Error>) {
+    pub(super) fn handle_creation(
+        &mut self,
+        op: OpId,
+        result: Result<Reply, Error>,
+        turn: &mut Turn<'_>,
+    ) {
         let Phase::Creating { creation, list } = &mut self.phase else { return };
         if creation.is_create(op)
             && let Err(error @ (Error::NoConnection | Error::DeadlinePassed { .. })) = &result
@@ -34,53 +39,51 @@ impl Contender {
         {
             // The caller limits the time, and there is no node to keep.
             let error = error.clone();
-            return self.fail(error.into());
+            return self.fail(error.into(), turn);
         }
         let deletions = &self.deletions;
         let is_leaving = |name: &str| deletions.iter().any(|(_, path)| path::name(path) == name);
-        let (config, outputs) = (&self.config, &mut self.outputs);
-        let owner = Owner { config, is_leaving: &is_leaving, outputs };
-        let progress = creation.handle_reply(op, result, owner);
+        let config = &self.config;
+        let owner = Owner { config, is_leaving: &is_leaving };
+        let progress = creation.handle_reply(op, result, owner, turn);
         let list = *list;
-        creation.take_strays().into_iter().for_each(|stray| self.delete(stray));
+        creation.take_strays().into_iter().for_each(|stray| self.delete(stray, turn));
         match progress {
             Progress::Pending => {}
             Progress::Created(nodes) => {
                 let before = self.config.hint.take();
                 self.config.hint = self.own_hint(&nodes.first, before);
-                self.enqueued(nodes.first, list);
+                self.enqueued(nodes.first, list, turn);
             }
             Progress::Found(nodes) => {
                 self.config.hint = self.own_hint(&nodes.first, None);
-                self.enqueued(nodes.first, None);
+                self.enqueued(nodes.first, None, turn);
             }
-            Progress::NotCreated if self.is_releasing => self.leave(),
-            Progress::NotCreated => self.create_again(),
-            Progress::Failed(error) => self.fail(error),
+            Progress::NotCreated if self.is_releasing => self.leave(turn),
+            Progress::NotCreated => self.create_again(turn),
+            Progress::Failed(error) => self.fail(error, turn),
         }
     }
 
-    fn create_again(&mut self) {
+    fn create_again(&mut self, turn: &mut Turn<'_>) {
         // The hint is spent. If the lock path is new, sequence numbers begin again.
         self.config.hint = None;
         if let Phase::Creating { creation, list } = &mut self.phase {
-            creation.repeat(&self.config, &mut self.outputs);
-            let again = Operation::list_in_pieces(self.config.lock_path.clone());
-            *list = Some(self.outputs.submit(again));
+            creation.repeat(&self.config, turn);
+            *list = Some(turn.list_in_pieces(&self.config.lock_path));
         }
     }
 
-    fn enqueued(&mut self, node: Node, list: Option<OpId>) {
-        if !self.outputs.is_concluded() {
-            self.outputs
-                .report(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
+    fn enqueued(&mut self, node: Node, list: Option<OpId>, turn: &mut Turn<'_>) {
+        if !self.is_concluded {
+            turn.report(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
         }
         self.node = Some(node);
         match list {
-            _ if self.is_releasing => self.leave(),
+            _ if self.is_releasing => self.leave(turn),
             Some(list) => self.phase = Phase::Deciding { list, listing: None },
-            None if self.config.hint.is_some_and(|own| own.followed > 0) => self.acquired(),
-            None => self.decide(),
+            None if self.config.hint.is_some_and(|own| own.followed > 0) => self.acquired(turn),
+            None => self.decide(turn),
         }
     }
 

@@ -9,7 +9,7 @@ use zk_session::session::{Reply, State};
 
 use super::super::phase::{Phase, SelfWatch};
 use super::super::retry_policy::RETRY_AFTER;
-use super::super::{AttemptConfig, DisconnectPolicy, Event, OpId, Operation};
+use super::super::{AttemptConfig, DisconnectPolicy, Event, OpId, Turn};
 use super::Contender;
 use crate::error::{LockError, Loss};
 
@@ -18,53 +18,53 @@ use crate::error::{LockError, Loss};
 const WATCH_SELF_AFTER: Duration = Duration::from_millis(20);
 
 impl Contender {
-    pub(super) fn acquired(&mut self) {
+    pub(super) fn acquired(&mut self, turn: &mut Turn<'_>) {
         let Some(ours) = &self.node else {
-            return self.vanished();
+            return self.vanished(turn);
         };
         let (node, token) = (ours.name().to_string(), ours.czxid);
         self.leaves_hint = true;
         self.phase = Phase::Held { suspended: false };
-        self.outputs.report(Event::Acquired { node, token });
+        turn.report(Event::Acquired { node, token });
         if self.revoked {
-            self.outputs.report(Event::Revoked);
+            turn.report(Event::Revoked);
         }
         if self.connection.is_up() {
-            self.watch_self_in_time();
+            self.watch_self_in_time(turn);
         } else {
-            self.suspend();
+            self.suspend(turn);
         }
     }
 
     /// A revocable contender watches its node at once, to notice a request to release the lock.
-    pub(super) fn watch_self_in_time(&mut self) {
+    pub(super) fn watch_self_in_time(&mut self, turn: &mut Turn<'_>) {
         match self.self_watch {
             Some(_) => {}
-            None if self.reads_own_data => self.watch_self(),
-            None => self.outputs.set_timer(WATCH_SELF_AFTER),
+            None if self.config.revocable && self.reads_own_data => self.watch_self(turn),
+            None => turn.set_timer(WATCH_SELF_AFTER),
         }
     }
 
     // ---- The watch on our own node -------------------------------------------------------------
 
     /// Watches our own node. The reply also shows whether the node still exists.
-    pub(super) fn watch_self(&mut self) {
+    pub(super) fn watch_self(&mut self, turn: &mut Turn<'_>) {
         if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
-            let op = self.outputs.submit(match self.reads_own_data {
-                true => Operation::watch_data(path),
-                false => Operation::watch(path),
-            });
+            let op = match self.reads_own_data {
+                true => turn.watch_data(path),
+                false => turn.watch(path),
+            };
             // The old watch is removed after the new one is set. So the server, which knows only
             // one watch of the node, needs no message.
-            self.unwatch_self();
+            self.unwatch_self(turn);
             self.self_watch = Some(SelfWatch { op, look: op, refused: false, armed: false });
         }
     }
 
     /// Checks whether our node still exists, if nothing watches it or the latest look was refused.
-    pub(super) fn verify_if_needed(&mut self) {
+    pub(super) fn verify_if_needed(&mut self, turn: &mut Turn<'_>) {
         if self.connection.is_up() && self.self_watch.is_none_or(|watch| watch.refused) {
-            self.verify();
+            self.verify(turn);
         }
     }
 
@@ -72,21 +72,26 @@ impl Contender {
     ///
     /// An armed watch stays: a new one would miss a deletion that the server reports before it is
     /// set.
-    fn verify(&mut self) {
+    fn verify(&mut self, turn: &mut Turn<'_>) {
         // The transaction decides. A server that lags might still show the node.
         if self.is_gone() {
             return;
         }
         let path = self.node.as_ref().map(|node| node.path.clone());
         if let (Some(path), Some(SelfWatch { op, armed: true, .. })) = (path, self.self_watch) {
-            let look = self.outputs.submit(Operation::stat(path));
+            let look = turn.stat(&path);
             self.self_watch = Some(SelfWatch { op, look, refused: false, armed: true });
         } else {
-            self.watch_self();
+            self.watch_self(turn);
         }
     }
 
-    pub(super) fn handle_self_watch(&mut self, op: OpId, result: &Result<Reply, Error>) -> bool {
+    pub(super) fn handle_self_watch(
+        &mut self,
+        op: OpId,
+        result: &Result<Reply, Error>,
+        turn: &mut Turn<'_>,
+    ) -> bool {
         let is_ours = |watch: &&mut SelfWatch| [watch.op, watch.look].contains(&op);
         let Some(watch) = self.self_watch.as_mut().filter(is_ours) else {
             return false;
@@ -97,33 +102,33 @@ impl Contender {
             Ok(reply) => {
                 watch.armed = true;
                 if is_look {
-                    self.verified();
+                    self.verified(turn);
                 }
-                self.look_for_revocation(reply);
+                self.look_for_revocation(reply, turn);
                 return true;
             }
             // The session sets the watch again, and the reconnect looks again.
             Err(Error::ConnectionLost) if watch.armed => return true,
-            Err(Error::Server(ErrorCode::NO_NODE)) => self.unwatch_self(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.unwatch_self(turn),
             // The node exists. The watch reports a deletion once it may be read again.
             Err(Error::Server(ErrorCode::NO_AUTH)) if watch.armed => {}
             // Only the look was refused. The timer repeats it.
             Err(_) if watch.op != op => watch.refused = true,
-            Err(_) => self.unwatch_self(),
+            Err(_) => self.unwatch_self(turn),
         }
         match result {
-            Err(Error::Server(ErrorCode::NO_NODE)) => self.self_deleted(),
-            Err(Error::Server(ErrorCode::NO_AUTH)) if is_look => self.verified(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.self_deleted(turn),
+            Err(Error::Server(ErrorCode::NO_AUTH)) if is_look => self.verified(turn),
             // Data this long is no request to release the lock. From now on, only the node counts.
             Err(Error::ReplyTooLarge { .. }) if self.reads_own_data => {
                 self.reads_own_data = false;
-                self.watch_self();
+                self.watch_self(turn);
             }
             Ok(_) | Err(Error::Server(ErrorCode::NO_AUTH)) => {}
             // The reconnect verifies the node.
             Err(Error::ConnectionLost) => {}
             Err(_) if matches!(self.phase, Phase::Held { .. }) => {
-                self.outputs.set_timer(RETRY_AFTER);
+                turn.set_timer(RETRY_AFTER);
             }
             Err(_) => {}
         }
@@ -135,17 +140,17 @@ impl Contender {
         self.node.as_ref().is_some_and(|node| node.is_gone)
     }
 
-    pub(super) fn self_watch_fired(&mut self, deleted: bool) {
+    pub(super) fn self_watch_fired(&mut self, deleted: bool, turn: &mut Turn<'_>) {
         self.self_watch = None;
         match &self.phase {
-            _ if deleted => self.self_deleted(),
-            Phase::Held { .. } => self.watch_self(),
+            _ if deleted => self.self_deleted(turn),
+            Phase::Held { .. } => self.watch_self(turn),
             // A takeover needs this watch; a new list does not.
-            _ => self.doubt(),
+            _ => self.doubt(turn),
         }
     }
 
-    fn self_deleted(&mut self) {
+    fn self_deleted(&mut self, turn: &mut Turn<'_>) {
         match self.phase {
             // Our own transaction may have deleted the node. The outcome of that transaction decides.
             Phase::Held { .. } if self.is_replacing_node() => {
@@ -155,114 +160,117 @@ impl Contender {
             }
             Phase::Held { .. } => {
                 self.node = None;
-                self.lose(Loss::NodeDeleted);
+                self.lose(Loss::NodeDeleted, turn);
             }
             Phase::Deciding { .. }
             | Phase::Ranking { .. }
             | Phase::Waiting { .. }
-            | Phase::TakingOver => self.vanished(),
+            | Phase::TakingOver => self.vanished(turn),
             _ => {}
         }
     }
 
-    pub(super) fn unwatch_self(&mut self) {
+    pub(super) fn unwatch_self(&mut self, turn: &mut Turn<'_>) {
         if let Some(watch) = self.self_watch.take() {
-            self.outputs.unwatch(watch.op);
+            turn.unwatch(watch.op);
         }
     }
 
-    fn look_for_revocation(&mut self, reply: &Reply) {
-        let asked = self.reads_own_data
+    fn look_for_revocation(&mut self, reply: &Reply, turn: &mut Turn<'_>) {
+        let asked = self.config.revocable
+            && self.reads_own_data
             && reply
                 .decode::<GetDataResponse<'_>>()
                 .is_ok_and(|response| response.data == Some(AttemptConfig::REVOKE));
         if asked && !core::mem::replace(&mut self.revoked, true) && self.is_held() {
-            self.outputs.report(Event::Revoked);
+            turn.report(Event::Revoked);
         }
     }
 
     // ---- The session ---------------------------------------------------------------------------
 
-    pub(super) fn handle_session(&mut self, state: State) {
+    pub(super) fn handle_session(&mut self, state: State, turn: &mut Turn<'_>) {
         self.connection.change(state);
         self.config.follow(state);
         match state {
             State::Suspended | State::ReadOnly { .. } => {
-                self.doubt();
-                self.suspend();
-                self.not_connected();
+                self.doubt(turn);
+                self.suspend(turn);
+                self.not_connected(turn);
             }
-            State::Connecting | State::Renewing => self.not_connected(),
+            State::Connecting | State::Renewing => self.not_connected(turn),
             State::Connected { .. } => {
                 self.lease_ended = false;
-                self.doubt();
+                self.doubt(turn);
                 if self.is_held() {
-                    self.verify();
+                    self.verify(turn);
                 }
                 if matches!(self.phase, Phase::Beginning) {
-                    self.begin();
+                    self.begin(turn);
                 }
             }
-            State::Ended(end) => self.session_ended(end),
+            State::Ended(end) => self.session_ended(end, turn),
             _ => {}
         }
     }
 
     /// Fails if the attempt does not wait for a connection.
-    pub(super) fn not_connected(&mut self) {
+    pub(super) fn not_connected(&mut self, turn: &mut Turn<'_>) {
         let is_over = self.is_releasing || self.is_held() || matches!(self.phase, Phase::Leaving);
         if !self.config.wait_policy.waits_for_connection() && !is_over {
-            self.outputs.conclude(Event::Failed(LockError::NoConnection));
-            self.release();
+            turn.conclude(&mut self.is_concluded, Event::Failed(LockError::NoConnection));
+            self.release(turn);
         }
     }
 
-    fn suspend(&mut self) {
+    fn suspend(&mut self, turn: &mut Turn<'_>) {
         if let Phase::Held { suspended: suspended @ false } = &mut self.phase {
             *suspended = true;
             match self.config.disconnect_policy {
-                DisconnectPolicy::WhileConnected => self.lose(Loss::Disconnected),
-                DisconnectPolicy::UntilLeaseEnds if self.lease_ended => self.lose(Loss::LeaseEnded),
+                DisconnectPolicy::WhileConnected => self.lose(Loss::Disconnected, turn),
+                DisconnectPolicy::UntilLeaseEnds if self.lease_ended => {
+                    self.lose(Loss::LeaseEnded, turn);
+                }
                 DisconnectPolicy::UntilLeaseEnds | DisconnectPolicy::UntilServerReports => {
-                    self.outputs.report(Event::Suspended);
+                    turn.report(Event::Suspended);
                 }
             }
         }
     }
 
-    pub(super) fn handle_end_of_lease(&mut self) {
+    pub(super) fn handle_end_of_lease(&mut self, turn: &mut Turn<'_>) {
         self.lease_ended = !self.connection.is_up();
         match (&mut self.phase, self.config.disconnect_policy.loss_after_lease()) {
-            (Phase::Held { .. }, Some(loss)) => self.lose(loss),
+            (Phase::Held { .. }, Some(loss)) => self.lose(loss, turn),
             (Phase::Held { suspended: suspended @ false }, None) => {
                 *suspended = true;
-                self.outputs.report(Event::Suspended);
+                turn.report(Event::Suspended);
                 if self.connection.is_up() {
-                    self.verify();
+                    self.verify(turn);
                 }
             }
             // Nobody waits any longer for what is left to be done.
-            (Phase::Leaving, _) => self.outputs.conclude(Event::NOT_CONFIRMED),
-            _ if self.is_releasing => self.outputs.conclude(Event::NOT_CONFIRMED),
+            (Phase::Leaving, _) => turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED),
+            _ if self.is_releasing => turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED),
             // Our own node may be gone, and events still arrive where no request does.
-            _ => self.doubt(),
+            _ => self.doubt(turn),
         }
     }
 
-    fn verified(&mut self) {
+    fn verified(&mut self, turn: &mut Turn<'_>) {
         // A reply from before the disconnect proves nothing.
         if let Phase::Held { suspended: suspended @ true } = &mut self.phase
             && self.connection.is_up()
         {
             *suspended = false;
-            self.outputs.report(Event::Resumed);
+            turn.report(Event::Resumed);
         }
     }
 
-    pub(super) fn lose(&mut self, loss: Loss) {
+    pub(super) fn lose(&mut self, loss: Loss, turn: &mut Turn<'_>) {
         self.leaves_hint = false;
-        self.outputs.conclude(Event::Lost(loss));
-        self.leave();
+        turn.conclude(&mut self.is_concluded, Event::Lost(loss));
+        self.leave(turn);
     }
 
     pub(super) const fn is_held(&self) -> bool {

@@ -4,6 +4,7 @@ use zk_session::Error;
 use zk_session::proto::ErrorCode;
 use zk_session::session::Reply;
 
+use super::super::Turn;
 use super::super::listing::{Listing, each};
 use super::super::phase::Phase;
 use super::super::queue::Observation;
@@ -11,16 +12,16 @@ use super::Contender;
 use crate::error::LockError;
 
 impl Contender {
-    pub(super) fn look(&mut self) {
-        let list = self.list();
+    pub(super) fn look(&mut self, turn: &mut Turn<'_>) {
+        let list = self.list(turn);
         self.phase = Phase::Looking { list, listing: None };
     }
 
-    pub(super) fn looked(&mut self, result: Result<Reply, Error>) {
+    pub(super) fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let reply = match result {
             Ok(reply) => reply,
-            Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(),
-            Err(error) => return self.retry_or_fail(error),
+            Err(Error::Server(ErrorCode::NO_NODE)) => return self.create(turn),
+            Err(error) => return self.retry_or_fail(error, turn),
         };
         let reader = self.queue_reader();
         let Phase::Looking { listing, .. } = &mut self.phase else { return };
@@ -30,10 +31,10 @@ impl Contender {
         });
         match looked {
             Ok(None) => {}
-            Ok(Some(Observation { refusal: Some(error), .. })) => self.fail(error),
-            Ok(Some(Observation { is_taken: true, .. })) => self.fail(LockError::Busy),
-            Ok(Some(_)) => self.create(),
-            Err(error) => self.fail(error.into()),
+            Ok(Some(Observation { refusal: Some(error), .. })) => self.fail(error, turn),
+            Ok(Some(Observation { is_taken: true, .. })) => self.fail(LockError::Busy, turn),
+            Ok(Some(_)) => self.create(turn),
+            Err(error) => self.fail(error.into(), turn),
         }
     }
 }

@@ -30,13 +30,12 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 use super::connection::Connection;
-use super::outputs::Outputs;
 use super::phase::{Conversion, Node, Phase, SelfWatch};
 use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::{
-    AttemptConfig, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Operation, Output,
-    Restart, WaitPolicy,
+    AttemptConfig, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Restart, Turn,
+    WaitPolicy,
 };
 use crate::error::{LockError, Loss};
 
@@ -71,7 +70,7 @@ pub struct Contender {
     /// Whether the next contender may rely on our node, since we have acquired the lock. Once we
     /// have a node, `config.hint` is ours.
     leaves_hint: bool,
-    outputs: Outputs,
+    is_concluded: bool,
     #[cfg(test)]
     pub(super) injected_bug: Option<InjectedBug>,
 }
@@ -88,37 +87,31 @@ pub(super) enum InjectedBug {
 }
 
 impl Machine for Contender {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        if matches!(self.phase, Phase::Beginning) && self.config.begins_at_once() {
+            self.begin(turn);
+        }
         match input {
             _ if self.is_done() => {}
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
-                Some(end) => self.session_ended(end),
+                Some(end) => self.session_ended(end, turn),
                 None => {
                     if let Err(Error::ConnectionLost) = result {
-                        self.not_connected();
+                        self.not_connected(turn);
                     }
-                    self.handle_reply(op, self.connection.check_reply(result));
+                    self.handle_reply(op, self.connection.check_reply(result), turn);
                 }
             },
-            Input::Watch { op, event_type } => self.handle_watch(op, event_type),
-            Input::Session(state) => self.handle_session(state),
-            Input::LeaseEnded => self.handle_end_of_lease(),
-            Input::Timer => self.handle_timer(),
+            Input::Watch { op, event_type } => self.handle_watch(op, event_type, turn),
+            Input::Session(state) => self.handle_session(state, turn),
+            Input::LeaseEnded => self.handle_end_of_lease(turn),
+            Input::Timer => self.handle_timer(turn),
             #[cfg(feature = "full")]
-            Input::Convert(mode) => self.convert(mode),
-            Input::Settled => self.settled(),
-            Input::BehindAbandoned => self.behind_abandoned(),
-            Input::Leave | Input::Release => self.release(),
+            Input::Convert(mode) => self.convert(mode, turn),
+            Input::Settled => self.settled(turn),
+            Input::BehindAbandoned => self.behind_abandoned(turn),
+            Input::Leave | Input::Release => self.release(turn),
         }
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        let output = self.outputs.pop();
-        if output.is_none() && self.is_at_rest() {
-            // A process may hold thousands of locks, so an idle one keeps no buffer.
-            self.outputs.free();
-        }
-        output
     }
 
     fn is_done(&self) -> bool {
@@ -133,18 +126,6 @@ impl Restart for Contender {
 }
 
 impl Contender {
-    /// Creates an attempt.
-    ///
-    /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
-    /// with the first [`Input::Session`] and fails if that is no connection to a quorum.
-    #[inline]
-    pub fn new(config: AttemptConfig) -> Self {
-        match config.begins_at_once() {
-            true => Self::begun(config),
-            false => Self::before(config),
-        }
-    }
-
     /// Creates an attempt that waits for any change below the lock path, instead of the end of its
     /// predecessor. Textbook locks do so. Every change wakes all waiters, which is the herd effect.
     #[cfg(feature = "study")]
@@ -155,33 +136,41 @@ impl Contender {
 
     /// Creates an attempt that begins now. The session is connected, or waits for a connection by
     /// [`WaitPolicy::Queue`].
-    pub(super) fn begun(config: AttemptConfig) -> Self {
-        let mut contender = Self::before(config);
-        contender.begin();
-        contender
+    pub(super) fn begun(mut self, turn: &mut Turn<'_>) -> Self {
+        self.begin(turn);
+        self
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, turn: &mut Turn<'_>) {
         if let Err(error) = path::validate(&self.config.lock_path) {
-            return self.fail(error.into());
+            return self.fail(error.into(), turn);
         }
         match self.config.wait_policy {
-            WaitPolicy::Queue => self.create(),
+            WaitPolicy::Queue => self.create(turn),
             #[cfg(feature = "full")]
-            WaitPolicy::OnlyIfFirst => self.create(),
+            WaitPolicy::OnlyIfFirst => self.create(turn),
             #[cfg(feature = "full")]
-            WaitPolicy::OnlyIfFree => self.look(),
+            WaitPolicy::OnlyIfFree => self.look(turn),
         }
     }
 
     /// Creates a contender that holds this node already. It has no queue.
-    pub(super) fn holding(config: AttemptConfig, node: Node, connection: Connection) -> Self {
-        let mut contender = Self { node: Some(node), connection, ..Self::before(config) };
-        contender.acquired();
+    pub(super) fn holding(
+        config: AttemptConfig,
+        node: Node,
+        connection: Connection,
+        turn: &mut Turn<'_>,
+    ) -> Self {
+        let mut contender = Self { node: Some(node), connection, ..Self::new(config) };
+        contender.acquired(turn);
         contender
     }
 
-    fn before(mut config: AttemptConfig) -> Self {
+    /// Creates an attempt.
+    ///
+    /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
+    /// with the first [`Input::Session`] and fails if that is no connection to a quorum.
+    pub fn new(mut config: AttemptConfig) -> Self {
         let reads_own_data = config.revocable;
         if !config.scheme.has_readers() {
             config.mode = LockMode::Exclusive;
@@ -202,7 +191,7 @@ impl Contender {
             warned: false,
             deletions: Vec::new(),
             leaves_hint: false,
-            outputs: Outputs::default(),
+            is_concluded: false,
             #[cfg(test)]
             injected_bug: None,
         }
@@ -215,57 +204,57 @@ impl Contender {
     // ---- Inputs --------------------------------------------------------------------------------
 
     /// Handles a reply. Replies to requests of an earlier step are ignored.
-    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
-        if self.handle_deletion(op, &result) || self.handle_self_watch(op, &result) {
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        if self.handle_deletion(op, &result, turn) || self.handle_self_watch(op, &result, turn) {
             return;
         }
         if self.conversion.is_some() {
-            return self.handle_conversion(op, result);
+            return self.handle_conversion(op, result, turn);
         }
         match &mut self.phase {
             #[cfg(feature = "full")]
-            Phase::Looking { list, .. } if *list == op => self.looked(result),
+            Phase::Looking { list, .. } if *list == op => self.looked(result, turn),
             // A list that is answered while the creation is undecided need not show the node.
             Phase::Creating { list, .. } if *list == Some(op) => *list = None,
-            Phase::Creating { .. } => self.handle_creation(op, result),
-            Phase::Deciding { list, .. } if *list == op => self.listed(result),
+            Phase::Creating { .. } => self.handle_creation(op, result, turn),
+            Phase::Deciding { list, .. } if *list == op => self.listed(result, turn),
             #[cfg(feature = "full")]
             Phase::Ranking { ranks, .. } => {
                 if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
-                    self.ranked(rank, result);
+                    self.ranked(rank, result, turn);
                 }
             }
-            Phase::Waiting { watch, .. } if *watch == op => self.watched(result),
+            Phase::Waiting { watch, .. } if *watch == op => self.watched(result, turn),
             _ => {}
         }
     }
 
-    fn handle_watch(&mut self, op: OpId, event_type: EventType) {
+    fn handle_watch(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
         let deleted = event_type == EventType::NODE_DELETED;
         if self.self_watch.is_some_and(|watch| watch.op == op) {
-            self.self_watch_fired(deleted);
+            self.self_watch_fired(deleted, turn);
         } else {
-            self.predecessor_watch_fired(op, deleted);
+            self.predecessor_watch_fired(op, deleted, turn);
         }
     }
 
-    fn handle_timer(&mut self) {
+    fn handle_timer(&mut self, turn: &mut Turn<'_>) {
         for (op, path) in &mut self.deletions {
-            op.get_or_insert_with(|| self.outputs.submit(Operation::delete(path.clone())));
+            op.get_or_insert_with(|| turn.delete(path));
         }
-        self.repeat();
+        self.repeat(turn);
     }
 
-    fn release(&mut self) {
+    fn release(&mut self, turn: &mut Turn<'_>) {
         match &mut self.phase {
             #[cfg(feature = "full")]
-            Phase::Looking { .. } => self.leave(),
+            Phase::Looking { .. } => self.leave(turn),
             Phase::Beginning
             | Phase::Deciding { .. }
             | Phase::Ranking { .. }
             | Phase::Waiting { .. }
             | Phase::TakingOver
-            | Phase::Held { .. } => self.leave(),
+            | Phase::Held { .. } => self.leave(turn),
             Phase::Leaving | Phase::Done => {}
             // The reply will show whether there is a node to delete.
             Phase::Creating { creation, .. } => {
@@ -275,7 +264,7 @@ impl Contender {
         }
     }
 
-    fn session_ended(&mut self, end: End) {
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
         let event = match self.phase {
             Phase::Held { .. } => Event::Lost(Loss::Ended(end)),
             // The session's end deletes the node, so the release is complete.
@@ -283,58 +272,60 @@ impl Contender {
             _ if self.is_releasing => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
-        self.outputs.conclude(event);
+        turn.conclude(&mut self.is_concluded, event);
         self.leaves_hint = false;
         self.phase = Phase::Done;
     }
 
     // ---- Failures ------------------------------------------------------------------------------
 
-    fn vanished(&mut self) {
+    fn vanished(&mut self, turn: &mut Turn<'_>) {
         self.node = None;
-        self.fail(LockError::NodeVanished);
+        self.fail(LockError::NodeVanished, turn);
     }
 
-    fn fail(&mut self, error: LockError) {
+    fn fail(&mut self, error: LockError, turn: &mut Turn<'_>) {
         if !self.is_releasing {
-            self.outputs.conclude(Event::Failed(error));
+            turn.conclude(&mut self.is_concluded, Event::Failed(error));
         }
-        self.leave();
+        self.leave(turn);
     }
 
-    fn retry_or_fail(&mut self, error: Error) {
+    fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
         match RetryPolicy::of(&error) {
-            RetryPolicy::Now => self.repeat(),
-            RetryPolicy::Later => self.outputs.set_timer(RETRY_AFTER),
-            RetryPolicy::Never => self.fail(error.into()),
+            RetryPolicy::Now => self.repeat(turn),
+            RetryPolicy::Later => turn.set_timer(RETRY_AFTER),
+            RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }
 
     /// Repeats the current step. Repeating is always safe, so a timer of an earlier step does no
     /// harm.
-    fn repeat(&mut self) {
+    fn repeat(&mut self, turn: &mut Turn<'_>) {
         match &mut self.phase {
-            _ if self.conversion.is_some() => self.repeat_conversion(),
+            _ if self.conversion.is_some() => self.repeat_conversion(turn),
             #[cfg(feature = "full")]
-            Phase::Looking { .. } => self.look(),
+            Phase::Looking { .. } => self.look(turn),
             Phase::Creating { creation, .. } => {
-                creation.handle_timer(&self.config, &mut self.outputs);
+                creation.handle_timer(&self.config, turn);
             }
-            Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => self.decide(),
-            Phase::Held { .. } => self.verify_if_needed(),
+            Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => {
+                self.decide(turn);
+            }
+            Phase::Held { .. } => self.verify_if_needed(turn),
             _ => {}
         }
     }
 
     // ---- Outputs -------------------------------------------------------------------------------
 
-    fn list(&mut self) -> OpId {
-        self.outputs.submit(Operation::list_in_pieces(self.config.lock_path.clone()))
+    fn list(&mut self, turn: &mut Turn<'_>) -> OpId {
+        turn.list_in_pieces(&self.config.lock_path)
     }
 
-    fn delete(&mut self, path: impl Into<Arc<str>>) {
+    fn delete(&mut self, path: impl Into<Arc<str>>, turn: &mut Turn<'_>) {
         let path = path.into();
-        let op = self.outputs.submit(Operation::delete(path.clone()));
+        let op = turn.delete(&path);
         self.deletions.push((Some(op), path));
     }
 
@@ -348,11 +339,6 @@ impl Contender {
 
     const fn queue_reader(&self) -> QueueReader {
         QueueReader::new(&self.config)
-    }
-
-    /// Returns whether no input is expected soon.
-    const fn is_at_rest(&self) -> bool {
-        matches!(self.self_watch, Some(SelfWatch { armed: true, .. }))
     }
 
     fn path_of(&self, name: &str) -> String {

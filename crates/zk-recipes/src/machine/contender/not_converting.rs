@@ -4,16 +4,18 @@ use zk_session::Error;
 use zk_session::session::Reply;
 
 use super::super::OpId;
+use super::super::Turn;
 use super::Contender;
 
 impl Contender {
-    pub(super) fn handle_conversion(&mut self, _: OpId, _: Result<Reply, Error>) {}
+    pub(super) fn handle_conversion(&mut self, _: OpId, _: Result<Reply, Error>, _: &mut Turn<'_>) {
+    }
 
-    pub(super) fn repeat_conversion(&mut self) {}
+    pub(super) fn repeat_conversion(&mut self, _: &mut Turn<'_>) {}
 
     pub(super) fn is_replacing_node(&self) -> bool {
         false
     }
 
-    pub(super) fn delete_replaced(&mut self) {}
+    pub(super) fn delete_replaced(&mut self, _: &mut Turn<'_>) {}
 }

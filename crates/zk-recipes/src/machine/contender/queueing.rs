@@ -9,16 +9,16 @@ use zk_session::session::Reply;
 use super::super::listing::{Listing, each};
 use super::super::phase::Phase;
 use super::super::queue::{Observation, QueuePosition};
-use super::super::{AttemptConfig, Event, OpId, Operation, Output, UnknownNodePolicy};
+use super::super::{AttemptConfig, Event, OpId, Turn, UnknownNodePolicy};
 use super::Contender;
 #[cfg(test)]
 use super::InjectedBug;
 use crate::error::LockError;
 
 impl Contender {
-    pub(super) fn decide(&mut self) {
-        self.unwatch_predecessor();
-        let list = self.list();
+    pub(super) fn decide(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_predecessor(turn);
+        let list = self.list(turn);
         #[cfg(test)]
         if let Phase::Deciding { list: before, .. } = &mut self.phase
             && self.injected_bug == Some(InjectedBug::LostPiecesKept)
@@ -29,16 +29,16 @@ impl Contender {
         self.phase = Phase::Deciding { list, listing: None };
     }
 
-    pub(super) fn listed(&mut self, result: Result<Reply, Error>) {
+    pub(super) fn listed(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let reply = match result {
             Ok(reply) => reply,
             // The lock path is gone, and our node with it.
-            Err(Error::Server(ErrorCode::NO_NODE)) => return self.vanished(),
-            Err(error) => return self.retry_or_fail(error),
+            Err(Error::Server(ErrorCode::NO_NODE)) => return self.vanished(turn),
+            Err(error) => return self.retry_or_fail(error, turn),
         };
         let reader = self.queue_reader();
         let Phase::Deciding { listing, .. } = &mut self.phase else { return };
-        let Some(node) = &self.node else { return self.vanished() };
+        let Some(node) = &self.node else { return self.vanished(turn) };
         #[cfg(feature = "full")]
         let is_whole = listing.is_none() && !reply.has_more;
         let seen = Listing::read(listing, &reply, &mut |seen, names| {
@@ -47,36 +47,36 @@ impl Contender {
         let mut seen = match seen {
             Ok(Some(seen)) => seen,
             Ok(None) => return,
-            Err(error) => return self.fail(error.into()),
+            Err(error) => return self.fail(error.into(), turn),
         };
         if let Some(error) = seen.refusal {
-            return self.fail(error);
+            return self.fail(error, turn);
         }
         if let Some(unknown_node) = seen.unknown_node.take()
             && !core::mem::replace(&mut self.warned, true)
         {
-            self.outputs.report(Event::UnknownNode(unknown_node));
+            turn.report(Event::UnknownNode(unknown_node));
         }
         match seen.position() {
             #[cfg(feature = "full")]
             QueuePosition::Exhausted if is_whole && self.config.scheme.is_private() => {
-                self.rank(&reply);
+                self.rank(&reply, turn);
             }
             // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.
-            position => self.judge(position, true),
+            position => self.judge(position, true, turn),
         }
     }
 
-    pub(super) fn judge(&mut self, position: QueuePosition, by_number: bool) {
+    pub(super) fn judge(&mut self, position: QueuePosition, by_number: bool, turn: &mut Turn<'_>) {
         match position {
-            QueuePosition::Absent => self.vanished(),
-            QueuePosition::Exhausted => self.fail(LockError::SequenceExhausted),
-            QueuePosition::First => self.acquired(),
+            QueuePosition::Absent => self.vanished(turn),
+            QueuePosition::Exhausted => self.fail(LockError::SequenceExhausted, turn),
+            QueuePosition::First => self.acquired(turn),
             QueuePosition::Behind { predecessor, ahead } => {
                 if let Some(error) = self.config.wait_policy.refusal() {
-                    return self.fail(error);
+                    return self.fail(error, turn);
                 }
-                self.outputs.report(Event::Waiting { behind: predecessor.clone(), ahead });
+                turn.report(Event::Waiting { behind: predecessor.clone(), ahead });
                 let AttemptConfig { scheme, unknown_nodes, .. } = &self.config;
                 // A downgrade creates a node with an old number, and unknown nodes have any number.
                 let only_rising =
@@ -85,43 +85,43 @@ impl Contender {
                 let only_rising =
                     only_rising || self.injected_bug == Some(InjectedBug::ShortcutAmongReaders);
                 let is_alone = ahead == 1 && !self.is_herd();
-                self.wait(predecessor, is_alone && by_number && only_rising);
+                self.wait(predecessor, is_alone && by_number && only_rising, turn);
             }
         }
     }
 
     // ---- Waiting -------------------------------------------------------------------------------
 
-    fn wait(&mut self, predecessor: String, only: bool) {
+    fn wait(&mut self, predecessor: String, only: bool, turn: &mut Turn<'_>) {
         // Our own watch first: once the other one is set, no event of our node can be missed.
         if only && self.self_watch.is_none() {
-            self.watch_self();
+            self.watch_self(turn);
         }
-        let watch = self.outputs.submit(Operation::watch(match self.is_herd() {
+        let watch = turn.watch(match self.is_herd() {
             true => self.config.lock_path.clone(),
             false => self.path_of(&predecessor).into(),
-        }));
+        });
         self.phase = Phase::Waiting { predecessor, watch, only };
     }
 
-    pub(super) fn watched(&mut self, result: Result<Reply, Error>) {
+    pub(super) fn watched(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match result {
-            Ok(reply) if self.is_herd() => self.seen_again(&reply),
+            Ok(reply) if self.is_herd() => self.seen_again(&reply, turn),
             Ok(_) => {}
             // The predecessor was deleted between the list and the watch, or the watch was lost.
-            Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(turn),
             Err(Error::Server(ErrorCode::NO_AUTH)) => {
                 if let Phase::Waiting { predecessor, .. } = &mut self.phase {
                     let node = core::mem::take(predecessor);
-                    self.fail(LockError::Unreadable { node });
+                    self.fail(LockError::Unreadable { node }, turn);
                 }
             }
-            Err(error) => self.retry_or_fail(error),
+            Err(error) => self.retry_or_fail(error, turn),
         }
     }
 
     /// Handles the reply to a watch on the lock path, which contains the list of children.
-    fn seen_again(&mut self, reply: &Reply) {
+    fn seen_again(&mut self, reply: &Reply, turn: &mut Turn<'_>) {
         let own = self.node.as_ref().map_or("", |node| node.name());
         let position = reply.decode::<GetChildrenResponse<'_>>().map(|response| {
             let mut seen = Observation::default();
@@ -131,14 +131,14 @@ impl Contender {
         match position {
             Ok(QueuePosition::Behind { .. }) => {}
             Ok(QueuePosition::First) => {
-                self.unwatch_predecessor();
-                self.acquired();
+                self.unwatch_predecessor(turn);
+                self.acquired(turn);
             }
-            Ok(QueuePosition::Absent | QueuePosition::Exhausted) | Err(_) => self.decide(),
+            Ok(QueuePosition::Absent | QueuePosition::Exhausted) | Err(_) => self.decide(turn),
         }
     }
 
-    pub(super) fn predecessor_watch_fired(&mut self, op: OpId, deleted: bool) {
+    pub(super) fn predecessor_watch_fired(&mut self, op: OpId, deleted: bool, turn: &mut Turn<'_>) {
         let Phase::Waiting { watch, only, predecessor } = &mut self.phase else {
             return;
         };
@@ -150,35 +150,35 @@ impl Contender {
         // first: events are sent in the order of transactions.
         if deleted && *only && self.self_watch.is_some_and(|watch| watch.armed) {
             self.phase = Phase::TakingOver;
-            self.outputs.push(Output::Settle);
+            turn.settle();
         } else if deleted {
-            self.decide();
+            self.decide(turn);
         } else {
             let (predecessor, only) = (core::mem::take(predecessor), *only);
-            self.wait(predecessor, only);
+            self.wait(predecessor, only, turn);
         }
     }
 
     /// Gives up the shortcut. After a reconnect, the server sends the events that were missed, but
     /// not in the order of transactions.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn doubt(&mut self, turn: &mut Turn<'_>) {
         match &mut self.phase {
             Phase::Waiting { only, .. } => *only = false,
-            Phase::TakingOver => self.decide(),
+            Phase::TakingOver => self.decide(turn),
             _ => {}
         }
     }
 
     /// Takes over the lock: no event that has arrived reports the end of our own node.
-    pub(super) fn settled(&mut self) {
+    pub(super) fn settled(&mut self, turn: &mut Turn<'_>) {
         if matches!(self.phase, Phase::TakingOver) {
-            self.acquired();
+            self.acquired(turn);
         }
     }
 
-    pub(super) fn unwatch_predecessor(&mut self) {
+    pub(super) fn unwatch_predecessor(&mut self, turn: &mut Turn<'_>) {
         if let Phase::Waiting { watch, .. } = self.phase {
-            self.outputs.unwatch(watch);
+            turn.unwatch(watch);
         }
     }
 }

@@ -7,7 +7,7 @@ use zk_session::Error;
 use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
 use zk_session::session::Reply;
 
-use super::super::Operation;
+use super::super::Turn;
 use super::super::phase::{Phase, Rank};
 use super::super::queue::QueuePosition;
 use super::Contender;
@@ -18,28 +18,33 @@ impl Contender {
     /// Contenders missing from the list came after us, so the stats need not be of one moment. But
     /// our own stat must be read last. If our node exists then, it existed while others were found
     /// gone.
-    pub(super) fn rank(&mut self, list: &Reply) {
+    pub(super) fn rank(&mut self, list: &Reply, turn: &mut Turn<'_>) {
         let scheme = self.config.scheme;
         let (children, own) = match (list.decode::<GetChildrenResponse<'_>>(), &self.node) {
             (Ok(response), Some(node)) => (response.children, node.name().to_string()),
-            _ => return self.vanished(),
+            _ => return self.vanished(turn),
         };
         let others = children.iter().filter(|child| *child != own);
         let rivals = others.filter(|child| scheme.parse(child).is_some());
         let names = rivals.map(ToString::to_string).chain([own.clone()]);
         let rank = |name: String| {
-            let stat = self.outputs.submit(Operation::stat(self.path_of(&name)));
+            let stat = turn.stat(&self.path_of(&name));
             Rank { stat, name, czxid: None }
         };
         let ranks: Vec<_> = names.map(rank).collect();
         self.phase = Phase::Ranking { left: ranks.len(), ranks };
     }
 
-    pub(super) fn ranked(&mut self, place: usize, result: Result<Reply, Error>) {
+    pub(super) fn ranked(
+        &mut self,
+        place: usize,
+        result: Result<Reply, Error>,
+        turn: &mut Turn<'_>,
+    ) {
         let czxid = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
             Ok(response) => Some(response.stat.czxid),
             Err(Error::Server(ErrorCode::NO_NODE)) => None,
-            Err(error) => return self.retry_or_fail(error),
+            Err(error) => return self.retry_or_fail(error, turn),
         };
         let queue_reader = self.queue_reader();
         let Phase::Ranking { ranks, left } = &mut self.phase else {
@@ -60,6 +65,6 @@ impl Contender {
             }
             _ => QueuePosition::Absent,
         };
-        self.judge(view, false);
+        self.judge(view, false, turn);
     }
 }

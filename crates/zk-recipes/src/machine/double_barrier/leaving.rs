@@ -7,7 +7,7 @@ use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, path};
 use zk_session::session::Reply;
 
 use super::super::retry_policy::RetryPolicy;
-use super::super::{Event, Input, Machine, OpId, Operation};
+use super::super::{Event, Input, OpId, Turn};
 use super::{Participant, READY, Rank, Step, rank};
 
 /// The state of a participant that leaves.
@@ -75,23 +75,28 @@ fn next<'a>(own: &Rank, is_in: bool, others: &'a BTreeSet<Rank>) -> Next<'a> {
 }
 
 impl Participant {
-    pub(super) fn leave(&mut self) {
-        let task = Task::Listing { list: self.list() };
+    pub(super) fn leave(&mut self, turn: &mut Turn<'_>) {
+        let task = Task::Listing { list: self.list(turn) };
         self.step = Step::Leaving(Leave { others: None, is_in: true, task });
     }
 
-    pub(super) fn handle_leave(&mut self, op: OpId, result: Result<Reply, Error>) {
+    pub(super) fn handle_leave(
+        &mut self,
+        op: OpId,
+        result: Result<Reply, Error>,
+        turn: &mut Turn<'_>,
+    ) {
         let Step::Leaving(leave) = &mut self.step else { return };
         match &mut leave.task {
             Task::Checking { look, version, .. } if *look == op => {
                 match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
                     Ok(ExistsResponse { stat }) => *version = Some(stat.version),
                     Err(Error::Server(ErrorCode::NO_NODE)) => {}
-                    Err(error) => self.retry_or_fail(error),
+                    Err(error) => self.retry_or_fail(error, turn),
                 }
             }
             Task::Listing { list } | Task::Checking { list, .. } if *list == op => {
-                self.listed(result);
+                self.listed(result, turn);
             }
             Task::Watching { watch } if *watch == op => {
                 let is_in = leave.is_in;
@@ -99,41 +104,41 @@ impl Participant {
                     // It came later than we entered. Once we are out, it may find nobody inside to
                     // join, and wait for ever.
                     Ok(ExistsResponse { stat }) if !is_in && stat.czxid > self.entered_at => {
-                        self.forget_awaited();
+                        self.forget_awaited(turn);
                     }
                     Ok(_) => {}
                     // It was deleted between the list and the watch.
-                    Err(Error::Server(ErrorCode::NO_NODE)) => self.look_around(),
-                    Err(error) => self.retry_or_fail(error),
+                    Err(Error::Server(ErrorCode::NO_NODE)) => self.look_around(turn),
+                    Err(error) => self.retry_or_fail(error, turn),
                 }
             }
-            Task::Tidying { deletion } if *deletion == op => self.tidied(result),
+            Task::Tidying { deletion } if *deletion == op => self.tidied(result, turn),
             _ => {}
         }
     }
 
-    pub(super) fn other_is_gone(&mut self, op: OpId) {
+    pub(super) fn other_is_gone(&mut self, op: OpId, turn: &mut Turn<'_>) {
         if let Step::Leaving(leave) = &self.step
             && leave.watch() == Some(op)
         {
-            self.look_around();
+            self.look_around(turn);
         }
     }
 
-    pub(super) fn look_around(&mut self) {
-        self.unwatch_others();
-        let list = self.list();
+    pub(super) fn look_around(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_others(turn);
+        let list = self.list(turn);
         self.work_on(Task::Listing { list });
     }
 
-    fn listed(&mut self, result: Result<Reply, Error>) {
+    fn listed(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let there: BTreeSet<_> = match result {
             Ok(reply) => match reply.decode::<GetChildrenResponse<'_>>() {
                 Ok(response) => response.children.iter().map(rank).collect(),
-                Err(error) => return self.fail(error.into()),
+                Err(error) => return self.fail(error.into(), turn),
             },
             Err(Error::Server(ErrorCode::NO_NODE)) => BTreeSet::new(),
-            Err(error) => return self.retry_or_fail(error),
+            Err(error) => return self.retry_or_fail(error, turn),
         };
         let Some(own) = self.own_node.as_ref().map(|node| rank(&node.name)) else { return };
         let Step::Leaving(leave) = &mut self.step else { return };
@@ -145,22 +150,22 @@ impl Participant {
             }
             others => *others = Some(there),
         }
-        self.go_on();
+        self.go_on(turn);
     }
 
     /// Stops waiting for the participant that is watched.
-    fn forget_awaited(&mut self) {
-        self.unwatch_others();
+    fn forget_awaited(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_others(turn);
         if let Step::Leaving(leave) = &mut self.step
             && let Some(others) = &mut leave.others
         {
             // One that is out watches the first.
             others.pop_first();
         }
-        self.go_on();
+        self.go_on(turn);
     }
 
-    fn go_on(&mut self) {
+    fn go_on(&mut self, turn: &mut Turn<'_>) {
         let (Step::Leaving(leave), Some(own_node)) = (&self.step, &self.own_node) else { return };
         let nobody = BTreeSet::new();
         let own = rank(&own_node.name);
@@ -168,51 +173,50 @@ impl Participant {
         match (next, &leave.task) {
             (Next::WaitFor((_, other)), _) => {
                 let other = path::child(&self.lock_path, other);
-                let watch = self.outputs.submit(Operation::watch_presence(other));
+                let watch = turn.watch_presence(other);
                 self.work_on(Task::Watching { watch });
             }
             (Next::Finish, _) if !leave.is_in => {
-                self.outputs.conclude(Event::Released);
+                turn.conclude(&mut self.is_concluded, Event::Released);
                 self.step = Step::Done;
             }
             // While our node exists, we are the first, and only the first deletes `ready`. If another
             // meeting was announced since we read its version, it stays.
             (Next::Finish, Task::Checking { version: Some(version), .. }) => {
                 let own_node = path::child(&self.lock_path, &own_node.name);
-                let deletion = Operation::retract(self.ready(), *version, own_node);
-                let deletion = self.outputs.submit(deletion);
+                let deletion = turn.retract(&self.ready(), *version, &own_node);
                 self.work_on(Task::Tidying { deletion });
             }
-            (Next::GetOut, _) | (Next::Finish, Task::Checking { .. }) => self.get_out(),
+            (Next::GetOut, _) | (Next::Finish, Task::Checking { .. }) => self.get_out(turn),
             (Next::Finish, _) => {
-                let look = self.outputs.submit(Operation::stat(self.ready()));
-                let list = self.list();
+                let look = turn.stat(&self.ready());
+                let list = self.list(turn);
                 self.work_on(Task::Checking { look, list, version: None });
             }
         }
     }
 
-    fn get_out(&mut self) {
+    fn get_out(&mut self, turn: &mut Turn<'_>) {
         self.work_on(Task::GettingOut);
-        self.node.handle(Input::Release);
+        self.tell_node(Input::Release, turn);
     }
 
-    pub(super) fn node_is_gone(&mut self) {
+    pub(super) fn node_is_gone(&mut self, turn: &mut Turn<'_>) {
         let Step::Leaving(leave) = &mut self.step else { return };
         leave.is_in = false;
         match &leave.others {
-            Some(others) if !others.is_empty() => self.look_around(),
-            _ => self.go_on(),
+            Some(others) if !others.is_empty() => self.look_around(turn),
+            _ => self.go_on(turn),
         }
     }
 
-    fn tidied(&mut self, result: Result<Reply, Error>) {
+    fn tidied(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match result {
             Err(error) if RetryPolicy::of(&error) != RetryPolicy::Never => {
-                self.retry_or_fail(error);
+                self.retry_or_fail(error, turn);
             }
             // A leftover `ready` does no harm.
-            _ => self.get_out(),
+            _ => self.get_out(turn),
         }
     }
 

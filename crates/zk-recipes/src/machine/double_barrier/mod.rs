@@ -6,6 +6,7 @@
 mod entering;
 mod leaving;
 
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
@@ -16,11 +17,10 @@ use zk_session::{End, Error};
 
 use self::leaving::Leave;
 use super::connection::Connection;
-use super::outputs::Outputs;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::{
-    AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Operation,
-    Output, Scheme, UnknownNodePolicy,
+    AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Scheme,
+    Turn, UnknownNodePolicy,
 };
 use crate::error::{LockError, Loss};
 
@@ -57,7 +57,9 @@ pub struct Participant {
     suspended: bool,
     /// Whether the current step was refused for now, and will be repeated.
     stalled: bool,
-    outputs: Outputs,
+    is_concluded: bool,
+    /// Events of the contender that are not handled yet.
+    heard: VecDeque<Event>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,53 +117,49 @@ enum Step {
 }
 
 impl Machine for Participant {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         match input {
             _ if self.is_done() => {}
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
-                Some(end) => self.session_ended(end),
+                Some(end) => self.session_ended(end, turn),
                 None => {
                     if let Err(Error::ConnectionLost) = result {
-                        self.not_connected();
+                        self.not_connected(turn);
                     }
-                    match op.split() {
-                        (OWN, op) => self.handle_reply(op, self.connection.check_reply(result)),
-                        (_, op) => self.node.handle(Input::Reply { op, result }),
+                    match op.part() {
+                        OWN => self.handle_reply(op, self.connection.check_reply(result), turn),
+                        _ => self.tell_node(Input::Reply { op, result }, turn),
                     }
                 }
             },
-            Input::Watch { op, event_type } => match op.split() {
-                (OWN, op) => self.watch_fired(op),
-                (_, op) => self.node.handle(Input::Watch { op, event_type }),
+            Input::Watch { op, event_type } => match op.part() {
+                OWN => self.watch_fired(op, turn),
+                _ => self.tell_node(Input::Watch { op, event_type }, turn),
             },
-            Input::Session(State::Ended(end)) => self.session_ended(end),
+            Input::Session(State::Ended(end)) => self.session_ended(end, turn),
             Input::Session(state) => {
                 self.connection.change(state);
                 self.config.follow(state);
                 if !self.connection.is_up() {
-                    self.not_connected();
+                    self.not_connected(turn);
                 }
-                self.node.handle(input);
+                self.tell_node(input, turn);
             }
-            Input::LeaseEnded => self.lease_ended(),
-            Input::Settled | Input::BehindAbandoned => self.node.handle(input),
+            Input::LeaseEnded => self.lease_ended(turn),
+            Input::Settled | Input::BehindAbandoned => self.tell_node(input, turn),
             Input::Timer => {
-                self.node.handle(input);
+                self.tell_node(input, turn);
                 if core::mem::take(&mut self.stalled) {
-                    self.repeat();
+                    self.repeat(turn);
                 }
             }
             #[cfg(feature = "full")]
-            Input::Convert(_) => self.outputs.report(Event::NO_READERS),
-            Input::Leave if matches!(self.step, Step::Inside) => self.leave(),
+            Input::Convert(_) => turn.report(Event::NO_READERS),
+            Input::Leave if matches!(self.step, Step::Inside) => self.leave(turn),
             Input::Leave if matches!(self.step, Step::Leaving(_)) => {}
-            Input::Leave | Input::Release => self.quit(),
+            Input::Leave | Input::Release => self.quit(turn),
         }
-        self.settle();
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop()
+        self.settle(turn);
     }
 
     fn is_done(&self) -> bool {
@@ -183,7 +181,7 @@ impl Participant {
             unknown_nodes: UnknownNodePolicy::Ignore,
             ..config
         };
-        let mut participant = Self {
+        Self {
             lock_path: config.lock_path.clone(),
             members,
             step: Step::Coming,
@@ -199,115 +197,130 @@ impl Participant {
             entered_at: Zxid::ZERO,
             suspended: false,
             stalled: false,
-            outputs: Outputs::default(),
-        };
-        participant.settle();
-        participant
+            is_concluded: false,
+            heard: VecDeque::new(),
+        }
     }
 
-    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match &self.step {
             Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
                 if *look == op =>
             {
-                self.looked(result);
+                self.looked(result, turn);
             }
-            Step::Joining { stat, .. } if *stat == op => self.found(result),
-            Step::Counting { list, .. } if *list == op => self.counted(result),
+            Step::Joining { stat, .. } if *stat == op => self.found(result, turn),
+            Step::Counting { list, .. } if *list == op => self.counted(result, turn),
             Step::Announcing { announcement, operations } if *announcement == op => {
-                self.announced(*operations, result);
+                self.announced(*operations, result, turn);
             }
-            Step::Leaving(_) => self.handle_leave(op, result),
+            Step::Leaving(_) => self.handle_leave(op, result, turn),
             _ => {}
         }
     }
 
-    fn watch_fired(&mut self, op: OpId) {
+    fn watch_fired(&mut self, op: OpId, turn: &mut Turn<'_>) {
         match self.step {
             Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
                 if look == op =>
             {
-                self.count();
+                self.count(turn);
             }
-            Step::Leaving(_) => self.other_is_gone(op),
+            Step::Leaving(_) => self.other_is_gone(op, turn),
             _ => {}
         }
     }
 
-    /// Handles the outputs of the contender that owns our node.
-    fn settle(&mut self) {
-        while let Some(output) = self.node.poll_output() {
-            match output {
-                Output::Event(event) => self.node_tells(event),
-                output => self.outputs.push(output.of_part(NODE)),
-            }
+    /// Gives an input to the contender that owns our node.
+    fn tell_node(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let is_through = matches!(self.step, Step::Inside | Step::Leaving(_));
+        let mut hear = |event: Event| {
+            // Our owner learns of a loss before the request that deletes our node.
+            let is_loss = is_through && matches!(event, Event::Lost(_));
+            let is_new = is_loss && !core::mem::replace(&mut self.is_concluded, true);
+            self.heard.push_back(event.clone());
+            is_new.then_some(event)
+        };
+        turn.filtered(NODE, &mut hear, |turn| self.node.handle(input, turn));
+    }
+
+    /// Handles the events of that contender until there are none.
+    fn settle(&mut self, turn: &mut Turn<'_>) {
+        while let Some(event) = self.heard.pop_front() {
+            self.node_tells(event, turn);
         }
         if matches!(self.step, Step::Quitting) && self.node.is_done() {
-            self.outputs.conclude(Event::Released);
+            turn.conclude(&mut self.is_concluded, Event::Released);
             self.step = Step::Done;
         }
     }
 
-    fn node_tells(&mut self, event: Event) {
+    fn node_tells(&mut self, event: Event, turn: &mut Turn<'_>) {
         let is_through = matches!(self.step, Step::Inside | Step::Leaving(_));
         match event {
             Event::Acquired { node: name, token } => {
                 self.own_node = Some(OwnNode { name, token });
-                self.count();
+                self.count(turn);
             }
             Event::Suspended | Event::Resumed => {
                 self.suspended = event == Event::Suspended;
                 if is_through {
-                    self.outputs.report(event);
+                    turn.report(event);
                 }
             }
-            Event::Lost(loss) => self.lose(loss),
-            Event::Failed(error) => self.fail(error),
-            Event::Released => self.node_is_gone(),
+            Event::Lost(loss) => self.lose(loss, turn),
+            Event::Failed(error) => self.fail(error, turn),
+            Event::Released => self.node_is_gone(turn),
             Event::UnknownNode(_) => {}
-            event => self.outputs.report(event),
+            event => turn.report(event),
         }
     }
 
     // ---- The end -------------------------------------------------------------------------------
 
-    fn session_ended(&mut self, end: End) {
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
         let loss = Loss::Ended(end);
-        self.outputs.conclude(match &self.step {
-            Step::Inside => Event::Lost(loss),
-            Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
-            // The session's end deletes our node, so the release is complete.
-            Step::Quitting => Event::gone_with(end),
-            _ => Event::Failed(LockError::Ended(end)),
-        });
+        turn.conclude(
+            &mut self.is_concluded,
+            match &self.step {
+                Step::Inside => Event::Lost(loss),
+                Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
+                // The session's end deletes our node, so the release is complete.
+                Step::Quitting => Event::gone_with(end),
+                _ => Event::Failed(LockError::Ended(end)),
+            },
+        );
         self.step = Step::Done;
     }
 
     /// Stops waiting for others to leave and for the deletion of our node.
-    fn lease_ended(&mut self) {
-        self.node.handle(Input::LeaseEnded);
-        self.settle();
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        self.tell_node(Input::LeaseEnded, turn);
+        self.settle(turn);
         if matches!(self.step, Step::Leaving(_)) {
-            self.outputs.conclude(Event::NOT_CONFIRMED);
-            self.quit();
+            turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
+            self.quit(turn);
         }
     }
 
-    fn lose(&mut self, loss: Loss) {
-        self.outputs.conclude(match self.step {
-            Step::Inside | Step::Leaving(_) => Event::Lost(loss),
-            _ => Event::Failed(LockError::Lost(loss)),
-        });
-        self.quit();
+    fn lose(&mut self, loss: Loss, turn: &mut Turn<'_>) {
+        turn.conclude(
+            &mut self.is_concluded,
+            match self.step {
+                Step::Inside | Step::Leaving(_) => Event::Lost(loss),
+                _ => Event::Failed(LockError::Lost(loss)),
+            },
+        );
+        self.quit(turn);
     }
 
-    fn fail(&mut self, error: LockError) {
-        self.outputs.conclude(Event::Failed(error));
-        self.quit();
+    fn fail(&mut self, error: LockError, turn: &mut Turn<'_>) {
+        turn.conclude(&mut self.is_concluded, Event::Failed(error));
+        self.quit(turn);
     }
 
     /// Fails if the attempt does not wait for a connection.
-    fn not_connected(&mut self) {
+    fn not_connected(&mut self, turn: &mut Turn<'_>) {
         // Before there is a node, its contender reports the failure.
         let is_entering = matches!(
             self.step,
@@ -317,18 +330,18 @@ impl Participant {
                 | Step::Announcing { .. }
         );
         if !self.config.wait_policy.waits_for_connection() && is_entering {
-            self.fail(LockError::NoConnection);
+            self.fail(LockError::NoConnection, turn);
         }
     }
 
     /// Leaves without waiting for others.
-    fn quit(&mut self) {
-        self.unwatch_others();
-        self.node.handle(Input::Release);
+    fn quit(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_others(turn);
+        self.tell_node(Input::Release, turn);
         self.step = Step::Quitting;
     }
 
-    fn unwatch_others(&mut self) {
+    fn unwatch_others(&mut self, turn: &mut Turn<'_>) {
         let watch = match &self.step {
             Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. } => {
                 Some(*look)
@@ -336,38 +349,38 @@ impl Participant {
             Step::Leaving(leave) => leave.watch(),
             _ => None,
         };
-        watch.into_iter().for_each(|watch| self.outputs.unwatch(watch));
+        watch.into_iter().for_each(|watch| turn.unwatch(watch));
     }
 
     // ---- Failures ------------------------------------------------------------------------------
 
-    fn retry_or_fail(&mut self, error: Error) {
+    fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
         match RetryPolicy::of(&error) {
-            RetryPolicy::Now => self.repeat(),
+            RetryPolicy::Now => self.repeat(turn),
             RetryPolicy::Later => {
                 self.stalled = true;
-                self.outputs.set_timer(RETRY_AFTER);
+                turn.set_timer(RETRY_AFTER);
             }
-            RetryPolicy::Never => self.fail(error.into()),
+            RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }
 
     /// Repeats the current step, or an earlier one. That is always safe.
-    fn repeat(&mut self) {
+    fn repeat(&mut self, turn: &mut Turn<'_>) {
         match self.step {
             Step::Counting { .. }
             | Step::Waiting { .. }
             | Step::Joining { .. }
-            | Step::Announcing { .. } => self.count(),
-            Step::Leaving(_) => self.look_around(),
+            | Step::Announcing { .. } => self.count(turn),
+            Step::Leaving(_) => self.look_around(turn),
             Step::Coming | Step::Inside | Step::Quitting | Step::Done => {}
         }
     }
 
     // ---- Outputs -------------------------------------------------------------------------------
 
-    fn list(&mut self) -> OpId {
-        self.outputs.submit(Operation::list(self.lock_path.clone()))
+    fn list(&mut self, turn: &mut Turn<'_>) -> OpId {
+        turn.list(&self.lock_path)
     }
 
     fn ready(&self) -> String {

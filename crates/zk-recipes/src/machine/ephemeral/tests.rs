@@ -10,6 +10,7 @@ use zk_session::{End, Outcome};
 
 use super::super::Scheme;
 use super::super::tests::noise::check_ignores_noise;
+use super::super::tests::{Driven, Output};
 use super::*;
 
 const NODE: &str = "/services/me";
@@ -31,7 +32,7 @@ fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
 
 /// The machine, its requests without a reply, and its other outputs.
 struct World {
-    machine: EphemeralMachine,
+    machine: Driven<EphemeralMachine>,
     asked: Vec<(OpId, OpCode)>,
     lines: Vec<String>,
 }
@@ -47,7 +48,11 @@ impl World {
                 SessionId::NONE,
             )
         };
-        Self { machine: EphemeralMachine::new(config), asked: Vec::new(), lines: Vec::new() }
+        Self {
+            machine: Driven::new(EphemeralMachine::new(config)),
+            asked: Vec::new(),
+            lines: Vec::new(),
+        }
     }
 
     fn feed(&mut self, input: Input) {

@@ -22,6 +22,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
@@ -33,12 +34,11 @@ use zk_session::{End, Error};
 use self::permit_nodes::PermitNodes;
 use self::requests::{RequestState, Step};
 use super::connection::Connection;
-use super::outputs::Outputs;
 use super::phase::Node;
 use super::queue::QueueReader;
 use super::{
-    AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, Output, Restart,
-    Scheme, WaitPolicy,
+    AttemptConfig, Contender, DisconnectPolicy, Event, Input, LockMode, Machine, Restart, Scheme,
+    Turn, WaitPolicy,
 };
 use crate::error::{LockError, Loss, SemaphoreError};
 
@@ -132,12 +132,23 @@ pub struct SemaphoreMachine {
     /// Permit nodes that are being deleted.
     returned: Vec<PermitNode>,
     next_part: u32,
+    heard: Heard,
     /// Whether the caller has released the permits, or the attempt has failed.
     is_releasing: bool,
     connection: Connection,
     suspended: bool,
     revoked: bool,
-    outputs: Outputs,
+}
+
+/// The events of the sub-machines.
+#[derive(Clone, Debug, Default)]
+struct Heard {
+    /// Those that are not handled yet, each with the number of its sub-machine.
+    events: VecDeque<(u32, Event)>,
+    /// Whether the owner relies on our permits.
+    is_held: bool,
+    /// Whether the owner knows how the attempt ended.
+    is_concluded: bool,
 }
 
 /// One of our permit nodes, with the contender that watches and deletes it.
@@ -150,47 +161,53 @@ struct PermitNode {
 }
 
 impl Machine for SemaphoreMachine {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         if self.is_done() {
             return;
         }
+        if matches!(self.step, Step::Beginning) {
+            match self.request.check() {
+                Err(error) => {
+                    self.refuse(error, turn);
+                    return self.settle(turn);
+                }
+                Ok(()) if self.request.config.begins_at_once() => self.begin(turn),
+                Ok(()) => {}
+            }
+        }
         match input {
             Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
-                Some(end) => self.session_ended(end),
+                Some(end) => self.session_ended(end, turn),
                 None => {
                     if let Err(Error::ConnectionLost) = result {
-                        self.not_connected();
+                        self.not_connected(turn);
                     }
                     let result = self.connection.check_reply(result);
-                    self.pass_on(op, |op| Input::Reply { op, result });
+                    self.pass_on(op, Input::Reply { op, result }, turn);
                 }
             },
             Input::Watch { op, event_type } => {
-                self.pass_on(op, |op| Input::Watch { op, event_type });
+                self.pass_on(op, Input::Watch { op, event_type }, turn);
             }
-            Input::Session(State::Ended(end)) => self.session_ended(end),
-            Input::Session(state) => self.session_changed(state),
-            Input::Settled => self.notify_parts(|| Input::Settled),
-            Input::BehindAbandoned => self.notify_parts(|| Input::BehindAbandoned),
+            Input::Session(State::Ended(end)) => self.session_ended(end, turn),
+            Input::Session(state) => self.session_changed(state, turn),
+            Input::Settled => self.notify_parts(|| Input::Settled, turn),
+            Input::BehindAbandoned => self.notify_parts(|| Input::BehindAbandoned, turn),
             Input::LeaseEnded => {
-                self.notify_parts(|| Input::LeaseEnded);
+                self.notify_parts(|| Input::LeaseEnded, turn);
                 if self.is_releasing {
-                    self.outputs.conclude(Event::NOT_CONFIRMED);
+                    turn.conclude(&mut self.heard.is_concluded, Event::NOT_CONFIRMED);
                 }
             }
             Input::Timer => {
-                self.notify_parts(|| Input::Timer);
-                self.ask_for_what_is_missing();
+                self.notify_parts(|| Input::Timer, turn);
+                self.ask_for_what_is_missing(turn);
             }
             #[cfg(feature = "full")]
-            Input::Convert(_) => self.outputs.report(Event::NO_READERS),
-            Input::Leave | Input::Release => self.leave(),
+            Input::Convert(_) => turn.report(Event::NO_READERS),
+            Input::Leave | Input::Release => self.leave(turn),
         }
-        self.settle();
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop()
+        self.settle(turn);
     }
 
     fn is_done(&self) -> bool {
@@ -219,7 +236,7 @@ impl SemaphoreMachine {
             hint: None,
             ..request.config.clone()
         };
-        let mut machine = Self {
+        Self {
             request,
             permit_config,
             step: Step::Beginning,
@@ -228,35 +245,28 @@ impl SemaphoreMachine {
             permit_nodes: Vec::new(),
             returned: Vec::new(),
             next_part: QUEUE + 1,
+            heard: Heard::default(),
             is_releasing: false,
             connection: Connection::Up,
             suspended: false,
             revoked: false,
-            outputs: Outputs::default(),
-        };
-        match machine.request.check() {
-            Err(error) => machine.refuse(error),
-            Ok(()) if machine.request.config.begins_at_once() => machine.begin(),
-            Ok(()) => {}
         }
-        machine.settle();
-        machine
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, turn: &mut Turn<'_>) {
         match self.request.config.wait_policy {
-            WaitPolicy::Queue | WaitPolicy::OnlyIfFirst => self.enter(),
+            WaitPolicy::Queue | WaitPolicy::OnlyIfFirst => self.enter(turn),
             WaitPolicy::OnlyIfFree => {
                 self.step = Step::Looking;
-                self.ask_for_what_is_missing();
+                self.ask_for_what_is_missing(turn);
             }
         }
     }
 
-    fn enter(&mut self) {
-        self.unwatch_own();
+    fn enter(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_own(turn);
         self.step = Step::Queueing;
-        self.queue = Some(Contender::begun(AttemptConfig {
+        let queue = Contender::new(AttemptConfig {
             scheme: Scheme::CURATOR_MUTEX,
             lock_path: path::child(&self.request.config.lock_path, "locks").into(),
             revocable: false,
@@ -264,69 +274,70 @@ impl SemaphoreMachine {
             // The hint is for another lock path.
             hint: None,
             ..self.request.config.clone()
-        }));
+        });
+        let mut events = Vec::new();
+        let queue = queue.begun(&mut turn.part(QUEUE, &mut events));
+        self.queue = Some(queue);
+        self.heard.events.extend(events.into_iter().map(|event| (QUEUE, event)));
     }
 
     // ---- The session ---------------------------------------------------------------------------
 
-    fn session_changed(&mut self, state: State) {
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
         self.connection.change(state);
         self.request.config.follow(state);
         self.permit_config.follow(state);
         if !matches!(state, State::Connected { .. }) {
-            self.not_connected();
+            self.not_connected(turn);
         } else if matches!(self.step, Step::Beginning) {
-            self.begin();
+            self.begin(turn);
         }
-        self.notify_parts(|| Input::Session(state));
+        self.notify_parts(|| Input::Session(state), turn);
     }
 
     /// Fails if the attempt does not wait for a connection.
-    fn not_connected(&mut self) {
+    fn not_connected(&mut self, turn: &mut Turn<'_>) {
         let is_over = self.is_releasing || matches!(self.step, Step::Held);
         if !self.request.config.wait_policy.waits_for_connection() && !is_over {
-            self.fail(LockError::NoConnection);
+            self.fail(LockError::NoConnection, turn);
         }
     }
 
-    fn session_ended(&mut self, end: End) {
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
         let event = match self.step {
             Step::Held => Event::Lost(Loss::Ended(end)),
             // The session's end deletes the nodes, so the release is complete.
             _ if self.is_releasing => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
-        self.outputs.conclude(event);
+        turn.conclude(&mut self.heard.is_concluded, event);
         self.step = Step::Done;
     }
 
     // ---- Permit nodes --------------------------------------------------------------------------
 
     /// Takes over a node that exists.
-    fn hold(&mut self, node: Node) {
-        self.permit_nodes.push(PermitNode {
-            part: self.next_part,
-            name: node.name().to_string(),
-            suspended: false,
-            machine: Contender::holding(self.permit_config.clone(), node, self.connection),
-        });
+    fn hold(&mut self, node: Node, turn: &mut Turn<'_>) {
+        let (part, name, suspended) = (self.next_part, node.name().to_string(), false);
+        let (config, connection) = (self.permit_config.clone(), self.connection);
+        let mut hear = |event| self.heard.hear(part, event);
+        let machine = turn
+            .filtered(part, &mut hear, |turn| Contender::holding(config, node, connection, turn));
+        self.permit_nodes.push(PermitNode { part, name, suspended, machine });
         self.next_part += 1;
     }
 
-    fn return_permit_nodes(&mut self) {
+    fn return_permit_nodes(&mut self, turn: &mut Turn<'_>) {
         for permit_node in &mut self.permit_nodes {
-            permit_node.machine.handle(Input::Release);
+            permit_node.tell(Input::Release, &mut self.heard, turn);
         }
         self.returned.append(&mut self.permit_nodes);
         // The request to release concerned these nodes.
         self.revoked = false;
     }
 
-    fn granted(&mut self) {
-        self.unwatch_own();
-        if let Some(queue) = &mut self.queue {
-            queue.handle(Input::Release);
-        }
+    fn granted(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_own(turn);
         for permit_node in &mut self.permit_nodes {
             permit_node.machine.set_disconnect_policy(self.request.config.disconnect_policy);
         }
@@ -334,38 +345,41 @@ impl SemaphoreMachine {
             self.permit_nodes.iter().map(|permit_node| permit_node.name.clone()).collect();
         let node = nodes.first().cloned().unwrap_or_default();
         self.step = Step::Held;
+        self.heard.is_held = true;
         if nodes.len() > 1 {
-            self.outputs.report(Event::Permits(nodes));
+            turn.report(Event::Permits(nodes));
         }
-        self.outputs.report(Event::Acquired { node, token: self.own.token });
+        turn.report(Event::Acquired { node, token: self.own.token });
         if self.revoked {
-            self.outputs.report(Event::Revoked);
+            turn.report(Event::Revoked);
         }
+        self.tell_queue(Input::Release, turn);
     }
 
     // ---- The end -------------------------------------------------------------------------------
 
-    fn fail(&mut self, error: LockError) {
-        self.refuse(error.into());
+    fn fail(&mut self, error: LockError, turn: &mut Turn<'_>) {
+        self.refuse(error.into(), turn);
     }
 
-    fn refuse(&mut self, error: SemaphoreError) {
+    fn refuse(&mut self, error: SemaphoreError, turn: &mut Turn<'_>) {
         if !self.is_releasing {
-            self.outputs.conclude(match error {
-                SemaphoreError::Lock(error) => Event::Failed(error),
-                error => Event::Refused(error),
-            });
+            turn.conclude(
+                &mut self.heard.is_concluded,
+                match error {
+                    SemaphoreError::Lock(error) => Event::Failed(error),
+                    error => Event::Refused(error),
+                },
+            );
         }
-        self.leave();
+        self.leave(turn);
     }
 
-    fn leave(&mut self) {
-        self.is_releasing = true;
-        self.unwatch_own();
-        self.return_permit_nodes();
-        if let Some(queue) = &mut self.queue {
-            queue.handle(Input::Release);
-        }
+    fn leave(&mut self, turn: &mut Turn<'_>) {
+        (self.is_releasing, self.heard.is_held) = (true, false);
+        self.unwatch_own(turn);
+        self.return_permit_nodes(turn);
+        self.tell_queue(Input::Release, turn);
         match &mut self.step {
             // The reply to a pending creation will show whether there are more permit nodes to
             // delete.

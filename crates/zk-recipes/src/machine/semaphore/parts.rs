@@ -1,114 +1,86 @@
-//! Routing of inputs and outputs between the machine, its place in the queue, and its permit nodes.
+//! Routing of inputs and turn between the machine, its place in the queue, and its permit nodes.
 
-use super::super::{Contender, Event, Input, Machine, OpId, Output};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::super::{Contender, Event, Input, Machine, OpId, Turn};
 use super::requests::Step;
-use super::{OWN, QUEUE, SemaphoreMachine};
+use super::{Heard, OWN, PermitNode, QUEUE, SemaphoreMachine};
 use crate::error::LockError;
 
 impl SemaphoreMachine {
-    pub(super) fn pass_on(&mut self, op: OpId, input: impl FnOnce(OpId) -> Input) {
-        let (part, op) = op.split();
-        let input = input(op);
-        match part {
-            OWN => self.handle_own(input),
-            QUEUE => {
-                if let Some(queue) = &mut self.queue {
-                    queue.handle(input);
-                }
-            }
-            _ => {
+    /// Passes on a reply or a watch event of this request.
+    pub(super) fn pass_on(&mut self, op: OpId, input: Input, turn: &mut Turn<'_>) {
+        match op.part() {
+            OWN => self.handle_own(input, turn),
+            QUEUE => self.tell_queue(input, turn),
+            part => {
                 let mut permit_nodes = self.permit_nodes.iter_mut().chain(&mut self.returned);
                 if let Some(permit_node) = permit_nodes.find(|permit_node| permit_node.part == part)
                 {
-                    permit_node.machine.handle(input);
+                    permit_node.tell(input, &mut self.heard, turn);
                 }
             }
         }
     }
 
-    pub(super) fn notify_parts(&mut self, input: impl Fn() -> Input) {
+    pub(super) fn tell_queue(&mut self, input: Input, turn: &mut Turn<'_>) {
         if let Some(queue) = &mut self.queue {
-            queue.handle(input());
-        }
-        for permit_node in self.permit_nodes.iter_mut().chain(&mut self.returned) {
-            permit_node.machine.handle(input());
+            let mut events = Vec::new();
+            queue.handle(input, &mut turn.part(QUEUE, &mut events));
+            self.heard.events.extend(events.into_iter().map(|event| (QUEUE, event)));
         }
     }
 
-    /// Handles the outputs of all sub-machines until there are none.
-    pub(super) fn settle(&mut self) {
-        // Permit nodes first: they are deleted before the next contender in the queue counts.
-        loop {
-            if self.settle_permit_nodes() {
-                continue;
-            }
-            match self.queue.as_mut().and_then(Contender::poll_output) {
-                Some(output) => self.take(QUEUE, output),
-                None => break,
+    pub(super) fn notify_parts(&mut self, input: impl Fn() -> Input, turn: &mut Turn<'_>) {
+        for permit_node in self.permit_nodes.iter_mut().chain(&mut self.returned) {
+            permit_node.tell(input(), &mut self.heard, turn);
+        }
+        self.tell_queue(input(), turn);
+    }
+
+    /// Handles the events of all sub-machines until there are none.
+    pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
+        while let Some((part, event)) = self.heard.events.pop_front() {
+            match part {
+                QUEUE => self.queue_reports(event, turn),
+                part => self.permit_node_reports(part, event, turn),
             }
         }
+        self.heard.events = VecDeque::new();
         self.returned.retain(|permit_node| !permit_node.machine.is_done());
         let has_left = self.queue.as_ref().is_none_or(Contender::is_done);
         let is_clean = has_left && self.permit_nodes.is_empty() && self.returned.is_empty();
         if matches!(self.step, Step::Leaving) && is_clean {
-            self.outputs.conclude(Event::Released);
+            turn.conclude(&mut self.heard.is_concluded, Event::Released);
             self.step = Step::Done;
         }
     }
 
-    /// Handles the outputs of the permit nodes, in time in proportion to their number. Returns whether
-    /// they may have led to others.
-    fn settle_permit_nodes(&mut self) -> bool {
-        let (mut has_event, mut place) = (false, 0);
-        while let Some(permit_node) =
-            self.permit_nodes.iter_mut().chain(&mut self.returned).nth(place)
-        {
-            let part = permit_node.part;
-            match permit_node.machine.poll_output() {
-                Some(output) => {
-                    // The end of a permit node concerns no other.
-                    has_event |=
-                        matches!(&output, Output::Event(event) if *event != Event::Released);
-                    self.take(part, output);
-                }
-                None => place += 1,
-            }
-        }
-        has_event
-    }
-
-    fn take(&mut self, part: u32, output: Output) {
-        match output {
-            Output::Event(event) if part == QUEUE => self.queue_reports(event),
-            Output::Event(event) => self.permit_node_reports(part, event),
-            output => self.outputs.push(output.of_part(part)),
-        }
-    }
-
-    fn queue_reports(&mut self, event: Event) {
+    fn queue_reports(&mut self, event: Event, turn: &mut Turn<'_>) {
         match event {
-            Event::Abandoned { .. } => self.outputs.report(event),
+            Event::Abandoned { .. } => turn.report(event),
             // The permits no longer depend on our place in the queue.
             _ if matches!(self.step, Step::Held) => {}
             Event::Enqueued { .. } | Event::Waiting { .. } | Event::UnknownNode(_)
-                if !self.outputs.is_concluded() =>
+                if !self.heard.is_concluded =>
             {
-                self.outputs.report(event);
+                turn.report(event);
             }
-            Event::Acquired { .. } => self.borrow(),
-            Event::Failed(error) => self.part_failed(error),
+            Event::Acquired { .. } => self.borrow(turn),
+            Event::Failed(error) => self.part_failed(error, turn),
             // Another contender may be first now, and count.
-            Event::Lost(_) => self.fail(LockError::NodeVanished),
+            Event::Lost(_) => self.fail(LockError::NodeVanished, turn),
             _ => {}
         }
     }
 
-    fn permit_node_reports(&mut self, part: u32, event: Event) {
+    fn permit_node_reports(&mut self, part: u32, event: Event, turn: &mut Turn<'_>) {
         match event {
             // Its deletion goes on.
             Event::Failed(LockError::NotConfirmed(_)) => return,
-            Event::Failed(error) => return self.part_failed(error),
-            Event::Abandoned { .. } => return self.outputs.report(event),
+            Event::Failed(error) => return self.part_failed(error, turn),
+            Event::Abandoned { .. } => return turn.report(event),
             _ => {}
         }
         // Nothing else matters for permit nodes that are being deleted.
@@ -120,22 +92,22 @@ impl SemaphoreMachine {
         match event {
             Event::Suspended => {
                 permit_node.suspended = true;
-                self.suspension_changed();
+                self.suspension_changed(turn);
             }
             Event::Resumed => {
                 permit_node.suspended = false;
-                self.suspension_changed();
+                self.suspension_changed(turn);
             }
             Event::Lost(loss) if matches!(self.step, Step::Held) => {
-                self.outputs.conclude(Event::Lost(loss));
-                self.leave();
+                turn.conclude(&mut self.heard.is_concluded, Event::Lost(loss));
+                self.leave(turn);
             }
             // We are still first, and create another.
-            Event::Lost(_) => self.borrow(),
+            Event::Lost(_) => self.borrow(turn),
             Event::Revoked => {
                 let is_known = core::mem::replace(&mut self.revoked, true);
                 if !is_known && matches!(self.step, Step::Held) {
-                    self.outputs.report(Event::Revoked);
+                    turn.report(Event::Revoked);
                 }
             }
             _ => {}
@@ -143,25 +115,48 @@ impl SemaphoreMachine {
     }
 
     /// Handles the failure of a sub-machine: a node cannot be deleted, or the queue not entered.
-    fn part_failed(&mut self, error: LockError) {
+    fn part_failed(&mut self, error: LockError, turn: &mut Turn<'_>) {
         // If all permits are held, a node left in the queue does no harm.
         if !matches!(self.step, Step::Held) {
-            self.outputs.conclude(Event::Failed(error));
-            self.leave();
+            turn.conclude(&mut self.heard.is_concluded, Event::Failed(error));
+            self.leave(turn);
         }
     }
 
-    fn suspension_changed(&mut self) {
+    fn suspension_changed(&mut self, turn: &mut Turn<'_>) {
         if !matches!(self.step, Step::Held) {
-            return self.go_on_if_there_is_room();
+            return self.go_on_if_there_is_room(turn);
         }
         let suspended = self.is_suspended();
         if core::mem::replace(&mut self.suspended, suspended) != suspended {
-            self.outputs.report(if suspended { Event::Suspended } else { Event::Resumed });
+            turn.report(if suspended { Event::Suspended } else { Event::Resumed });
         }
     }
 
     pub(super) fn is_suspended(&self) -> bool {
         self.permit_nodes.iter().any(|permit_node| permit_node.suspended)
+    }
+}
+
+impl Heard {
+    /// Keeps an event of a permit node. Returns it if it ends what is held: the owner learns of a
+    /// loss before the request that deletes a node.
+    pub(super) fn hear(&mut self, part: u32, event: Event) -> Option<Event> {
+        // Every permit node reports these.
+        if matches!(event, Event::Acquired { .. } | Event::Released) {
+            return None;
+        }
+        let is_loss = self.is_held && matches!(event, Event::Lost(_));
+        let is_new = is_loss && !core::mem::replace(&mut self.is_concluded, true);
+        self.events.push_back((part, event.clone()));
+        is_new.then_some(event)
+    }
+}
+
+impl PermitNode {
+    pub(super) fn tell(&mut self, input: Input, heard: &mut Heard, turn: &mut Turn<'_>) {
+        let Self { part, machine, .. } = self;
+        let mut hear = |event| heard.hear(*part, event);
+        turn.filtered(*part, &mut hear, |turn| machine.handle(input, turn));
     }
 }

@@ -4,6 +4,7 @@ use zk_session::Error;
 use zk_session::proto::Zxid;
 use zk_session::session::Reply;
 
+use super::super::Turn;
 use super::super::creation::Creation;
 use super::super::retry_policy::RETRY_AFTER;
 use super::super::{Input, OpId};
@@ -91,75 +92,75 @@ impl RequestState {
 }
 
 impl SemaphoreMachine {
-    pub(super) fn handle_own(&mut self, input: Input) {
+    pub(super) fn handle_own(&mut self, input: Input, turn: &mut Turn<'_>) {
         match input {
-            Input::Reply { op, result } => self.handle_own_reply(op, result),
+            Input::Reply { op, result } => self.handle_own_reply(op, result, turn),
             Input::Watch { op, .. } if self.own.taken.is(op) => {
                 self.own.taken.take();
                 if matches!(self.step, Step::Looking | Step::Waiting) {
-                    self.list_permit_nodes();
+                    self.list_permit_nodes(turn);
                 }
             }
             Input::Watch { op, .. } if self.own.maximum.is(op) => {
                 self.own.maximum.take();
-                self.look_at_maximum();
+                self.look_at_maximum(turn);
             }
             _ => {}
         }
     }
 
-    fn handle_own_reply(&mut self, op: OpId, result: Result<Reply, Error>) {
+    fn handle_own_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         if self.own.taken.is(op) {
-            return self.listed(result);
+            return self.listed(result, turn);
         }
         if self.own.maximum.is(op) {
-            return self.looked(result);
+            return self.looked(result, turn);
         }
         if self.own.others.is(op) {
-            return self.others_listed(result);
+            return self.others_listed(result, turn);
         }
         if self.own.create_maximum == Some(op) {
             self.own.create_maximum = None;
-            return self.maximum_created(result);
+            return self.maximum_created(result, turn);
         }
-        self.handle_creation(op, result);
+        self.handle_creation(op, result, turn);
     }
 
     /// Repeats requests that were refused or whose values are outdated. Pending requests stay.
-    pub(super) fn ask_for_what_is_missing(&mut self) {
+    pub(super) fn ask_for_what_is_missing(&mut self, turn: &mut Turn<'_>) {
         match &mut self.step {
             Step::Beginning | Step::Queueing | Step::Held | Step::Leaving | Step::Done => return,
             Step::Creating(creation) => {
-                creation.handle_timer(&self.permit_config, &mut self.outputs);
+                creation.handle_timer(&self.permit_config, turn);
             }
             Step::Looking | Step::Waiting if self.own.taken.op.is_none() => {
-                self.list_permit_nodes();
+                self.list_permit_nodes(turn);
             }
             _ => {}
         }
-        self.look_at_maximum_if_unknown();
+        self.look_at_maximum_if_unknown(turn);
         if !self.has_path_alone() {
-            self.go_on_if_there_is_room();
+            self.go_on_if_there_is_room(turn);
         }
     }
 
-    pub(super) fn look_at_maximum_if_unknown(&mut self) {
+    pub(super) fn look_at_maximum_if_unknown(&mut self, turn: &mut Turn<'_>) {
         if self.own.has_no_maximum() {
-            self.look_at_maximum();
+            self.look_at_maximum(turn);
         }
     }
 
-    pub(super) fn unwatch_own(&mut self) {
+    pub(super) fn unwatch_own(&mut self, turn: &mut Turn<'_>) {
         self.own.others.take();
         let watches = [self.own.taken.take(), self.own.maximum.take()];
-        watches.into_iter().for_each(|watch| self.unwatch(watch));
+        watches.into_iter().for_each(|watch| self.unwatch(watch, turn));
     }
 
-    pub(super) fn unwatch(&mut self, watch: Option<OpId>) {
-        watch.into_iter().for_each(|watch| self.outputs.unwatch(watch));
+    pub(super) fn unwatch(&mut self, watch: Option<OpId>, turn: &mut Turn<'_>) {
+        watch.into_iter().for_each(|watch| turn.unwatch(watch));
     }
 
-    pub(super) fn set_timer(&mut self) {
-        self.outputs.set_timer(RETRY_AFTER);
+    pub(super) fn set_timer(&mut self, turn: &mut Turn<'_>) {
+        turn.set_timer(RETRY_AFTER);
     }
 }

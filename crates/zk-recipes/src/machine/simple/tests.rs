@@ -7,7 +7,10 @@ use zk_session::proto::{CreateMode, Encode, OpCode, Request, Stat};
 
 use super::*;
 use crate::error::Loss;
+use bytes::Bytes;
+
 use crate::machine::tests::noise::check_ignores_noise;
+use crate::machine::tests::{Driven, Output};
 use crate::machine::{DisconnectPolicy, Scheme, WaitPolicy};
 
 const PATH: &str = "/locks/printer";
@@ -51,7 +54,7 @@ fn stat(czxid: Zxid) -> Result<Reply, Error> {
 }
 
 struct Harness {
-    machine: SimpleContender,
+    machine: Driven<SimpleContender>,
     asked: Vec<(OpId, String)>,
     lines: Vec<String>,
 }
@@ -65,7 +68,7 @@ impl Harness {
         let config = AttemptConfig::of_node(PATH.into(), Scheme::CURATOR_MUTEX, GUID, OURS);
         let config =
             AttemptConfig { data: Bytes::from_static(b"who"), disconnect_policy, ..config };
-        let machine = SimpleContender::new(config);
+        let machine = Driven::new(SimpleContender::new(config));
         let mut h = Self { machine, asked: Vec::new(), lines: Vec::new() };
         h.take_outputs();
         h.expect(&["create"]);
@@ -514,7 +517,7 @@ fn asking() -> Harness {
 fn asking_by(wait_policy: WaitPolicy) -> Harness {
     let config = AttemptConfig::of_node(PATH.into(), Scheme::CURATOR_MUTEX, GUID, OURS);
     let data = Bytes::from_static(b"who");
-    let machine = SimpleContender::new(AttemptConfig { data, wait_policy, ..config });
+    let machine = Driven::new(SimpleContender::new(AttemptConfig { data, wait_policy, ..config }));
     let mut h = Harness { machine, asked: Vec::new(), lines: Vec::new() };
     h.take_outputs();
     h.expect(&[]);

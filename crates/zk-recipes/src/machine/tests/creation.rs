@@ -1,7 +1,6 @@
 //! `Creation` alone: every reply at every step.
 
 use super::super::creation::{Creation, Nodes, Owner, Progress};
-use super::super::outputs::Outputs;
 use super::*;
 
 const OTHER_SESSION: SessionId = SessionId(0x52);
@@ -10,7 +9,7 @@ const OTHER_SESSION: SessionId = SessionId(0x52);
 struct Rig {
     creation: Creation,
     config: AttemptConfig,
-    outputs: Outputs,
+    outputs: Driven<()>,
     /// Requests without a reply.
     asked: Vec<(OpId, String)>,
     /// Nodes that are being deleted.
@@ -18,9 +17,9 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(make: impl FnOnce(&AttemptConfig, &mut Outputs) -> Creation) -> Self {
-        let (config, mut outputs) = (config(), Outputs::default());
-        let creation = make(&config, &mut outputs);
+    fn new(make: impl FnOnce(&AttemptConfig, &mut Turn<'_>) -> Creation) -> Self {
+        let (config, mut outputs) = (config(), Driven::idle(()));
+        let creation = outputs.act(|(), turn| make(&config, turn));
         Self { creation, config, outputs, asked: Vec::new(), leaving: Vec::new() }
     }
 
@@ -104,8 +103,8 @@ impl Rig {
     fn hears(&mut self, op: OpId, result: Result<Reply, Error>, expected: &[&str]) {
         let Self { creation, config, outputs, leaving, .. } = self;
         let is_leaving = |child: &str| leaving.iter().any(|it| name(it) == child);
-        let owner = Owner { config, is_leaving: &is_leaving, outputs };
-        let progress = creation.handle_reply(op, result, owner);
+        let owner = Owner { config, is_leaving: &is_leaving };
+        let progress = outputs.act(|(), turn| creation.handle_reply(op, result, owner, turn));
         let progress = match progress {
             Progress::Pending => None,
             Progress::Created(nodes) => Some(format!("created {}", text(&nodes))),
@@ -127,20 +126,20 @@ impl Rig {
 
     #[track_caller]
     fn timer(&mut self, expected: &[&str]) {
-        self.creation.handle_timer(&self.config, &mut self.outputs);
+        self.outputs.act(|(), turn| self.creation.handle_timer(&self.config, turn));
         assert_eq!(self.lines(), expected);
     }
 
     #[track_caller]
     fn repeats(&mut self, expected: &[&str]) {
-        self.creation.repeat(&self.config, &mut self.outputs);
+        self.outputs.act(|(), turn| self.creation.repeat(&self.config, turn));
         assert_eq!(self.lines(), expected);
     }
 
     /// Takes the outputs.
     fn lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
-        while let Some(output) = self.outputs.pop() {
+        while let Some(output) = self.outputs.poll_output() {
             lines.push(match output {
                 Output::Submit { op, operation } => {
                     let line = operation.with_request(line);

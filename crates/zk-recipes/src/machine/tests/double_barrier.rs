@@ -164,7 +164,7 @@ fn a_participant_that_waits_to_leave_stops_with_the_lease() {
 #[test]
 fn the_last_participant_creates_ready() {
     let mut h = ParticipantHarness::counting();
-    h.expect(&["create B", "list", "Enqueued own-B7 token 107", LOOK, "list", "timer"]);
+    h.expect(&["create B", "list", "Enqueued own-B7 token 107", "timer", LOOK, "list"]);
     h.nobody_has_told();
     h.answer("list", children(&["own-B7", "a-B5"]));
     h.expect(&[ANNOUNCE, &format!("un{LOOK}")]);

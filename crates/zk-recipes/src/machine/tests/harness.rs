@@ -17,7 +17,7 @@ pub(in super::super) struct OutputFormat {
 }
 
 pub(in super::super) struct Harness<M = Contender> {
-    pub(in super::super) machine: M,
+    pub(in super::super) machine: Driven<M>,
     lock_path: Arc<str>,
     format: OutputFormat,
     pub(in super::super) asked: Vec<Asked>,
@@ -43,7 +43,7 @@ impl<M: Machine + Clone> Harness<M> {
         lock_path: Arc<str>,
         machine: M,
     ) -> Self {
-        let (asked, lines) = (Vec::new(), Vec::new());
+        let (machine, asked, lines) = (Driven::new(machine), Vec::new(), Vec::new());
         let mut h = Self { machine, lock_path, format, asked, lines, has_more: false };
         h.take_outputs();
         h

@@ -5,24 +5,28 @@ use super::*;
 /// Checks that a machine ignores replies and watch events of requests that it has not submitted. One
 /// that is done ignores every input.
 #[track_caller]
-pub(in super::super) fn check_ignores_noise(machine: &(impl Machine + Clone)) {
+pub(in super::super) fn check_ignores_noise(machine: &Driven<impl Machine + Clone>) {
     let quiet = || {
         let mut machine = machine.clone();
         while machine.poll_output().is_some() {}
         machine
     };
-    let before = format!("{:?}", quiet());
+    let before = format!("{:?}", quiet().machine);
     for input in noise(machine.is_done()) {
         let (mut machine, shown) = (quiet(), format!("{input:?}"));
         machine.handle(input);
         let output = machine.poll_output();
-        assert_eq!((output, format!("{machine:?}")), (None, before.clone()), "after {shown}");
+        assert_eq!(
+            (output, format!("{:?}", machine.machine)),
+            (None, before.clone()),
+            "after {shown}"
+        );
     }
 }
 
 fn noise(is_done: bool) -> impl Iterator<Item = Input> {
     // Of each part that a machine may have.
-    let unknown = (0..4).map(|part| OpId(u64::from(u32::MAX)).of_part(part));
+    let unknown = (0..4).map(|part: u64| OpId((part << 32) + u64::from(u32::MAX)));
     let of_unknown = unknown.flat_map(|op| {
         [
             Input::Reply { op, result: ok() },

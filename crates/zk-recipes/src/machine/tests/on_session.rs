@@ -12,10 +12,22 @@ use zk_session::session::WatchedEvent;
 use super::renewals::{Connected, NODE};
 use super::*;
 
+/// What the machine is to do.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Set a watch of this name.
+    Watch(u64),
+    Unwatch(u64),
+    Settle,
+    Report(Event),
+}
+
 /// What the machine is to do, and what has happened to it.
 #[derive(Debug, Default)]
 struct Course {
-    outputs: VecDeque<Output>,
+    acts: VecDeque<Act>,
+    /// The names of its requests.
+    ops: Vec<(OpId, u64)>,
     is_done: bool,
     seen: Vec<String>,
 }
@@ -34,18 +46,35 @@ impl Script {
 }
 
 impl Machine for Script {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let name = |op: OpId| {
+            let course = self.course();
+            let known = course.ops.iter().find(|(known, _)| *known == op);
+            known.expect("it was submitted").1
+        };
         let line = match input {
-            Input::Reply { op, .. } => format!("reply {}", op.0),
-            Input::Watch { op, .. } => format!("watch {}", op.0),
+            Input::Reply { op, .. } => format!("reply {}", name(op)),
+            Input::Watch { op, .. } => format!("watch {}", name(op)),
             Input::Session(State::Connected { .. }) => "connected".to_string(),
             input => format!("{input:?}"),
         };
         self.course().seen.push(line);
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.course().outputs.pop_front()
+        let acts = core::mem::take(&mut self.course().acts);
+        for act in acts {
+            match act {
+                Act::Watch(name) => {
+                    let op = turn.watch(NODE);
+                    self.course().ops.push((op, name));
+                }
+                Act::Unwatch(name) => {
+                    let op =
+                        self.course().ops.iter().find(|(_, known)| *known == name).map(|it| it.0);
+                    turn.unwatch(op.expect("it was submitted"));
+                }
+                Act::Settle => turn.settle(),
+                Act::Report(event) => turn.report(event),
+            }
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -106,8 +135,7 @@ impl Attachment {
         configure: fn(OnSession<Script, Script>) -> OnSession<Script, Script>,
     ) -> Self {
         let (mut connected, script) = (Connected::new(), Script::default());
-        let watch = |op: &u64| Output::Submit { op: OpId(*op), operation: Operation::watch(NODE) };
-        script.course().outputs.extend(ops.iter().map(watch));
+        script.course().acts.extend(ops.iter().copied().map(Act::Watch));
         let machine = configure(OnSession::new(script.clone(), script.clone(), 1));
         let key = connected.dispatcher.attach(connected.now, Box::new(Directed(machine)));
         connected.answer();
@@ -127,8 +155,8 @@ impl Attachment {
     }
 
     /// The machine wants this before it receives its next input.
-    fn perform(&mut self, output: Output) {
-        self.script.course().outputs.push_back(output);
+    fn perform(&mut self, act: Act) {
+        self.script.course().acts.push_back(act);
         self.feed(dispatch::Input::LeaseEnded);
         self.expect(&["LeaseEnded"]);
     }
@@ -176,7 +204,7 @@ fn a_watch_that_is_dropped_is_removed_whether_it_was_renewed_or_not() {
         let mut attachment = Attachment::watching(&[1]);
         (0..renewals).for_each(|_| attachment.renew());
         attachment.script.take();
-        attachment.perform(Output::Unwatch(OpId(1)));
+        attachment.perform(Act::Unwatch(1));
         assert_eq!(attachment.connected.answer(), [OpCode::REMOVE_WATCHES]);
         // It is not renewed any more.
         for _ in 0..50 {
@@ -211,7 +239,7 @@ fn watches_stay_with_their_session() {
 #[test]
 fn a_machine_settles_when_the_session_has() {
     let mut attachment = Attachment::watching(&[]);
-    attachment.perform(Output::Settle);
+    attachment.perform(Act::Settle);
     let now = attachment.connected.now;
     attachment.connected.dispatcher.settle(now);
     attachment.expect(&["Settled"]);
@@ -286,8 +314,8 @@ fn a_cache_reads_behind_its_watch_and_drops_it_in_the_end() {
     assert_eq!(connected.answer(), [OpCode::REMOVE_WATCHES]);
 }
 
-fn acquired() -> Output {
-    Output::Event(Event::Acquired { node: "own".into(), token: Zxid(7) })
+fn acquired() -> Act {
+    Act::Report(Event::Acquired { node: "own".into(), token: Zxid(7) })
 }
 
 #[test]
@@ -312,7 +340,7 @@ fn a_hold_ends_as_soon_as_its_session_is_being_closed() {
     for end in [Event::Lost(Loss::LeaseEnded), Event::Released] {
         let mut over = Attachment::watching(&[]);
         over.perform(acquired());
-        over.perform(Output::Event(end));
+        over.perform(Act::Report(end));
         over.feed(dispatch::Input::Closing);
         over.expect(&[]);
     }

@@ -29,12 +29,23 @@ fn machines(path: &str, wait_policy: WaitPolicy) -> Vec<(&'static str, Box<dyn M
     ]
 }
 
+impl Machine for Box<dyn Machine> {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        (**self).handle(input, turn);
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
+    }
+}
+
 #[test]
 fn an_invalid_path_fails_at_once_and_sends_nothing() {
     for path in INVALID {
         let error = path::validate(path).expect_err("it is invalid");
         for wait_policy in [WaitPolicy::Queue, WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
-            for (kind, mut machine) in machines(path, wait_policy) {
+            for (kind, machine) in machines(path, wait_policy) {
+                let mut machine = Driven::new(machine);
                 machine.handle(Input::Session(CONNECTED));
                 let outputs: Vec<_> = core::iter::from_fn(|| machine.poll_output()).collect();
                 let failed = Output::Event(Event::Failed(LockError::Path(error)));
@@ -67,7 +78,8 @@ fn a_cache_of_an_invalid_path_has_ended() {
 #[test]
 fn a_valid_path_is_contended_for() {
     for path in ["/", "/locks", "/locks/ä b"] {
-        for (kind, mut machine) in machines(path, WaitPolicy::Queue) {
+        for (kind, machine) in machines(path, WaitPolicy::Queue) {
+            let mut machine = Driven::new(machine);
             machine.handle(Input::Session(CONNECTED));
             let outputs = core::iter::from_fn(|| machine.poll_output());
             let submits = outputs.filter(|output| matches!(output, Output::Submit { .. })).count();

@@ -189,7 +189,8 @@ fn take_turns(contenders: usize, mut stub: Stub) -> Vec<i64> {
     let mut machines: Vec<_> = (0..contenders)
         .map(|number| {
             let guid = Uuid::from_u128(number as u128);
-            Contender::new(AttemptConfig::of_node("/lock".into(), PRIVATE, guid, SESSION))
+            let config = AttemptConfig::of_node("/lock".into(), PRIVATE, guid, SESSION);
+            Driven::new(Contender::new(config))
         })
         .collect();
     let mut watches: Vec<(usize, OpId, String)> = Vec::new();
@@ -228,7 +229,7 @@ fn take_turns(contenders: usize, mut stub: Stub) -> Vec<i64> {
             machines[number].handle(Input::Watch { op, event_type: EventType::NODE_DELETED });
         }
     }
-    assert!(machines.iter().all(Machine::is_done), "somebody waits for ever");
+    assert!(machines.iter().all(|machine| machine.is_done()), "somebody waits for ever");
     turns
 }
 
@@ -253,8 +254,8 @@ fn shared_schemes_fail_closed() {
         Scheme::ZOOKEEPER_RECIPE,
     ] {
         let guid = Uuid::from_u128(OWN);
-        let mut contender =
-            Contender::new(AttemptConfig::of_node("/lock".into(), scheme, guid, SESSION));
+        let config = AttemptConfig::of_node("/lock".into(), scheme, guid, SESSION);
+        let mut contender = Driven::new(Contender::new(config));
         let ops: Vec<_> = core::iter::from_fn(|| contender.poll_output())
             .filter_map(|output| match output {
                 Output::Submit { op, .. } => Some(op),

@@ -3,7 +3,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -23,13 +22,15 @@ pub(super) const NODE: &str = "/node";
 
 /// A machine that sets one watch.
 #[derive(Debug)]
-struct Watcher(Option<Output>);
+struct Watcher {
+    has_begun: bool,
+}
 
 impl Machine for Watcher {
-    fn handle(&mut self, _: Input) {}
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.0.take()
+    fn handle(&mut self, _: Input, turn: &mut Turn<'_>) {
+        if !core::mem::replace(&mut self.has_begun, true) {
+            turn.watch(NODE);
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -139,26 +140,25 @@ impl Connected {
 /// A machine that is granted its lock by the reply to its only request.
 #[derive(Debug)]
 struct Granted {
-    outputs: Vec<Output>,
+    has_begun: bool,
     lost: Arc<AtomicUsize>,
 }
 
 impl Machine for Granted {
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        if !core::mem::replace(&mut self.has_begun, true) {
+            turn.stat(NODE);
+        }
         match input {
             Input::Reply { .. } => {
                 let node = String::from("lock-0000000001");
-                self.outputs.push(Output::Event(Event::Acquired { node, token: Zxid(1) }));
+                turn.report(Event::Acquired { node, token: Zxid(1) });
             }
             Input::LeaseEnded => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
             _ => {}
         }
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop()
     }
 
     fn is_done(&self) -> bool {
@@ -171,8 +171,7 @@ fn a_lock_granted_by_a_reply_that_took_longer_than_the_lease_is_lost_at_once() {
     for (latency, losses) in [(5_000, 0), (5_900, 1)] {
         let mut connected = Connected::new();
         let lost = Arc::new(AtomicUsize::new(0));
-        let outputs = vec![Output::Submit { op: OpId(1), operation: Operation::stat(NODE) }];
-        let machine = Granted { outputs, lost: lost.clone() };
+        let machine = Granted { has_begun: false, lost: lost.clone() };
         connected.dispatcher.attach(connected.now, Box::new(OnSession::new(machine, Nobody, 1)));
         let session = connected.dispatcher.session_mut();
         connected.sent.extend_from_slice(session.output());
@@ -187,8 +186,7 @@ fn a_lock_granted_by_a_reply_that_took_longer_than_the_lease_is_lost_at_once() {
 fn of_all_renewals_only_the_last_watch_stays() {
     let mut connected = Connected::new();
     let fired = Arc::new(AtomicUsize::new(0));
-    let watch = Output::Submit { op: OpId(1), operation: Operation::watch(NODE) };
-    let attached = OnSession::new(Watcher(Some(watch)), Nobody, 1);
+    let attached = OnSession::new(Watcher { has_begun: false }, Nobody, 1);
     let machine = Box::new(Counting { attached, fired: fired.clone() });
     connected.dispatcher.attach(connected.now, machine);
     let mut watches = connected.answer().len();

@@ -203,8 +203,8 @@ fn a_held_lock_is_converted() {
 #[test]
 fn the_next_attempt_for_permits_has_another_guid_and_the_same_path() {
     let first = SemaphoreMachine::new(PermitRequest::new(config(), 2, Some(3)));
-    let submitted = |mut machine: SemaphoreMachine| match machine.poll_output() {
-        Some(Output::Submit { operation, .. }) => operation.path().to_string(),
+    let submitted = |machine| match Driven::<SemaphoreMachine>::new(machine).poll_output() {
+        Some(Output::Submit { operation, .. }) => operation.path(),
         output => panic!("{output:?}"),
     };
     let (next, first) = (submitted(first.restart(None)), submitted(first));

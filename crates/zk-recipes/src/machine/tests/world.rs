@@ -102,7 +102,7 @@ impl Bounds {
 
 #[derive(Clone)]
 struct Client<M> {
-    machine: Arc<M>,
+    machine: Arc<Driven<M>>,
     /// A hash of the state of `machine`, without the ids of its requests.
     fingerprint: u64,
     /// The ids of requests in `machine`, in the order of its debug text.
@@ -181,7 +181,7 @@ impl<P: Workload> World<P> {
         let has_own_server = machines.len() <= bounds.servers;
         let client = |(client, machine)| {
             Arc::new(Client {
-                machine: Arc::new(machine),
+                machine: Arc::new(Driven::idle(machine)),
                 fingerprint: 0,
                 ops: Arc::default(),
                 server: Some(if has_own_server { client } else { 0 }),
@@ -652,9 +652,10 @@ impl<P: Workload> World<P> {
     ) -> Result<(), String> {
         let mut machine = (*self.clients[index].machine).clone();
         self.workload.begin_turn(index);
-        if let Some(input) = input {
-            machine.handle(input);
-        }
+        // As a dispatcher does, with the current state.
+        let session = self.tree.session(index);
+        let first = || Input::Session(State::Connected { server: 0, session });
+        machine.handle(input.unwrap_or_else(first));
         let mut outputs = 0;
         while let Some(output) = machine.poll_output() {
             outputs += 1;
@@ -675,7 +676,7 @@ impl<P: Workload> World<P> {
         }
         let done = machine.is_done();
         let client = self.client(index);
-        (client.fingerprint, client.ops) = reduction::digest_without_ops(&machine);
+        (client.fingerprint, client.ops) = reduction::digest_without_ops(&machine.machine);
         client.machine = Arc::new(machine);
         let begins = self.workload.end_turn(index, &mut self.milestones);
         if done {
@@ -691,7 +692,7 @@ impl<P: Workload> World<P> {
         let is_several = |request: &Request<'_>| matches!(request, Request::Multi(_));
         let notes = bug == Some(Bug::CountedBeforeCreated) && operation.with_request(is_several);
         let (log, watches) = (tree.log, operation.watches());
-        let is_own = tree.find(operation.path()).is_some_and(|node| node.owner == Some(index));
+        let is_own = tree.find(&operation.path()).is_some_and(|node| node.owner == Some(index));
         let first = tree.owned().next().map(|(_, node)| node.path.to_string());
         if bug == Some(Bug::Herd) && watches && !is_own {
             operation = first.map_or(operation, Operation::watch);
@@ -753,7 +754,7 @@ impl<P: Workload> World<P> {
     fn begin(&mut self, index: usize, machine: P::Machine) -> Result<(), String> {
         let client = self.client(index);
         client.line.forget();
-        client.machine = Arc::new(machine);
+        client.machine = Arc::new(Driven::idle(machine));
         self.owners[index] = Owner::default();
         self.perform(index, None, Cause::Other, 0)
     }

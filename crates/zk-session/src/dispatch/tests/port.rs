@@ -98,7 +98,7 @@ fn a_log_shows_machines_and_effects_and_no_secret() {
     let key = world.attach();
     world.act(key, move |port| {
         let line = format!("{port:?}");
-        assert!(line.contains(&format!("{key:?}")), "{line}");
+        assert!(line.contains(&format!("{:?}", port.session_id())), "{line}");
         port.defer(|| {});
     });
     let line = format!("{:?}", world.dispatcher);

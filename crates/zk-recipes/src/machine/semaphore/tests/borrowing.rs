@@ -120,10 +120,10 @@ fn permits_are_resumed_after_a_permit_node_was_deleted_during_a_disconnect() {
     h.answer("stat leases/own-3", refused(ErrorCode::NO_NODE));
     h.expect(&[
         "unwatch leases/own-3",
+        "delete leases/own-4",
         "create 2 leases",
         "watch leases",
         "unwatch leases",
-        "delete leases/own-4",
     ]);
     h.answer("create 2 leases", created(&[5, 6]));
     h.fire_if_set("watch leases/own-4", EventType::NODE_DELETED);
@@ -345,7 +345,7 @@ fn only_if_first_acquires_free_permits_and_fails_otherwise() {
     let mut h = asking().queueing();
     h.wanted();
     h.answer("list locks", children(&["locks/a-6", "locks/own-7"]));
-    h.expect(&["Failed: TimedOut", "delete locks/own-7"]);
+    h.expect(&["delete locks/own-7", "Failed: TimedOut"]);
 }
 
 #[test]

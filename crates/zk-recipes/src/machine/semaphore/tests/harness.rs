@@ -13,9 +13,9 @@ use zk_session::proto::{
 use zk_session::session::Reply;
 
 use super::super::super::tests::harness::OutputFormat;
-use super::super::super::tests::{OWN, SESSION, data, lost, ok, refused, reply};
+use super::super::super::tests::{OWN, Operation, SESSION, data, lost, ok, refused, reply};
 use super::super::super::{
-    AttemptConfig, Event, Input, LockMode, Name, Operation, PermitRequest, Scheme, SemaphoreMachine,
+    AttemptConfig, Event, Input, LockMode, Name, PermitRequest, Scheme, SemaphoreMachine,
 };
 use crate::error::LockError;
 
@@ -155,7 +155,7 @@ impl Harness {
     pub(super) fn creating(self) -> Self {
         let mut h = self.queueing();
         h.answer("list locks", children(&["locks/own-7"]));
-        h.expect(&["watch max", "create 2 leases", "watch leases", "timer"]);
+        h.expect(&["timer", "watch max", "create 2 leases", "watch leases"]);
         h
     }
 

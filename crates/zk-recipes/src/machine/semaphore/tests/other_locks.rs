@@ -19,7 +19,7 @@ fn harness() -> Harness {
 fn asking(h: Harness) -> Harness {
     let mut h = h.queueing();
     h.answer("list locks", children(&["locks/own-7"]));
-    h.expect(&["watch max", "timer"]);
+    h.expect(&["timer", "watch max"]);
     h
 }
 

@@ -1,8 +1,6 @@
 //! Every course of waiting at a barrier within bounds.
 
-use super::world::{
-    Bug, OutsideChange, Owner, Progress, ReportContext, Timing, Tree, Workload, session,
-};
+use super::world::{Bug, OutsideChange, Owner, Progress, ReportContext, Timing, Tree, Workload};
 use super::*;
 
 const BARRIER: &str = "/barrier";
@@ -21,11 +19,7 @@ impl Workload for Barrier {
     }
 
     fn machines(&self) -> Vec<BarrierWait> {
-        let wait = |client| {
-            let mut wait = BarrierWait::new(BARRIER.into(), WaitPolicy::Queue);
-            wait.handle(Input::Session(State::Connected { server: 0, session: session(client) }));
-            wait
-        };
+        let wait = |_| BarrierWait::new(BARRIER.into(), WaitPolicy::Queue);
         (0..self.waiters).map(wait).collect()
     }
 

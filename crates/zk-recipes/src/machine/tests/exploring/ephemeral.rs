@@ -27,9 +27,7 @@ impl Workload for Services {
         let machine = |client| {
             let session = session(client);
             let config = AttemptConfig::of_node(NODE.into(), SCHEME, guid(client, 0), session);
-            let mut machine = EphemeralMachine::new(config);
-            machine.handle(Input::Session(State::Connected { server: 0, session }));
-            machine
+            EphemeralMachine::new(config)
         };
         (0..self.last.len()).map(machine).collect()
     }

@@ -226,11 +226,13 @@ impl Line {
         let is_sync = |request: &Request<'_>| matches!(request, Request::Sync(_));
         let is_behind_sync = self.asked.back().is_some_and(|before| before.is(is_sync));
         if operation.watches() {
-            let path = operation.path().into();
+            let path = operation.path().as_str().into();
             let is_of_children = operation.with_request(|it| matches!(it, Request::GetChildren(_)));
             self.watches.push(SessionWatch { op, path, is_of_children, set: None });
         }
-        let digest = digest(&operation);
+        let mut hasher = DefaultHasher::new();
+        operation.hash(&mut hasher);
+        let digest = hasher.finish();
         let operation = Arc::new(operation);
         self.asked.push_back(PendingRequest { op, operation, digest, is_behind_sync });
     }
@@ -258,7 +260,8 @@ impl Line {
         if let Some(set) = answer.watch {
             // Also if the watch is no longer wanted.
             let watch = self.watches.iter().find(|watch| watch.op == *op);
-            let path = watch.map_or_else(|| operation.path().into(), |watch| watch.path.clone());
+            let path =
+                watch.map_or_else(|| operation.path().as_str().into(), |watch| watch.path.clone());
             self.watched.insert((path, set));
         }
         self.served += 1;

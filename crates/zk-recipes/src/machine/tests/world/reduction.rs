@@ -94,11 +94,15 @@ pub(super) fn digest_without_ops(machine: &impl Debug) -> (u64, Arc<[OpId]>) {
     (hasher.finish(), ops.into())
 }
 
-/// Hashes the ranks of the ids of requests, since machines only compare ids. The parts of a machine
-/// count their requests by themselves.
+/// Hashes the ranks of the ids of requests, since machines only compare ids, and each part of a
+/// machine only its own.
 pub(super) fn hash_order<H: Hasher>(ops: impl Iterator<Item = OpId>, state: &mut H) {
-    let ops: Vec<_> = ops.map(OpId::split).collect();
-    let order: BTreeSet<_> = ops.iter().map(|(_, op)| op).collect();
-    let order: Vec<_> = order.into_iter().collect();
-    ops.iter().for_each(|(part, op)| (part, order.binary_search(&op)).hash(state));
+    let ops: Vec<_> = ops.collect();
+    let order: Vec<_> = ops.iter().collect::<BTreeSet<_>>().into_iter().collect();
+    // Those of one part are neighbours in that order.
+    let rank = |op: &OpId| {
+        let before = order.iter().take_while(|it| **it < op);
+        before.filter(|it| it.part() == op.part()).count()
+    };
+    ops.iter().for_each(|op| (op.part(), rank(op)).hash(state));
 }

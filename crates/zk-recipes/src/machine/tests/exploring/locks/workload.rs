@@ -382,9 +382,6 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
         };
         Hint.set(self.hints[self.leader(contender)]);
         let mut machine = HintingContender::new(config, Hint);
-        if role.wait_policy != WaitPolicy::Queue {
-            machine.handle(Input::Session(State::Connected { server: 0, session }));
-        }
         machine.contender.injected_bug = self.scenario.injected_bug;
         machine.into()
     }

@@ -1,0 +1,93 @@
+//! What a dispatcher puts behind the port of an attached machine.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::task::Waker;
+use core::time::Duration;
+
+use zk_proto::{Request, SessionId};
+
+use super::effects::{Deferred, Effects};
+use super::machines::{Key, Refusal, Waiting, Watches};
+use super::port::{AnySession, Host, Submission};
+use crate::growth::room_for_growth;
+use crate::session::RequestId;
+use crate::time::Instant;
+
+/// One call of an attached machine.
+pub(super) struct Seat<'a> {
+    pub(super) session: &'a mut dyn AnySession,
+    pub(super) now: Instant,
+    pub(super) key: Key,
+    pub(super) deadline: &'a mut Option<Instant>,
+    pub(super) own: &'a mut Vec<(u64, RequestId)>,
+    pub(super) watches: &'a mut Watches,
+    pub(super) waiting: &'a mut Waiting,
+    pub(super) effects: &'a mut Effects,
+    /// Whether the session has accepted a request of this call.
+    pub(super) has_submitted: bool,
+}
+
+impl Host for Seat<'_> {
+    fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission) {
+        let (in_pieces, belongs) = (kind == Submission::InPieces, self.has_submitted);
+        let id = match self.session.submit(request, (self.key, tag), in_pieces, belongs) {
+            Ok(id) => id,
+            Err(error) => return self.waiting.refused.push(Refusal { key: self.key, tag, error }),
+        };
+        self.has_submitted = true;
+        if kind == Submission::Watch && id.has_watch() {
+            // Usually a machine has only one.
+            if !cfg!(feature = "full") {
+                self.own.reserve_exact(1);
+            } else if self.own.len() == self.own.capacity() {
+                self.own.reserve_exact(room_for_growth(self.own.len()));
+            }
+            self.own.push((tag, id));
+            self.watches.insert(id, self.key);
+        }
+    }
+
+    fn unwatch(&mut self, tag: u64) {
+        for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
+            self.watches.remove(id);
+            self.session.unwatch(id);
+        }
+    }
+
+    fn unwatch_all(&mut self) {
+        self.watches.drop_all(self.session, self.own);
+    }
+
+    fn set_timer(&mut self, at: Option<Instant>) {
+        *self.deadline = at;
+    }
+
+    fn settle(&mut self) {
+        self.waiting.unsettled.push(self.key);
+    }
+
+    fn session_id(&self) -> SessionId {
+        self.session.id()
+    }
+
+    fn session_timeout(&self) -> Duration {
+        self.session.timeout()
+    }
+
+    fn lease_has_ended(&self) -> bool {
+        self.session.lease_has_ended(self.now)
+    }
+
+    fn wake(&mut self, waker: Waker) {
+        self.effects.wakers.push(waker);
+    }
+
+    fn report(&mut self, run: Box<dyn FnOnce() + Send>) {
+        self.effects.others.deferred.push(Deferred::Run(run));
+    }
+
+    fn defer(&mut self, run: Box<dyn FnOnce() + Send>) {
+        self.effects.callbacks.deferred.push(Deferred::Run(run));
+    }
+}
