@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::codes::{CreateMode, ErrorCode};
-use crate::owned::{Multi, MultiOp, MultiReadOp, MultiReadResult, MultiResult};
 use crate::operations::owned::{Request, Response};
+use crate::owned::{Multi, MultiOp, MultiReadOp, MultiReadResult, MultiResult};
 use crate::records::ErrorResponse;
 
 #[cfg(feature = "proptest")]
