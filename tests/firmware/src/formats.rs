@@ -166,6 +166,7 @@ const _: () = {
     formats::<zk_session::dispatch::Effects>();
     formats::<zk_session::dispatch::Input>();
     formats::<zk_session::dispatch::Key>();
+    formats::<zk_session::dispatch::Submission>();
     formats::<zk_session::dispatch::Port<'static>>();
     formats::<zk_session::dispatch::Token<u8>>();
     formats::<zk_session::sasl::Authenticator>();

@@ -45,7 +45,7 @@ fn one_queues_again_twice_on_servers_that_lag() {
 #[ignore = "half a minute; in a release build some seconds"]
 fn two_queue_again() {
     let scenario = Scenario::of(&[WRITER; 2]).renewing(2).with_early_release();
-    proves(scenario, 116_718, &[&AGAIN[..], &[TWO, "takes over"]].concat());
+    proves(scenario, 104_395, &[&AGAIN[..], &[TWO, "takes over"]].concat());
 }
 
 /// An injected bug: it takes a renewal of its session for a lost connection, either while it holds
