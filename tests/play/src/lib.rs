@@ -18,6 +18,9 @@ pub mod linearizable;
 pub mod server;
 #[path = "../../src/sim/mod.rs"]
 pub mod sim;
+#[path = "../../src/spied.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the fuzz targets use more of it")]
+mod spied;
 
 pub mod film;
 pub mod free;
