@@ -280,10 +280,7 @@ fn run(runtime: &Handle, client: &Client, held: &Held, number: &str, words: &[&s
             let options: CreateOptions<'static> = mode.with_acls(Acls::anyone_all());
             let (client, value) = (client.clone(), value.as_bytes().to_vec());
             let (path, name) = (path.to_owned(), path.to_owned());
-            let create = async move {
-                let result = client.create(&path, &value, &options).await;
-                result
-            };
+            let create = async move { client.create(&path, &value, &options).await };
             answer(runtime, number, create, move |(_, sequence)| match is_sequential {
                 true => format!("{name}{sequence}"),
                 false => name,
