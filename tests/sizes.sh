@@ -6,14 +6,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A expected=(
-    [get]=240960
-    [mutex]=364784
-    [blocking-get]=285488
-    [blocking-mutex]=407184
-    [get,full]=299025
-    [mutex,full]=473073
-    [blocking-get,full]=333473
-    [blocking-mutex,full]=505393
+    [get]=242160
+    [mutex]=357184
+    [blocking-get]=287152
+    [blocking-mutex]=401776
+    [get,full]=300529
+    [mutex,full]=497697
+    [blocking-get,full]=335233
+    [blocking-mutex,full]=534241
 )
 
 build() {

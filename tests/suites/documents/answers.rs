@@ -63,7 +63,7 @@ fn every_hazard_has_a_test_or_a_reason() {
 
 #[test]
 fn every_test_of_others_has_a_test_here_or_a_reason() {
-    let rows = answered("docs/tables/what-others-test.md");
+    let rows = answered("tests/suites/documents/what-others-test.txt");
     let theirs: Vec<_> = rows.iter().map(|row| row[0].as_str()).collect();
     for one in ["`testLocker`", "`TestLockACLs`", "`test_lock_cancel`", "`TestLock`", "`testlock`"]
     {
