@@ -56,7 +56,7 @@ mod tests {
             }
         }
         drop(Watchdog::with_limit(Duration::MAX));
-        let name = "tools::watchdog::tests::a_hanging_test_is_ended_and_named";
+        let name = "watchdog::tests::a_hanging_test_is_ended_and_named";
         let mut again = Command::new(std::env::current_exe().expect("this program"));
         // With one thread, the thread would have the name of the program.
         again.args(["--exact", name, "--test-threads", "2"]).env(HANGS, "yes");
