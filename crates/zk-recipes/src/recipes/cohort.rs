@@ -16,9 +16,9 @@ pub(super) type Ticket = u64;
 
 /// The attempts of one process on one lock, in the order in which they came.
 ///
-/// The first one that waits, the *front*, gets a node for all. Whoever releases the lock passes it
-/// to the front, until the bound is reached. Then the node is given back, and the front gets
-/// another one, at the end of ZooKeeper's queue. Readers hold one node together.
+/// The first waiter, the *front*, gets one node for all. A holder that releases the lock passes it to
+/// the front, until the bound is reached. Then the node is deleted, and the front gets another one, at
+/// the end of ZooKeeper's queue. Readers hold one node together.
 ///
 /// A node that the cohort no longer uses is *retired*. Its holders keep it, nobody joins them.
 ///

@@ -116,7 +116,7 @@ pub struct Guard<C = Client> {
     handle: Holder<C>,
 }
 
-/// Who has the node of a guard. It is released when it is dropped.
+/// The node of a guard: its own, or one that attempts share. Dropping it releases the lock.
 enum Holder<C> {
     One(Handle),
     /// One of several that take turns.

@@ -186,7 +186,7 @@ struct Content {
     waiters: Waiters,
     last: u64,
     on_loss: Vec<OnLoss>,
-    /// Wakes who has the lock after its holder.
+    /// Wakes the attempt that follows, once the lock is no longer held.
     follower: Option<Waker>,
 }
 
