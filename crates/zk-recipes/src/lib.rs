@@ -36,6 +36,8 @@ pub use self::error::{
     CacheError, Fault, LeaveError, LockError, Loss, ModeError, Reason, RecipeError, SemaphoreError,
     Unconfirmed,
 };
+#[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
+pub use self::machine::cohort::HandOver;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::machine::multi_lock::MultiLockError;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -74,6 +74,8 @@
 mod access;
 mod barrier;
 mod cache;
+#[cfg(feature = "full")]
+pub mod cohort;
 mod connection;
 mod contender;
 mod creation;

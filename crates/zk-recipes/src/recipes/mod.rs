@@ -10,8 +10,6 @@ mod barrier;
 mod cache;
 mod call;
 mod client;
-#[cfg(feature = "full")]
-mod cohort;
 mod connection;
 mod contenders;
 #[cfg(feature = "full")]
@@ -67,8 +65,6 @@ pub use self::lock_request::LockRequest;
 pub use self::loss::MultiLoss;
 pub use self::multi_lock::{MultiGuard, MultiLock};
 pub use self::mutex::Mutex;
-#[cfg(feature = "full")]
-pub use self::options::HandOver;
 pub use self::options::{Attempt, Options};
 pub use self::pending::{NextPlace, Pending, Signal};
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};

@@ -2,47 +2,13 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-#[cfg(feature = "full")]
-use core::time::Duration;
 
 use bytes::Bytes;
 use zk_session::proto::Acl;
 
+#[cfg(feature = "full")]
+use crate::machine::cohort::HandOver;
 use crate::machine::{AccessList, DisconnectPolicy, Event, Scheme, UnknownNodePolicy};
-
-/// How long the attempts of one process keep a node; see
-/// [`Options::local_hand_over`](Options::local_hand_over).
-#[cfg(feature = "full")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HandOver {
-    /// The number of turns with one node. The default is 64.
-    pub turns: u32,
-    /// The time after which no other turn begins. The default is 100 ms.
-    pub time: Duration,
-}
-
-#[cfg(feature = "full")]
-impl Default for HandOver {
-    fn default() -> Self {
-        Self { turns: 64, time: Duration::from_millis(100) }
-    }
-}
-
-#[cfg(feature = "full")]
-impl HandOver {
-    /// Sets the number of turns. Every node has at least one.
-    #[must_use]
-    pub const fn turns(self, turns: u32) -> Self {
-        Self { turns, ..self }
-    }
-
-    /// Sets the time after which no other turn begins.
-    #[must_use]
-    pub const fn time(self, time: Duration) -> Self {
-        Self { time, ..self }
-    }
-}
 
 /// One attempt to acquire a lock, as an [observer](Options::observer) sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

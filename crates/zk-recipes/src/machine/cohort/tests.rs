@@ -50,7 +50,7 @@ enum State {
 #[derive(Clone, Debug)]
 struct World {
     bug: Bug,
-    cohort: Cohort<u32, usize>,
+    cohort: Cohort<u32, usize, u32>,
     owners: Vec<State>,
     modes: Vec<LockMode>,
     /// How often each owner may still come.
@@ -58,8 +58,6 @@ struct World {
     /// ZooKeeper's queue.
     queue: Vec<Queued>,
     last_node: u32,
-    /// An attempt that is passed to the next front.
-    passing: Option<u32>,
     lost: Vec<u32>,
     losses: u32,
     foreign_visits: u32,
@@ -81,7 +79,7 @@ enum Action {
 }
 
 impl World {
-    fn new(bug: Bug, modes: &[LockMode], visits: u32, now: Instant) -> Self {
+    fn new(bug: Bug, modes: &[LockMode], visits: u32) -> Self {
         let bound = match bug {
             Bug::HasTooManyTurns => HandOver { turns: 3, ..BOUND },
             Bug::IgnoresTime => HandOver { time: Duration::MAX, ..BOUND },
@@ -95,11 +93,10 @@ impl World {
             visits: vec![visits; modes.len()],
             queue: Vec::new(),
             last_node: 0,
-            passing: None,
             lost: Vec::new(),
             losses: 1,
             foreign_visits: 1,
-            now,
+            now: Instant::START,
             is_late: false,
         }
     }
@@ -139,7 +136,7 @@ impl World {
         actions
     }
 
-    fn finish(&mut self, after: After<u32, usize>) {
+    fn finish(&mut self, after: After<u32, usize, u32>) {
         for woken in after.wake {
             if let State::Waiting { is_woken, .. } = &mut self.owners[woken]
                 && self.bug != Bug::WakesNobody
@@ -152,11 +149,11 @@ impl World {
 
     /// The last share of a node deletes it.
     fn delete_unused(&mut self) {
-        let Self { queue, owners, cohort, passing, .. } = self;
+        let Self { queue, owners, cohort, .. } = self;
         queue.retain(|(node, _)| {
             *node == 0
                 || cohort.held() == Some(node)
-                || *passing == Some(*node)
+                || cohort.left.is_some_and(|(_, left)| left == *node)
                 || cohort
                     .entries
                     .values()
@@ -170,19 +167,24 @@ impl World {
         });
     }
 
-    /// As the driver does before it looks.
+    /// As the driver does before each call.
     fn refresh(&mut self) {
-        if self.cohort.held().is_some_and(|node| self.lost.contains(node)) {
-            let after = self.cohort.lose();
+        if let Some(node) = self.cohort.held() {
+            let is_lost = self.lost.contains(node);
+            let standing = if is_lost { Standing::Lost } else { Standing::Held };
+            let after = self.cohort.update(standing);
             self.finish(after);
         }
     }
 
     fn hold(&mut self, owner: usize, turn: &Turn<u32>) {
-        self.owners[owner] = State::Holding { id: turn.node(), node: turn.held };
+        self.owners[owner] = State::Holding { id: turn.node, node: turn.held };
     }
 
     fn act(&mut self, action: Action) {
+        if !matches!(action, Action::Lose) {
+            self.refresh();
+        }
         match action {
             Action::Enter(owner) => {
                 self.visits[owner] -= 1;
@@ -190,14 +192,13 @@ impl World {
                 self.owners[owner] = State::Waiting { ticket, is_woken: true };
             }
             Action::Poll(owner) => {
-                self.refresh();
                 let State::Waiting { ticket, .. } = self.owners[owner] else { unreachable!() };
                 let (next, after) = self.cohort.poll(ticket, self.now, owner);
                 match next {
                     Next::Hold(turn) => self.hold(owner, &turn),
                     Next::Wait => self.owners[owner] = State::Waiting { ticket, is_woken: false },
-                    Next::Attempt => {
-                        let node = self.passing.take().unwrap_or_else(|| {
+                    Next::Attempt(left) => {
+                        let node = left.unwrap_or_else(|| {
                             self.last_node += 1;
                             self.queue.push((self.last_node, self.modes[owner]));
                             self.last_node
@@ -217,8 +218,7 @@ impl World {
             Action::Release(owner) => {
                 let State::Holding { id, node } = self.owners[owner] else { unreachable!() };
                 self.owners[owner] = State::Out;
-                let may = !self.lost.contains(&node);
-                let (_, after) = self.cohort.leave(id, self.now, may);
+                let (_, after) = self.cohort.leave(id, self.now);
                 self.finish(after);
                 if self.bug == Bug::DeletesWhatIsPassed {
                     self.queue.retain(|queued| queued.0 != node);
@@ -226,20 +226,12 @@ impl World {
             }
             Action::Drop(owner) => {
                 let state = mem::replace(&mut self.owners[owner], State::Out);
-                let ticket = match state {
-                    State::Waiting { ticket, .. } => ticket,
-                    State::Attempting { ticket, node } => {
-                        self.passing = Some(node);
-                        ticket
-                    }
+                let (ticket, attempt) = match state {
+                    State::Waiting { ticket, .. } => (ticket, None),
+                    State::Attempting { ticket, node } => (ticket, Some(node)),
                     _ => unreachable!(),
                 };
-                let may = self.cohort.held().is_some_and(|node| !self.lost.contains(node));
-                let after = self.cohort.withdraw(ticket, self.now, may);
-                let mode = |node| self.queue.iter().find(|queued| queued.0 == node).map(|of| of.1);
-                if self.passing.and_then(mode) != self.cohort.front_mode() {
-                    self.passing = None;
-                }
+                let after = self.cohort.withdraw(ticket, self.now, attempt);
                 self.finish(after);
             }
             Action::Lose => {
@@ -248,11 +240,7 @@ impl World {
                 self.queue.retain(|queued| queued.0 != node);
                 self.lost.push(node);
                 if self.bug != Bug::HidesLosses {
-                    let after = After {
-                        wake: self.cohort.front_waker().into_iter().collect(),
-                        ..After::default()
-                    };
-                    self.finish(after);
+                    self.refresh();
                 }
             }
             Action::ForeignEnter => {
@@ -261,7 +249,7 @@ impl World {
             }
             Action::ForeignRelease => self.queue.retain(|queued| queued.0 != 0),
             Action::Timer => {
-                self.now += BOUND.time;
+                self.now = self.now + BOUND.time;
                 self.is_late = true;
             }
         }
@@ -283,7 +271,7 @@ impl World {
         if let (Some(was), Some(is)) = (&before.cohort.node, &self.cohort.node)
             && was.id == is.id
             && was.turns < is.turns
-            && (is.turns > BOUND.turns || self.now >= is.since + BOUND.time)
+            && (is.turns > BOUND.turns || self.now - is.since >= BOUND.time)
         {
             return Err(format!("turn {} is beyond the bound", is.turns));
         }
@@ -323,7 +311,7 @@ impl World {
 /// Visits every state. Returns how many there are.
 fn explore(bug: Bug, modes: &[LockMode], visits: u32) -> Result<usize, String> {
     let mut seen = BTreeSet::new();
-    let mut todo = vec![World::new(bug, modes, visits, Instant::now())];
+    let mut todo = vec![World::new(bug, modes, visits)];
     while let Some(world) = todo.pop() {
         for action in world.actions() {
             let mut next = world.clone();
