@@ -18,6 +18,7 @@ use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetDataRequest, GetDataResponse, GetSaslRequest, Request, SessionId, Xid, Zxid};
+use zk_recipes::machine::cohort::Standing;
 use zk_recipes::machine::{
     AttemptConfig, BarrierWait, CacheConfig, Command, Contender, HintingContender, LockMode,
     Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme, SemaphoreMachine,
@@ -358,6 +359,16 @@ impl SimClient {
     pub fn release(&mut self, now: Duration, attempt: AttemptId) {
         self.log.record(ClientEvent::Released(attempt));
         self.command(now, attempt, Command::Release);
+    }
+
+    /// Returns what is known of the lock of an attempt. `None` before it is acquired.
+    pub(super) fn standing(&self, attempt: AttemptId) -> Option<Standing> {
+        self.log.standing(attempt)
+    }
+
+    /// Looks whether the lease of the session has ended.
+    pub(super) fn check_lease(&mut self, now: Duration, attempt: AttemptId) {
+        self.command(now, attempt, Command::CheckLease);
     }
 
     /// Leaves a double barrier with the others.

@@ -11,6 +11,7 @@ use zk_proto::{
     Encode, ErrorCode, EventType, GetChildrenResponse, GetDataResponse, OpCode, Request, SessionId,
     Stat, Zxid,
 };
+use zk_recipes::machine::cohort::Standing;
 use zk_recipes::machine::{
     AttemptConfig, Event, FastPathHint, HintCell, Input, Machine, Observer, OpId, Turn,
 };
@@ -36,6 +37,8 @@ pub(super) struct Log(Arc<Mutex<Records>>);
 #[derive(Debug, Default)]
 struct Records {
     events: VecDeque<ClientEvent>,
+    /// What is known of the locks that were acquired.
+    standings: BTreeMap<AttemptId, Standing>,
     /// The hint of the last attempt at each lock path.
     hints: BTreeMap<Arc<str>, FastPathHint>,
 }
@@ -46,7 +49,17 @@ impl Log {
     }
 
     pub(super) fn record(&self, event: ClientEvent) {
-        self.records().events.push_back(event);
+        let mut records = self.records();
+        if let ClientEvent::Lock(id, event) = &event
+            && let Some(standing) = standing(event)
+        {
+            records.standings.insert(*id, standing);
+        }
+        records.events.push_back(event);
+    }
+
+    pub(super) fn standing(&self, attempt: AttemptId) -> Option<Standing> {
+        self.records().standings.get(&attempt).copied()
     }
 
     pub(super) fn poll(&self) -> Option<ClientEvent> {
@@ -56,6 +69,20 @@ impl Log {
     /// Returns the cell for the hints of one lock path.
     pub(super) fn hint(&self, lock_path: Arc<str>) -> Hint {
         Hint { lock_path, log: self.clone() }
+    }
+}
+
+/// Returns what an event says of a lock.
+fn standing(event: &Event) -> Option<Standing> {
+    match event {
+        Event::Acquired { .. } | Event::Resumed => Some(Standing::Held),
+        Event::Suspended => Some(Standing::Withheld),
+        Event::Releasing
+        | Event::Lost(_)
+        | Event::Released
+        | Event::Failed(_)
+        | Event::Refused(_) => Some(Standing::Lost),
+        _ => None,
     }
 }
 
