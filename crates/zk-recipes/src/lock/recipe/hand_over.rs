@@ -1,0 +1,348 @@
+//! Attempts of one process that share a node, and pass the lock on without a request.
+
+use alloc::boxed::Box;
+use alloc::sync::{Arc, Weak};
+use alloc::task::Wake;
+use alloc::vec::Vec;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker, ready};
+use std::sync::{OnceLock, PoisonError};
+use std::time::Instant as StdInstant;
+
+use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
+use zk_session::time::Instant;
+
+use crate::attempt::{Command, WaitPolicy};
+use crate::client::SessionClient;
+use crate::client::guard::{Guard, Holding, holding};
+use crate::client::queue::{Attempted, Entrance};
+use crate::client::session_client::TimeLimit;
+use crate::client::status::{Handle, HeldNode, OnLoss, Report, SharedStatus};
+use crate::error::{LockError, RecipeError};
+use crate::lock::cohort::{After, Cohort, Next, Standing, Ticket, Turn};
+use crate::options::Options;
+
+/// A node with which the lock is held. The last share deletes it.
+struct SharedNode {
+    node: HeldNode,
+    handle: Handle,
+}
+
+type Share = Arc<SharedNode>;
+
+impl SharedNode {
+    fn standing(&self) -> Standing {
+        self.handle.status.read(|report| match holding(report) {
+            Holding::Held if !report.revoked => Standing::Held,
+            Holding::Held | Holding::Suspended => Standing::Withheld,
+            Holding::Lost(_) => Standing::Lost,
+        })
+    }
+}
+
+type LocalCohort<C> = Cohort<Share, Waker, Attempted<C>>;
+
+/// What is left to do once the cohort is unlocked.
+type Rest<C> = After<Share, Waker, Attempted<C>>;
+
+fn finish<C>(rest: Rest<C>) {
+    let After { unused, unused_attempt, unused_wakers, wake, .. } = rest;
+    drop((unused, unused_attempt, unused_wakers));
+    wake.into_iter().for_each(Waker::wake);
+}
+
+/// What the clones of a lock share.
+pub(crate) struct LocalLock<C> {
+    cohort: StdMutex<LocalCohort<C>>,
+    /// Notices a change of the node.
+    observer: Waker,
+    clock: fn() -> StdInstant,
+    start: StdInstant,
+}
+
+/// Notices that the lock is lost.
+struct Notice<C>(Weak<LocalLock<C>>);
+
+impl<C: SessionClient> Wake for Notice<C> {
+    fn wake(self: Arc<Self>) {
+        if let Some(local) = self.0.upgrade() {
+            local.with(|_, _| ());
+        }
+    }
+}
+
+impl<C: SessionClient> LocalLock<C> {
+    /// Returns what attempts share, if they share a node.
+    pub(crate) fn of(options: &Options) -> Option<Arc<Self>> {
+        let cohort = Cohort::new(options.hand_over?);
+        Some(Arc::new_cyclic(|this: &Weak<Self>| Self {
+            cohort: StdMutex::new(cohort),
+            observer: Waker::from(Arc::new(Notice(this.clone()))),
+            clock: C::now,
+            start: C::now(),
+        }))
+    }
+}
+
+impl<C> LocalLock<C> {
+    /// Acts on the cohort as of now.
+    fn with<R>(&self, act: impl FnOnce(&mut LocalCohort<C>, Instant) -> R) -> R {
+        let now = Instant::after_start((self.clock)().saturating_duration_since(self.start));
+        let mut cohort = lock(&self.cohort);
+        let standing = cohort.held().map(|share| share.standing());
+        let rest = standing.map(|standing| cohort.update(standing));
+        let result = act(&mut cohort, now);
+        drop(cohort);
+        rest.into_iter().for_each(finish);
+        result
+    }
+
+    /// Returns how many attempts wait here.
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.cohort).waiting()
+    }
+}
+
+/// An attempt that takes turns with others of this process. Dropping it gives up.
+pub(crate) struct LocalAttempt<C> {
+    entrance: Entrance<C>,
+    local: Arc<LocalLock<C>>,
+    phase: Phase<C>,
+}
+
+enum Phase<C> {
+    Waiting(Ticket),
+    /// It is the front, and gets a node: by the attempt that another front has left, if any.
+    Front(Ticket, Option<Attempted<C>>),
+    Attempting(Ticket, Attempted<C>),
+    Holding(LocalTurn<C>),
+    Over,
+}
+
+impl<C: SessionClient> LocalAttempt<C> {
+    /// Enters, at once. Fails if the attempt must not wait, and would.
+    pub(crate) fn enter(
+        entrance: Entrance<C>,
+        local: Arc<LocalLock<C>>,
+    ) -> Result<Self, RecipeError> {
+        let admitted = local.with(|cohort, _| match entrance.wait_policy.refusal() {
+            Some(refusal) if !cohort.admits(entrance.mode) => Err(refusal),
+            _ => Ok(cohort.enter(entrance.mode)),
+        });
+        match admitted {
+            Ok(ticket) => Ok(Self { entrance, local, phase: Phase::Waiting(ticket) }),
+            Err(refusal) => Err(entrance.call().failed(refusal)),
+        }
+    }
+
+    /// Returns the status of its node, if it has one of its own.
+    pub(crate) fn status(&self) -> Option<Arc<SharedStatus>> {
+        match &self.phase {
+            Phase::Attempting(_, attempted) => attempted.status(),
+            _ => None,
+        }
+    }
+
+    /// Waits for others of this process.
+    pub(crate) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Phase::Waiting(ticket) = self.phase else { return Poll::Ready(()) };
+        let waker = cx.waker().clone();
+        let (next, rest) = self.local.with(|cohort, now| cohort.poll(ticket, now, waker));
+        self.phase = match next {
+            Next::Hold(turn) => Phase::Holding(LocalTurn::new(&self.local, turn)),
+            Next::Attempt(left) => Phase::Front(ticket, left),
+            Next::Wait => Phase::Waiting(ticket),
+        };
+        finish(rest);
+        if let Phase::Waiting(_) = self.phase { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    /// Waits until the lock is held, or the attempt has failed.
+    pub(crate) fn poll_held(
+        &mut self,
+        limit: &mut TimeLimit,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Guard<C>, RecipeError>> {
+        if self.poll_turn(cx).is_pending() {
+            ready!(limit.poll(&self.entrance.queue.client, cx));
+            return Poll::Ready(Err(self.entrance.call().failed(LockError::TimedOut)));
+        }
+        if let Phase::Front(ticket, left) = &mut self.phase {
+            let attempted = left.take().unwrap_or_else(|| self.entrance.clone().enter());
+            self.phase = Phase::Attempting(*ticket, attempted);
+        }
+        if let Phase::Attempting(ticket, attempted) = &mut self.phase {
+            let (node, handle) = match ready!(attempted.poll_held(limit, cx)) {
+                Ok(guard) => guard.into_node(),
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            if let (ticket, Some(handle)) = (*ticket, handle) {
+                self.phase = Phase::Holding(self.acquired(ticket, SharedNode { node, handle }));
+            }
+        }
+        match core::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Holding(turn) => Poll::Ready(Ok(self.guard(turn))),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// The node is there, for all.
+    fn acquired(&self, ticket: Ticket, node: SharedNode) -> LocalTurn<C> {
+        let share = Arc::new(node);
+        share.handle.status.follow(self.local.observer.clone());
+        let (turn, rest) = self.local.with(|cohort, now| cohort.acquired(ticket, now, share));
+        let turn = LocalTurn::new(&self.local, turn);
+        finish(rest);
+        // It may be lost since before it was followed.
+        self.local.with(|_, _| ());
+        turn
+    }
+
+    fn guard(&self, turn: LocalTurn<C>) -> Guard<C> {
+        let queue = &self.entrance.queue;
+        let node = turn.share().node.clone();
+        Guard::of_turn(queue.client.clone(), queue.path.clone(), node, turn)
+    }
+}
+
+impl<C> Drop for LocalAttempt<C> {
+    fn drop(&mut self) {
+        let phase = core::mem::replace(&mut self.phase, Phase::Over);
+        let (ticket, attempted) = match phase {
+            Phase::Waiting(ticket) => (ticket, None),
+            Phase::Front(ticket, left) => (ticket, left),
+            Phase::Attempting(ticket, attempted) => (ticket, Some(attempted)),
+            // A turn that is dropped is passed on.
+            Phase::Holding(_) | Phase::Over => return,
+        };
+        let waits = self.entrance.wait_policy == WaitPolicy::Queue;
+        let (left, unused) = match attempted {
+            Some(attempted) if waits && attempted.is_open() => (Some(attempted.anew()), None),
+            attempted => (None, attempted),
+        };
+        let rest = self.local.with(|cohort, now| cohort.withdraw(ticket, now, left));
+        drop(unused);
+        finish(rest);
+    }
+}
+
+/// A turn with a node that others of this process may share. Dropped, it ends.
+pub(crate) struct LocalTurn<C> {
+    /// `None` once the node belongs to this turn alone.
+    local: Option<Arc<LocalLock<C>>>,
+    node: u64,
+    number: u32,
+    /// `None` once the turn has ended.
+    share: Option<Share>,
+    signals: OnceLock<Arc<AtomicBool>>,
+    callbacks: StdMutex<Vec<Callback>>,
+}
+
+/// A callback for the loss of the lock, until it runs or the turn ends.
+type Callback = Arc<StdMutex<Option<OnLoss>>>;
+
+impl<C> Deref for LocalTurn<C> {
+    type Target = Handle;
+
+    fn deref(&self) -> &Handle {
+        &self.share().handle
+    }
+}
+
+impl<C> LocalTurn<C> {
+    fn new(local: &Arc<LocalLock<C>>, turn: Turn<Share>) -> Self {
+        Self {
+            local: Some(local.clone()),
+            node: turn.node,
+            number: turn.number,
+            share: Some(turn.held),
+            signals: OnceLock::new(),
+            callbacks: StdMutex::default(),
+        }
+    }
+
+    fn share(&self) -> &Share {
+        self.share.as_ref().expect("until the turn ends")
+    }
+
+    /// Returns the number of this turn of the node.
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Ends the turn. Returns the node if others of this process have no use for it.
+    pub(crate) fn end(mut self) -> Option<Handle> {
+        Arc::into_inner(self.leave()?).map(|share| share.handle)
+    }
+
+    /// Returns the share if the node is no longer used, or is this turn's alone.
+    fn leave(&mut self) -> Option<Share> {
+        let share = self.share.take()?;
+        share.handle.command(Command::CheckLease);
+        self.silence(&share.handle.status);
+        let Some(local) = &self.local else { return Some(share) };
+        let (share, rest) = local.with(|cohort, now| {
+            let (is_kept, rest) = cohort.leave(self.node, now);
+            // Not the last one, and gone before another holder can have the node.
+            ((!is_kept).then_some(share), rest)
+        });
+        finish(rest);
+        share
+    }
+
+    /// Keeps the node for this turn. Returns whether no other turn has it.
+    pub(crate) fn keep(&mut self) -> bool {
+        if let Some(local) = &self.local {
+            finish(local.with(|cohort, _| cohort.take_away(self.node)));
+        }
+        let is_alone = self.share.as_mut().is_some_and(|share| Arc::get_mut(share).is_some());
+        if is_alone {
+            self.local = None;
+        }
+        is_alone
+    }
+
+    /// Returns what is set when the turn ends.
+    pub(crate) fn signal(&self) -> Arc<AtomicBool> {
+        self.signals.get_or_init(Arc::default).clone()
+    }
+
+    /// Returns a callback that does not run after the turn.
+    pub(crate) fn until_end(&self, run: OnLoss) -> OnLoss {
+        let callback: Callback = Arc::new(StdMutex::new(Some(run)));
+        lock(&self.callbacks).push(callback.clone());
+        Box::new(move |loss| {
+            let run = lock(&callback).take();
+            if let Some(run) = run {
+                run(loss);
+            }
+        })
+    }
+
+    /// Wakes those that wait for the end of this turn, and drops its callbacks.
+    fn silence(&self, status: &SharedStatus) {
+        let is_open = status.read(holding).is_open();
+        let callbacks = core::mem::take(&mut *lock(&self.callbacks));
+        for callback in callbacks.into_iter().filter(|_| is_open) {
+            let unused = lock(&callback).take();
+            drop(unused);
+        }
+        if let Some(signal) = self.signals.get() {
+            signal.store(true, Ordering::Release);
+            let (waiters, callbacks) = status.change(|_: &mut Report| {});
+            waiters.wakers().for_each(Waker::wake);
+            callbacks.into_iter().for_each(crate::client::status::LossCallbacks::finish);
+        }
+    }
+}
+
+impl<C> Drop for LocalTurn<C> {
+    fn drop(&mut self) {
+        drop(self.leave());
+    }
+}
+
+fn lock<T>(mutex: &StdMutex<T>) -> StdMutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
