@@ -93,9 +93,9 @@ pub use crate::cache::{
 pub use crate::double_barrier::Participant;
 pub use crate::election::{ElectionMachine, Leadership, Term};
 pub use crate::ephemeral::{EphemeralMachine, Presence};
-#[cfg(feature = "full")]
-pub use crate::lock::cohort;
 pub use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
+#[cfg(feature = "full")]
+pub use crate::lock::{IdleWatch, cohort};
 #[cfg(feature = "full")]
 pub use crate::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]

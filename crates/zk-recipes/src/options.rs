@@ -2,6 +2,8 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+#[cfg(feature = "full")]
+use core::time::Duration;
 
 use bytes::Bytes;
 use zk_session::proto::Acl;
@@ -42,6 +44,8 @@ pub struct Options {
     pub(crate) observer: Option<Observer>,
     #[cfg(feature = "full")]
     pub(crate) hand_over: Option<HandOver>,
+    #[cfg(feature = "full")]
+    pub(crate) keep_idle: Option<Duration>,
 }
 
 impl fmt::Debug for Options {
@@ -57,6 +61,8 @@ impl fmt::Debug for Options {
             observer: _,
             #[cfg(feature = "full")]
                 hand_over: _,
+            #[cfg(feature = "full")]
+                keep_idle: _,
         } = self;
         f.debug_struct("Options")
             .field("scheme", scheme)
@@ -148,5 +154,40 @@ impl Options {
     #[cfg(feature = "full")]
     pub fn local_hand_over(self, bound: HandOver) -> Self {
         Self { hand_over: Some(bound), ..self }
+    }
+
+    /// Keeps a lock that is released while nobody waits for it: its node stays for the next attempt of
+    /// this value and its clones. A lock that one client uses alone costs no request after the first.
+    ///
+    /// For a [`Mutex`](super::Mutex) or [`RwLock`](super::RwLock) that mostly one client uses. Other
+    /// recipes, and a [`MultiLock`](super::MultiLock), ignore it.
+    ///
+    /// # Guarantee
+    ///
+    /// At most one holds the lock, as without it. Attempts of this process are served as with
+    /// [`local_hand_over`](Self::local_hand_over), and a resource must compare both parts of their
+    /// [fencing token](super::Guard::fencing_token). While no other contender is there, the lock is
+    /// passed on without bound.
+    ///
+    /// The client watches the queue while it has the lock. When another contender appears, or asks for
+    /// the lock, a lock that is idle is given up at once. One that is in use is passed on within the
+    /// bound of `local_hand_over`, counted from then, and without that not at all. An idle lock is also
+    /// given up:
+    ///
+    /// * when it has been idle for `limit`;
+    /// * when the connection is lost;
+    /// * when the last clone of the lock is dropped.
+    ///
+    /// # Cost
+    ///
+    /// One request more for each node that acquires the lock: it lists the queue and watches it. While
+    /// the lock is idle, this client still looks like its holder to others, who pay for that:
+    ///
+    /// * A contender of another client waits for one round trip more, in which it calls the lock back.
+    /// * `try_acquire` of another client fails, and does not call the lock back.
+    /// * If this process stops or is cut off, others wait for the end of its session.
+    #[cfg(feature = "full")]
+    pub fn keep_idle(self, limit: Duration) -> Self {
+        Self { keep_idle: Some(limit), ..self }
     }
 }

@@ -97,11 +97,13 @@ pub enum Bug {
     ReleasesWhatIsPassedOn,
     /// Tasks that wait for another task of their client are not woken.
     ForgetsLocalWaiters,
+    /// Tasks that keep a lock do not learn of contenders of other clients.
+    KeepsFromOthers,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -148,5 +150,6 @@ impl Bug {
         Self::PassesOnLostLocks,
         Self::ReleasesWhatIsPassedOn,
         Self::ForgetsLocalWaiters,
+        Self::KeepsFromOthers,
     ];
 }

@@ -137,7 +137,7 @@ impl Checker {
             Some(Err(what)) => found.push(what),
             None => {}
         }
-        match self.turns.handle_event(who, event, &self.locks, ensemble) {
+        match self.turns.handle_event(now, who, event, &self.locks, ensemble) {
             Ok(what) => what.into_iter().for_each(|what| self.count(what)),
             Err(what) => found.push(what),
         }
@@ -185,6 +185,7 @@ impl Checker {
             }
             ClientEvent::AcquiredWithoutList(_) => self.count("locks without a list"),
             ClientEvent::Reached(what) => self.count(what),
+            ClientEvent::Contended(_) => self.count("kept locks contended"),
             _ => {
                 if let ClientEvent::Lock(_, LockEvent::Failed(error)) = event
                     && matches!(error, LockError::Request(Error::ReplyTooLarge { .. }))

@@ -92,6 +92,18 @@ impl LockChecker {
         self.attempts.get(&who).is_some_and(|attempt| is_there(attempt, ensemble))
     }
 
+    /// Returns whether contenders of other clients, whose events are not lost, are in the queue of an
+    /// attempt.
+    pub(super) fn is_awaited(&self, who: Who, ensemble: &Ensemble) -> bool {
+        let Some(attempt) = self.attempts.get(&who) else { return false };
+        let is_other = |child: &str| {
+            let node = ensemble.node(&format!("{}/{child}", attempt.lock_path));
+            node.is_some_and(|node| node.stat().ephemeral_owner != attempt.session)
+        };
+        let node = ensemble.node(&attempt.lock_path);
+        !self.misses.contains(&who.0) && node.is_some_and(|node| node.children().any(is_other))
+    }
+
     /// Returns the path, the kind and the token of a lock that an attempt believes to hold.
     pub(super) fn holding(&self, who: Who) -> Option<(&str, LockKind, Zxid)> {
         let attempt = self.attempts.get(&who)?;

@@ -99,10 +99,11 @@ pub const OF_RECIPES: [&str; 12] = [
 ];
 
 /// What runs of [`Targets::Tasks`](super::Targets::Tasks) reach.
-pub const OF_TASKS: [&str; 5] = [
+pub const OF_TASKS: [&str; 6] = [
     "conversion: downgraded",
     "conversion: upgraded",
     "conversion: refused",
+    "kept locks contended",
     "turns passed on",
     "turns with a node",
 ];

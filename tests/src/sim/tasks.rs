@@ -24,6 +24,11 @@ use crate::server::Ensemble;
 const TASKS: usize = 3;
 /// Short, so that contenders of other clients have their turn often.
 const BOUND: HandOver = HandOver::DEFAULT.turns(4);
+/// How long some clients keep an idle lock.
+const KEEP: Duration = Duration::from_secs(3);
+/// How long a client may pass on a lock that others wait for. Nobody tells it on a stalled connection,
+/// until its lease ends.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
@@ -37,6 +42,7 @@ type Rest = After<Share, usize, AttemptId>;
 pub(super) struct Tasks {
     lock: &'static str,
     cohort: Cohort<Share, usize, AttemptId>,
+    keep: Option<Duration>,
     tasks: [Task; TASKS],
     /// The nodes that have shares.
     nodes: BTreeMap<AttemptId, Weak<AttemptId>>,
@@ -71,6 +77,7 @@ enum State {
 impl Tasks {
     /// Returns the tasks of a client at all locks.
     pub(super) fn all(now: Duration, rng: &mut fastrand::Rng, bug: Option<Bug>) -> Vec<Self> {
+        let keep = rng.bool().then_some(KEEP);
         let tasks = |lock| {
             let mut rng = rng.fork();
             let tasks = [(); TASKS].map(|()| Task {
@@ -79,16 +86,17 @@ impl Tasks {
                 due: now + up_to(&mut rng, 1_000),
                 mode: LockMode::Exclusive,
             });
-            let (cohort, nodes) = (Cohort::new(BOUND), BTreeMap::new());
-            Self { lock, cohort, tasks, nodes, rng, bug, is_active: true, is_woken: false }
+            let (cohort, nodes) = (Cohort::new(BOUND, keep), BTreeMap::new());
+            Self { lock, cohort, keep, tasks, nodes, rng, bug, is_active: true, is_woken: false }
         };
         [MUTEX, SHARED].map(tasks).into()
     }
 
     /// Returns when [`act`](Self::act) is due.
     pub(super) fn poll_timeout(&self) -> Duration {
-        let dues = self.tasks.iter().map(|task| task.due).min().unwrap_or(NEVER);
-        if self.is_woken { Duration::ZERO } else { dues }
+        let idle = self.cohort.poll_timeout().map(Instant::since_start);
+        let due = self.tasks.iter().map(|task| task.due).chain(idle).min();
+        if self.is_woken { Duration::ZERO } else { due.unwrap_or(NEVER) }
     }
 
     /// Returns how many tasks wait or hold.
@@ -108,8 +116,8 @@ impl Tasks {
 
     /// Handles an event of the client.
     pub(super) fn handle_event(&mut self, now: Duration, event: &ClientEvent) {
+        self.is_woken |= matches!(event, ClientEvent::Contended(_) | ClientEvent::Lock(..));
         let ClientEvent::Lock(id, event) = event else { return };
-        self.is_woken = true;
         let converts = |task: &&mut Task| matches!(&task.state, State::Holding { node: None, share } if **share == *id);
         let Some(task) = self.tasks.iter_mut().find(converts) else { return };
         if let Event::Converted { .. } | Event::NotConverted(_) | Event::Lost(_) = event {
@@ -149,13 +157,15 @@ impl Tasks {
 
     /// Reports what is known of the node that is held.
     fn refresh(&mut self, client: &mut SimClient, now: Duration) {
-        if let Some(share) = self.cohort.held() {
-            let standing = client.standing(**share).unwrap_or(Standing::Lost);
-            if self.bug != Some(Bug::PassesOnLostLocks) {
-                let rest = self.cohort.update(standing);
-                self.finish(rest, client, now);
-            }
-        }
+        let Some(attempt) = self.cohort.held().map(|share| **share) else { return };
+        let is_contended = client.is_contended(attempt) && self.bug != Some(Bug::KeepsFromOthers);
+        let standing = match client.standing(attempt) {
+            _ if self.bug == Some(Bug::PassesOnLostLocks) => Standing::Held,
+            Some(Standing::Held) if is_contended => Standing::Contended,
+            standing => standing.unwrap_or(Standing::Lost),
+        };
+        let rest = self.cohort.update(Instant::after_start(now), standing);
+        self.finish(rest, client, now);
     }
 
     fn finish(&mut self, rest: Rest, client: &mut SimClient, now: Duration) {
@@ -173,6 +183,7 @@ impl Tasks {
     /// Releases nodes without shares.
     fn release_unused(&mut self, client: &mut SimClient, now: Duration) {
         for (attempt, _) in self.nodes.extract_if(.., |_, shares| shares.strong_count() == 0) {
+            client.unwatch_queue(now, attempt);
             client.release(now, attempt);
         }
     }
@@ -244,6 +255,9 @@ impl Tasks {
                 Some(_) => {
                     let share = Arc::new(attempt);
                     self.nodes.insert(attempt, Arc::downgrade(&share));
+                    if let Some(keep) = self.keep {
+                        client.watch_queue(now, attempt, self.lock, keep);
+                    }
                     let (turn, rest) = self.cohort.acquired(ticket, at, share);
                     self.hold(place, turn, now, client);
                     self.finish(rest, client, now);
@@ -292,6 +306,7 @@ impl Tasks {
         let hold = up_to(&mut self.rng, if is_long { 5_000 } else { 50 });
         let task = &mut self.tasks[place];
         (task.state, task.due) = (State::Holding { node, share }, now + hold);
+        task.is_woken = false;
     }
 
     /// Keeps the node for this task, and changes its mode if no other task has it.
@@ -343,12 +358,15 @@ pub(super) struct Turns {
     open: BTreeMap<(u64, AttemptId, usize), String>,
     /// The last turn of an exclusive holder of each lock.
     last: BTreeMap<String, (Zxid, u32)>,
+    /// Since when others wait for a lock that is passed on.
+    awaited: BTreeMap<(u64, AttemptId), Duration>,
 }
 
 impl Turns {
     /// Handles an event of a client. Returns what is wrong.
     pub(super) fn handle_event(
         &mut self,
+        now: Duration,
         client: u64,
         event: &ClientEvent,
         locks: &LockChecker,
@@ -367,6 +385,11 @@ impl Turns {
                     owners.filter_map(|it| Some(locks.holding((it.0, it.1))?.1)).collect();
                 if !may_hold_together(kinds.iter()) {
                     return Err(format!("{path}: held by tasks that want {kinds:?}"));
+                }
+                if !locks.is_awaited(who, ensemble) {
+                    self.awaited.remove(&who);
+                } else if now - *self.awaited.entry(who).or_insert(now) > PATIENCE {
+                    return Err(format!("{who:?}: passed on for longer than {PATIENCE:?}"));
                 }
                 // A client may not know yet that its node is gone.
                 if locks.is_there(who, ensemble) {

@@ -12,6 +12,7 @@ mod example;
 mod frozen;
 mod hand_over;
 mod herd;
+mod keep_idle;
 mod leader;
 mod limits;
 #[path = "../../../crates/zk-recipes/examples/herd/measure.rs"]

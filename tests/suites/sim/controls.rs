@@ -260,6 +260,11 @@ fn a_task_that_is_not_woken_is_found() {
 }
 
 #[test]
+fn a_lock_that_is_kept_from_others_is_found() {
+    assert_found_in_tasks(Bug::KeepsFromOthers, "passed on for longer than");
+}
+
+#[test]
 fn guids_that_two_sessions_share_are_found() {
     assert_found(Bug::SharesGuids, ": held by ");
 }

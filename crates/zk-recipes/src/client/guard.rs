@@ -303,6 +303,10 @@ impl<C: SessionClient> Guard<C> {
     /// is lost.
     ///
     /// Call this again each time: after a suspension of the machine, earlier results are too late.
+    ///
+    /// Other systems delay the next holder after a crash (lock-delay). Here the holder takes the time
+    /// off: to let requests that take effect within `d` come before those of the next holder, begin
+    /// none later than `d` before this instant.
     pub fn lease(&self) -> Option<Instant> {
         self.client.lease_end().filter(|_| !self.is_lost())
     }

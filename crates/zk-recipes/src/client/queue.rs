@@ -146,12 +146,16 @@ impl<C: SessionClient> Queue<C> {
         machine
     }
 
-    /// Returns the configuration of an attempt that begins as soon as a quorum serves the session.
-    pub(crate) fn config(&self, mode: LockMode, wait_policy: WaitPolicy) -> AttemptConfig {
-        let lock_path = match self.client.chroot().apply(&self.path) {
+    /// Returns the lock path with the chroot.
+    pub(crate) fn server_path(&self) -> Arc<str> {
+        match self.client.chroot().apply(&self.path) {
             Cow::Borrowed(_) => self.path.clone(),
             Cow::Owned(path) => path.into(),
-        };
+        }
+    }
+
+    /// Returns the configuration of an attempt that begins as soon as a quorum serves the session.
+    pub(crate) fn config(&self, mode: LockMode, wait_policy: WaitPolicy) -> AttemptConfig {
         AttemptConfig {
             chroot_length: self.client.chroot().apply("/").len(),
             mode,
@@ -162,7 +166,11 @@ impl<C: SessionClient> Queue<C> {
             unknown_nodes: self.options.unknown_nodes,
             disconnect_policy: self.options.disconnect_policy,
             revocable: self.options.revocable,
-            ..AttemptConfig::new(lock_path, self.scheme, guid::next(self.client.resumption()))
+            ..AttemptConfig::new(
+                self.server_path(),
+                self.scheme,
+                guid::next(self.client.resumption()),
+            )
         }
     }
 

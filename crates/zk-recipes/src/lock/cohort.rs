@@ -53,8 +53,10 @@ pub type Ticket = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Standing {
-    /// It is held.
+    /// It is held, and nobody of another process is known to wait.
     Held,
+    /// It is held, and somebody of another process waits. Needed only if idle locks are kept.
+    Contended,
     /// Its present holders keep it, and it is not passed on: it is suspended, or asked for.
     Withheld,
     /// It is no longer held.
@@ -66,6 +68,9 @@ pub enum Standing {
 /// The first waiter, the *front*, gets one node for all. A holder that releases the lock passes it to
 /// the front, until the bound is reached. Then the node is deleted, and the front gets another one, at
 /// the end of ZooKeeper's queue. Readers hold one node together.
+///
+/// If idle locks are kept, the bound does not count before somebody of another process waits. Until
+/// then, a node that is released while nobody waits stays for the next attempt, for some time.
 ///
 /// A node that the cohort no longer uses is *retired*. Its holders keep it, nobody joins them.
 ///
@@ -79,6 +84,8 @@ pub enum Standing {
 #[derive(Clone, Debug)]
 pub struct Cohort<H, W, A> {
     bound: HandOver,
+    /// How long an idle lock is kept.
+    keep: Option<Duration>,
     /// The attempts that wait, or have not noticed their turn yet.
     entries: BTreeMap<Ticket, Entry<H, W>>,
     node: Option<Node<H>>,
@@ -102,10 +109,13 @@ struct Node<H> {
     mode: LockMode,
     held: H,
     standing: Standing,
-    since: Instant,
+    /// When the bound began to count, and how many turns had been given before.
+    counted: Option<(Instant, u32)>,
     /// How many turns were given.
     turns: u32,
     holders: usize,
+    /// Since when nobody holds the lock, which is kept.
+    idle_since: Option<Instant>,
 }
 
 /// The right to hold the lock.
@@ -162,15 +172,20 @@ impl<H, W, A> Default for After<H, W, A> {
 impl<H> Node<H> {
     /// Returns whether another turn is within the bound.
     fn is_open(&self, bound: HandOver, now: Instant) -> bool {
-        self.standing == Standing::Held && self.turns < bound.turns && now - self.since < bound.time
+        matches!(self.standing, Standing::Held | Standing::Contended)
+            && self.turns < u32::MAX
+            && self.counted.is_none_or(|(since, before)| {
+                self.turns - before < bound.turns && now - since < bound.time
+            })
     }
 }
 
 impl<H: Clone, W, A> Cohort<H, W, A> {
-    /// Creates a cohort without attempts.
-    pub const fn new(bound: HandOver) -> Self {
+    /// Creates a cohort without attempts. It keeps an idle lock for the time `keep`.
+    pub const fn new(bound: HandOver, keep: Option<Duration>) -> Self {
         Self {
             bound,
+            keep,
             entries: BTreeMap::new(),
             node: None,
             left: None,
@@ -189,7 +204,8 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
     /// Returns whether an attempt that enters now need not wait for another one of this process.
     pub fn admits(&self, mode: LockMode) -> bool {
         let shares = |node: &Node<H>| (node.mode, mode) == (LockMode::Shared, LockMode::Shared);
-        self.front().is_none() && self.node.as_ref().is_none_or(shares)
+        let is_free = |node: &Node<H>| node.idle_since.is_some() || shares(node);
+        self.front().is_none() && self.node.as_ref().is_none_or(is_free)
     }
 
     /// Returns the node with which the lock is held.
@@ -197,20 +213,34 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
         self.node.as_ref().map(|node| &node.held)
     }
 
+    /// Returns when the node that is [held](Self::held) has been idle for long enough. `None` while it
+    /// is in use. [Update](Self::update) then.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        Some(self.node.as_ref()?.idle_since? + self.keep?)
+    }
+
     // ---- Inputs --------------------------------------------------------------------------------
 
     /// Takes note of what is known of the node that is [held](Self::held). Turns of a lost one that
-    /// were not noticed yet are not taken.
-    pub fn update(&mut self, standing: Standing) -> After<H, W, A> {
+    /// were not noticed yet are not taken. An idle one is not kept if others wait, or for too long.
+    pub fn update(&mut self, now: Instant, standing: Standing) -> After<H, W, A> {
         let mut after = After::default();
+        let is_late = self.poll_timeout().is_some_and(|end| end <= now);
         let Some(node) = self.node.as_mut() else { return after };
         node.standing = standing;
+        if standing == Standing::Contended {
+            // The present turn counts.
+            node.counted = node.counted.or(Some((now, node.turns - 1)));
+        }
+        let is_useless = node.idle_since.is_some() && (is_late || standing != Standing::Held);
         if standing == Standing::Lost {
             let id = node.id;
             for entry in self.entries.values_mut() {
                 let lost = entry.turn.take_if(|turn| turn.node == id);
                 after.unused.extend(lost.map(|turn| turn.held));
             }
+        }
+        if is_useless || standing == Standing::Lost {
             self.retire(&mut after);
             self.wake_front(&mut after);
         }
@@ -239,6 +269,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
 
     fn decide(&mut self, ticket: Ticket, now: Instant, after: &mut After<H, W, A>) -> Next<H, A> {
         if self.is_front(ticket) {
+            self.serve_idle(now, after);
             self.serve_readers(now, after);
         }
         match (self.front(), self.entries.get(&ticket)) {
@@ -276,9 +307,10 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
             mode,
             held,
             standing: Standing::Held,
-            since: now,
+            counted: self.keep.is_none().then_some((now, 0)),
             turns: 1,
             holders: 1,
+            idle_since: None,
         });
         self.serve_readers(now, &mut after);
         self.wake_front(&mut after);
@@ -299,15 +331,20 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
             return true;
         }
         let (mode, is_open) = (node.mode, node.is_open(self.bound, now));
-        let passes = is_open && self.front().is_some_and(|(_, front)| front == mode);
+        let is_alone = self.keep.is_some() && node.standing == Standing::Held;
+        let front = self.front_mode();
+        let passes = is_open && front == Some(mode);
+        let is_kept = is_open && is_alone && front.is_none();
         if passes {
             self.serve_front(after);
             self.serve_readers(now, after);
+        } else if is_kept {
+            self.node.iter_mut().for_each(|node| node.idle_since = Some(now));
         } else {
             self.retire(after);
         }
         self.wake_front(after);
-        passes
+        passes || is_kept
     }
 
     /// An attempt gives up, at any time. It passes on a turn that it has not noticed, and leaves the
@@ -375,6 +412,16 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
         self.node.as_ref().is_some_and(|node| (node.mode, mode) == (exclusive, exclusive))
     }
 
+    /// The front gets a lock that is kept, if it wants this mode.
+    fn serve_idle(&mut self, now: Instant, after: &mut After<H, W, A>) {
+        let Some(node) = self.node.as_ref().filter(|node| node.idle_since.is_some()) else {
+            return;
+        };
+        if node.is_open(self.bound, now) && self.front_mode() == Some(node.mode) {
+            self.serve_front(after);
+        }
+    }
+
     /// Readers join the readers that hold the lock, up to the next writer.
     fn serve_readers(&mut self, now: Instant, after: &mut After<H, W, A>) {
         let (bound, shared) = (self.bound, LockMode::Shared);
@@ -393,6 +440,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
             entry.turn = Some(Turn { node: node.id, number: node.turns, held: node.held.clone() });
             node.turns += 1;
             node.holders += 1;
+            node.idle_since = None;
             after.wake.extend(mem::take(&mut entry.waker));
         }
     }

@@ -4,8 +4,12 @@
 pub mod cohort;
 pub(crate) mod contender;
 pub(crate) mod hint;
+#[cfg(feature = "full")]
+pub(crate) mod idle_watch;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod recipe;
 
 pub use self::contender::Contender;
 pub use self::hint::{FastPathHint, HintCell, HintingContender};
+#[cfg(feature = "full")]
+pub use self::idle_watch::IdleWatch;

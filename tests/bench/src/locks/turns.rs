@@ -138,6 +138,9 @@ pub(super) fn measure(of: &Measurement) -> io::Result<()> {
                 let client = Client::connect(&of.at).await.map_err(io::Error::other)?;
                 let options = match mode {
                     "on" => Options::new().local_hand_over(HandOver::default()),
+                    "kept" => Options::new()
+                        .local_hand_over(HandOver::default())
+                        .keep_idle(Duration::from_secs(1)),
                     _ => Options::new(),
                 };
                 let mutex = zk_recipes::Mutex::with(&client, &of.path, options);

@@ -1,6 +1,6 @@
 //! An attempt to acquire a lock. It records what the machine does, and applies the injected bug.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use core::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,6 +39,10 @@ struct Records {
     events: VecDeque<ClientEvent>,
     /// What is known of the locks that were acquired.
     standings: BTreeMap<AttemptId, Standing>,
+    /// Their nodes.
+    nodes: BTreeMap<AttemptId, String>,
+    /// The locks that others may wait for.
+    contended: BTreeSet<AttemptId>,
     /// The hint of the last attempt at each lock path.
     hints: BTreeMap<Arc<str>, FastPathHint>,
 }
@@ -55,7 +59,29 @@ impl Log {
         {
             records.standings.insert(*id, standing);
         }
+        match &event {
+            ClientEvent::Lock(id, Event::Acquired { node, .. }) => {
+                records.nodes.insert(*id, node.clone());
+            }
+            ClientEvent::Contended(id) => {
+                records.contended.insert(*id);
+            }
+            _ => {}
+        }
         records.events.push_back(event);
+    }
+
+    pub(super) fn node(&self, attempt: AttemptId) -> Option<String> {
+        self.records().nodes.get(&attempt).cloned()
+    }
+
+    pub(super) fn is_contended(&self, attempt: AttemptId) -> bool {
+        self.records().contended.contains(&attempt)
+    }
+
+    /// Returns the observer of the watch of an attempt's queue.
+    pub(super) fn queue_observer(&self, attempt: AttemptId) -> QueueObserver {
+        QueueObserver { attempt, log: self.clone() }
     }
 
     pub(super) fn standing(&self, attempt: AttemptId) -> Option<Standing> {
@@ -69,6 +95,21 @@ impl Log {
     /// Returns the cell for the hints of one lock path.
     pub(super) fn hint(&self, lock_path: Arc<str>) -> Hint {
         Hint { lock_path, log: self.clone() }
+    }
+}
+
+/// Records that others are in the queue of an attempt.
+#[derive(Debug)]
+pub(super) struct QueueObserver {
+    attempt: AttemptId,
+    log: Log,
+}
+
+impl Observer for QueueObserver {
+    fn observe(&mut self, event: Event, _: &mut Port<'_>) {
+        if event == Event::Revoked {
+            self.log.record(ClientEvent::Contended(self.attempt));
+        }
     }
 }
 

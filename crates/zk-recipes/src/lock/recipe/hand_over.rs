@@ -7,24 +7,30 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker, ready};
+use core::time::Duration;
 use std::sync::{OnceLock, PoisonError};
 use std::time::Instant as StdInstant;
 
+use zk_session::Attachment;
+use zk_session::dispatch::Port;
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 use zk_session::time::Instant;
 
-use crate::attempt::{Command, WaitPolicy};
+use crate::attempt::{Command, Event, Observer, OnSession, WaitPolicy};
 use crate::client::SessionClient;
 use crate::client::guard::{Guard, Holding, holding};
 use crate::client::queue::{Attempted, Entrance};
 use crate::client::session_client::TimeLimit;
 use crate::client::status::{Handle, HeldNode, OnLoss, Report, SharedStatus};
 use crate::error::{LockError, RecipeError};
-use crate::lock::cohort::{After, Cohort, Next, Standing, Ticket, Turn};
+use crate::lock::IdleWatch;
+use crate::lock::cohort::{After, Cohort, HandOver, Next, Standing, Ticket, Turn};
 use crate::options::Options;
 
 /// A node with which the lock is held. The last share deletes it.
 struct SharedNode {
+    /// If idle locks are kept. It ends before the node does.
+    kept: Option<Kept>,
     node: HeldNode,
     handle: Handle,
 }
@@ -33,11 +39,64 @@ type Share = Arc<SharedNode>;
 
 impl SharedNode {
     fn standing(&self) -> Standing {
+        let is_contended = || self.kept.as_ref().is_some_and(|kept| kept.signs.is_contended());
         self.handle.status.read(|report| match holding(report) {
-            Holding::Held if !report.revoked => Standing::Held,
-            Holding::Held | Holding::Suspended => Standing::Withheld,
+            Holding::Held if report.revoked => Standing::Withheld,
+            Holding::Held if is_contended() => Standing::Contended,
+            Holding::Held => Standing::Held,
+            Holding::Suspended => Standing::Withheld,
             Holding::Lost(_) => Standing::Lost,
         })
+    }
+}
+
+/// Watches for others, and for the end of the idle time.
+struct Kept {
+    signs: Arc<Signs>,
+    watch: Attachment,
+}
+
+impl Kept {
+    /// The lock is idle from now on.
+    fn idle(&self) {
+        self.signs.is_late.store(false, Ordering::Release);
+        self.watch.command(&mut Command::Leave);
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.watch.command(&mut Command::Release);
+    }
+}
+
+/// What an [`IdleWatch`] has reported.
+#[derive(Default)]
+struct Signs {
+    is_contended: AtomicBool,
+    is_late: AtomicBool,
+}
+
+impl Signs {
+    fn is_contended(&self) -> bool {
+        self.is_contended.load(Ordering::Acquire)
+    }
+}
+
+struct WatchObserver {
+    signs: Arc<Signs>,
+    waker: Waker,
+}
+
+impl Observer for WatchObserver {
+    fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        let sign = match event {
+            Event::Revoked => &self.signs.is_contended,
+            Event::Released => &self.signs.is_late,
+            _ => return,
+        };
+        sign.store(true, Ordering::Release);
+        port.wake(self.waker.clone());
     }
 }
 
@@ -61,7 +120,7 @@ pub(crate) struct LocalLock<C> {
     start: StdInstant,
 }
 
-/// Notices that the lock is lost.
+/// Notices that the lock is lost, asked for, contended or idle for too long.
 struct Notice<C>(Weak<LocalLock<C>>);
 
 impl<C: SessionClient> Wake for Notice<C> {
@@ -75,7 +134,12 @@ impl<C: SessionClient> Wake for Notice<C> {
 impl<C: SessionClient> LocalLock<C> {
     /// Returns what attempts share, if they share a node.
     pub(crate) fn of(options: &Options) -> Option<Arc<Self>> {
-        let cohort = Cohort::new(options.hand_over?);
+        let bound = match options.keep_idle {
+            // Nobody is overtaken who is known to wait.
+            Some(_) => options.hand_over.unwrap_or(HandOver::DEFAULT.turns(1)),
+            None => options.hand_over?,
+        };
+        let cohort = Cohort::new(bound, options.keep_idle);
         Some(Arc::new_cyclic(|this: &Weak<Self>| Self {
             cohort: StdMutex::new(cohort),
             observer: Waker::from(Arc::new(Notice(this.clone()))),
@@ -90,12 +154,32 @@ impl<C> LocalLock<C> {
     fn with<R>(&self, act: impl FnOnce(&mut LocalCohort<C>, Instant) -> R) -> R {
         let now = Instant::after_start((self.clock)().saturating_duration_since(self.start));
         let mut cohort = lock(&self.cohort);
-        let standing = cohort.held().map(|share| share.standing());
-        let rest = standing.map(|standing| cohort.update(standing));
+        let (standing, end) = (cohort.held().map(|share| share.standing()), cohort.poll_timeout());
+        let rest = standing.map(|standing| cohort.update(now, standing));
         let result = act(&mut cohort, now);
+        // The clock of the session may be ahead.
+        let is_late = |share: &&Share| {
+            share.kept.as_ref().is_some_and(|kept| kept.signs.is_late.load(Ordering::Acquire))
+        };
+        let next = cohort.poll_timeout();
+        let idle = cohort.held().filter(|share| next.is_some() && (next != end || is_late(share)));
+        let idle = idle.cloned();
         drop(cohort);
         rest.into_iter().for_each(finish);
+        if let Some(kept) = idle.as_ref().and_then(|share| share.kept.as_ref()) {
+            kept.idle();
+        }
         result
+    }
+
+    /// Looks whether a lock that is kept is still held.
+    fn check_idle(&self) {
+        let cohort = lock(&self.cohort);
+        let idle = cohort.poll_timeout().and(cohort.held()).cloned();
+        drop(cohort);
+        if let Some(share) = idle {
+            share.handle.command(Command::CheckLease);
+        }
     }
 
     /// Returns how many attempts wait here.
@@ -126,6 +210,7 @@ impl<C: SessionClient> LocalAttempt<C> {
         entrance: Entrance<C>,
         local: Arc<LocalLock<C>>,
     ) -> Result<Self, RecipeError> {
+        local.check_idle();
         let admitted = local.with(|cohort, _| match entrance.wait_policy.refusal() {
             Some(refusal) if !cohort.admits(entrance.mode) => Err(refusal),
             _ => Ok(cohort.enter(entrance.mode)),
@@ -148,6 +233,7 @@ impl<C: SessionClient> LocalAttempt<C> {
     pub(crate) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Phase::Waiting(ticket) = self.phase else { return Poll::Ready(()) };
         let waker = cx.waker().clone();
+        self.local.check_idle();
         let (next, rest) = self.local.with(|cohort, now| cohort.poll(ticket, now, waker));
         self.phase = match next {
             Next::Hold(turn) => Phase::Holding(LocalTurn::new(&self.local, turn)),
@@ -178,7 +264,7 @@ impl<C: SessionClient> LocalAttempt<C> {
                 Err(error) => return Poll::Ready(Err(error)),
             };
             if let (ticket, Some(handle)) = (*ticket, handle) {
-                self.phase = Phase::Holding(self.acquired(ticket, SharedNode { node, handle }));
+                self.phase = Phase::Holding(self.acquired(ticket, node, handle));
             }
         }
         match core::mem::replace(&mut self.phase, Phase::Over) {
@@ -188,8 +274,9 @@ impl<C: SessionClient> LocalAttempt<C> {
     }
 
     /// The node is there, for all.
-    fn acquired(&self, ticket: Ticket, node: SharedNode) -> LocalTurn<C> {
-        let share = Arc::new(node);
+    fn acquired(&self, ticket: Ticket, node: HeldNode, handle: Handle) -> LocalTurn<C> {
+        let kept = self.entrance.queue.options.keep_idle.map(|keep| self.watch(&node, keep));
+        let share = Arc::new(SharedNode { kept, node, handle });
         share.handle.status.follow(self.local.observer.clone());
         let (turn, rest) = self.local.with(|cohort, now| cohort.acquired(ticket, now, share));
         let turn = LocalTurn::new(&self.local, turn);
@@ -197,6 +284,16 @@ impl<C: SessionClient> LocalAttempt<C> {
         // It may be lost since before it was followed.
         self.local.with(|_, _| ());
         turn
+    }
+
+    fn watch(&self, node: &HeldNode, keep: Duration) -> Kept {
+        let queue = &self.entrance.queue;
+        let signs = Arc::<Signs>::default();
+        let observer = WatchObserver { signs: signs.clone(), waker: self.local.observer.clone() };
+        let watch = IdleWatch::new(queue.server_path(), node.name.clone(), keep);
+        let seed = node.token.0.cast_unsigned();
+        let watch = queue.client.attach(Box::new(OnSession::new(watch, observer, seed)));
+        Kept { signs, watch }
     }
 
     fn guard(&self, turn: LocalTurn<C>) -> Guard<C> {
