@@ -167,7 +167,8 @@ impl Options {
     /// At most one holds the lock, as without it. Attempts of this process are served as with
     /// [`local_hand_over`](Self::local_hand_over), and a resource must compare both parts of their
     /// [fencing token](super::Guard::fencing_token). While no other contender is there, the lock is
-    /// passed on without bound.
+    /// passed on without bound. An attempt that gets it asks no server, so like any holder it may not
+    /// know of a loss yet: [`validate`](super::Guard::validate) asks.
     ///
     /// The client watches the queue while it has the lock. When another contender appears, or asks for
     /// the lock, a lock that is idle is given up at once. One that is in use is passed on within the
