@@ -75,6 +75,7 @@ pub use self::{
 #[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
 pub use self::{
     cache::recipe::{Cache, CacheChange, CacheChanges, CacheOptions},
+    client::{Deadlock, Deadlocks},
     double_barrier::recipe::{BarrierGuard, DoubleBarrier},
     lock::{cohort::HandOver, recipe::NotConverted},
     semaphore::recipe::Semaphore,

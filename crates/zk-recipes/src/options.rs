@@ -10,6 +10,8 @@ use zk_session::proto::Acl;
 
 use crate::attempt::{AccessList, DisconnectPolicy, Event, Scheme, UnknownNodePolicy};
 #[cfg(feature = "full")]
+use crate::client::Deadlocks;
+#[cfg(feature = "full")]
 use crate::lock::cohort::HandOver;
 
 /// One attempt to acquire a lock, as an [observer](Options::observer) sees it.
@@ -46,6 +48,8 @@ pub struct Options {
     pub(crate) hand_over: Option<HandOver>,
     #[cfg(feature = "full")]
     pub(crate) keep_idle: Option<Duration>,
+    #[cfg(feature = "full")]
+    pub(crate) deadlocks: Option<Deadlocks>,
 }
 
 impl fmt::Debug for Options {
@@ -63,6 +67,8 @@ impl fmt::Debug for Options {
                 hand_over: _,
             #[cfg(feature = "full")]
                 keep_idle: _,
+            #[cfg(feature = "full")]
+                deadlocks: _,
         } = self;
         f.debug_struct("Options")
             .field("scheme", scheme)
@@ -190,5 +196,12 @@ impl Options {
     #[cfg(feature = "full")]
     pub fn keep_idle(self, limit: Duration) -> Self {
         Self { keep_idle: Some(limit), ..self }
+    }
+
+    /// Looks for deadlocks between the [named](super::Pending::by) owners of this
+    /// [`Mutex`](super::Mutex) or [`RwLock`](super::RwLock) and of others with the same value.
+    #[cfg(feature = "full")]
+    pub fn deadlocks(self, deadlocks: &Deadlocks) -> Self {
+        Self { deadlocks: Some(deadlocks.clone()), ..self }
     }
 }

@@ -3,6 +3,7 @@
 mod barrier;
 mod cache;
 mod chroot;
+mod deadlocks;
 mod double_barrier;
 mod dropping;
 #[path = "../../../crates/zk-recipes/examples/service.rs"]

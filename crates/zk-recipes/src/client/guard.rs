@@ -16,6 +16,7 @@ use zk_session::proto::{ErrorCode, Zxid, path};
 use zk_session::{Attachment, End, Error, RequestError, State, Transaction};
 
 use super::call::Call;
+use super::deadlocks::Mark;
 use super::pending::{Pending, Signal};
 use super::status::{Handle, HeldNode, Report, Status, WaitFor};
 use crate::Client;
@@ -114,6 +115,8 @@ pub struct Guard<C = Client> {
     parent: Arc<str>,
     node: HeldNode,
     handle: Holder<C>,
+    /// Its owner, if deadlocks are looked for.
+    _mark: Option<Mark>,
 }
 
 /// The node of a guard: its own, or one that attempts share. Dropping it releases the lock.
@@ -152,13 +155,18 @@ impl<C: SessionClient> Guard<C> {
         node: HeldNode,
         handle: Handle,
     ) -> Self {
-        Self { client, path, parent, node, handle: Holder::One(handle) }
+        Self { client, path, parent, node, handle: Holder::One(handle), _mark: None }
     }
 
     /// Holds a lock for a turn.
     pub(crate) fn of_turn(client: C, path: Arc<str>, node: HeldNode, turn: LocalTurn<C>) -> Self {
         let handle = Holder::Local(Box::new(turn));
-        Self { client, parent: path.clone(), path, node, handle }
+        Self { client, parent: path.clone(), path, node, handle, _mark: None }
+    }
+
+    /// Remembers the owner.
+    pub(crate) fn of_owner(self, mark: Option<Mark>) -> Self {
+        Self { _mark: mark.map(Mark::holds), ..self }
     }
 
     /// Returns the node, which the caller releases. `None` if others have it.

@@ -1,6 +1,7 @@
 //! Attempts of one process that share a node, and pass the lock on without a request.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::task::Wake;
 use alloc::vec::Vec;
@@ -180,6 +181,12 @@ impl<C> LocalLock<C> {
         if let Some(share) = idle {
             share.handle.command(Command::CheckLease);
         }
+    }
+
+    /// Returns the node that is shared, and how many attempts wait for it here.
+    pub(crate) fn held(&self) -> Option<(String, usize)> {
+        let cohort = lock(&self.cohort);
+        cohort.held().map(|share| (share.node.name.clone(), cohort.waiting()))
     }
 
     /// Returns how many attempts wait here.
