@@ -182,7 +182,11 @@ impl Tasks {
 
     /// Releases nodes without shares.
     fn release_unused(&mut self, client: &mut SimClient, now: Duration) {
-        for (attempt, _) in self.nodes.extract_if(.., |_, shares| shares.strong_count() == 0) {
+        let is_unused = |shares: &Weak<AttemptId>| shares.strong_count() == 0;
+        let unused = self.nodes.iter().filter(|(_, shares)| is_unused(shares));
+        let unused: Vec<_> = unused.map(|(attempt, _)| *attempt).collect();
+        for attempt in unused {
+            self.nodes.remove(&attempt);
             client.unwatch_queue(now, attempt);
             client.release(now, attempt);
         }

@@ -63,12 +63,11 @@ impl Machine for IdleWatch {
             Input::Session(_) if self.list.is_none() && !self.is_contended => {
                 self.list = Some(turn.watch(self.lock_path.clone()));
             }
-            Input::Reply { op, result } if self.list == Some(op) => {
-                if !result.is_ok_and(|reply| self.is_alone(&reply)) {
-                    self.contended(turn);
-                }
+            Input::Reply { op, result: Ok(reply) }
+                if self.list == Some(op) && self.is_alone(&reply) => {}
+            Input::Reply { op, .. } | Input::Watch { op, .. } if self.list == Some(op) => {
+                self.contended(turn);
             }
-            Input::Watch { op, .. } if self.list == Some(op) => self.contended(turn),
             Input::Leave => turn.set_timer(self.keep),
             Input::Timer => turn.report(Event::Released),
             Input::Release => {
