@@ -111,10 +111,9 @@ mod tests {
     #[test]
     fn it_reports_once_that_somebody_else_may_be_there() {
         let event_type = EventType::NODE_CHILDREN_CHANGED;
-        for (is_alone, then) in [
-            (true, Some(Input::Watch { op: OpId::of_tag(1), event_type })),
-            (false, None),
-        ] {
+        for (is_alone, then) in
+            [(true, Some(Input::Watch { op: OpId::of_tag(1), event_type })), (false, None)]
+        {
             let (mut watch, op) = begin();
             assert_eq!(op, OpId::of_tag(1));
             let names: &[&str] = if is_alone { &["own-1"] } else { &["own-1", "a-2"] };
