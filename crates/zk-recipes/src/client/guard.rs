@@ -115,8 +115,6 @@ pub struct Guard<C = Client> {
     parent: Arc<str>,
     node: HeldNode,
     handle: Holder<C>,
-    /// Its owner, if deadlocks are looked for.
-    _mark: Option<Mark>,
 }
 
 /// The node of a guard: its own, or one that attempts share. Dropping it releases the lock.
@@ -124,6 +122,36 @@ enum Holder<C> {
     One(Handle),
     /// One of several that take turns.
     Local(Box<LocalTurn<C>>),
+    /// One whose owner has a name.
+    Marked(Box<(Self, Mark)>),
+}
+
+impl<C> Holder<C> {
+    fn turn(&self) -> Option<&LocalTurn<C>> {
+        match self {
+            Self::One(_) => None,
+            Self::Local(turn) => Some(turn),
+            Self::Marked(marked) => marked.0.turn(),
+        }
+    }
+
+    #[cfg(feature = "full")]
+    fn turn_mut(&mut self) -> Option<&mut LocalTurn<C>> {
+        match self {
+            Self::One(_) => None,
+            Self::Local(turn) => Some(turn),
+            Self::Marked(marked) => marked.0.turn_mut(),
+        }
+    }
+
+    /// Returns the node, which the caller releases. `None` if others have it.
+    fn end(self) -> Option<Handle> {
+        match self {
+            Self::One(handle) => Some(handle),
+            Self::Local(turn) => turn.end(),
+            Self::Marked(marked) => marked.0.end(),
+        }
+    }
 }
 
 impl<C> Deref for Holder<C> {
@@ -133,6 +161,7 @@ impl<C> Deref for Holder<C> {
         match self {
             Self::One(handle) => handle,
             Self::Local(turn) => turn,
+            Self::Marked(marked) => &marked.0,
         }
     }
 }
@@ -155,27 +184,29 @@ impl<C: SessionClient> Guard<C> {
         node: HeldNode,
         handle: Handle,
     ) -> Self {
-        Self { client, path, parent, node, handle: Holder::One(handle), _mark: None }
+        Self { client, path, parent, node, handle: Holder::One(handle) }
     }
 
     /// Holds a lock for a turn.
     pub(crate) fn of_turn(client: C, path: Arc<str>, node: HeldNode, turn: LocalTurn<C>) -> Self {
         let handle = Holder::Local(Box::new(turn));
-        Self { client, parent: path.clone(), path, node, handle, _mark: None }
+        Self { client, parent: path.clone(), path, node, handle }
     }
 
     /// Remembers the owner.
     pub(crate) fn of_owner(self, mark: Option<Mark>) -> Self {
-        Self { _mark: mark.map(Mark::holds), ..self }
+        match mark {
+            Some(mark) => {
+                let handle = Holder::Marked(Box::new((self.handle, mark.holds())));
+                Self { handle, ..self }
+            }
+            None => self,
+        }
     }
 
     /// Returns the node, which the caller releases. `None` if others have it.
     pub(crate) fn into_node(self) -> (HeldNode, Option<Handle>) {
-        let handle = match self.handle {
-            Holder::One(handle) => Some(handle),
-            Holder::Local(turn) => turn.end(),
-        };
-        (self.node, handle)
+        (self.node, self.handle.end())
     }
 
     /// Returns the fencing token, which is greater than that of any earlier holder of this lock. A
@@ -195,11 +226,7 @@ impl<C: SessionClient> Guard<C> {
     /// language reads it, and shells compare it with `-lt`. Compare it as a number of 64 bits, not as
     /// text. A [`Zxid`] itself prints in hexadecimal, as ZooKeeper prints zxids.
     pub fn fencing_token(&self) -> FencingToken {
-        let turn = match &self.handle {
-            Holder::One(_) => 0,
-            Holder::Local(turn) => turn.number(),
-        };
-        FencingToken(self.node.token.0, turn)
+        FencingToken(self.node.token.0, self.handle.turn().map_or(0, LocalTurn::number))
     }
 
     /// Returns the current state, as far as this client knows.
@@ -243,9 +270,9 @@ impl<C: SessionClient> Guard<C> {
     /// panics, the others still run.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();
-        let callback = match &self.handle {
-            Holder::One(_) => Box::new(callback),
-            Holder::Local(turn) => turn.until_end(Box::new(callback)),
+        let callback = match self.handle.turn() {
+            None => Box::new(callback),
+            Some(turn) => turn.until_end(Box::new(callback)),
         };
         if let Some((callback, loss)) = self.handle.status.on_loss(callback) {
             callback(loss);
@@ -369,10 +396,7 @@ impl<C: SessionClient> Guard<C> {
     /// Waits until the lock is lost.
     pub(crate) fn losing(&self) -> Losing {
         let (status, attachment) = (&self.handle.status, &self.handle.attachment);
-        let ended = match &self.handle {
-            Holder::One(_) => None,
-            Holder::Local(turn) => Some(turn.signal()),
-        };
+        let ended = self.handle.turn().map(LocalTurn::signal);
         let lost = status.wait(loss as fn(&mut Report) -> _);
         Losing { lost, attachment: attachment.clone(), ended }
     }
@@ -404,7 +428,7 @@ impl<C: SessionClient> Guard<C> {
         operation: &'static str,
         mode: LockMode,
     ) -> Result<(), RecipeError<ModeError>> {
-        if let Holder::Local(turn) = &mut self.handle
+        if let Some(turn) = self.handle.turn_mut()
             && !turn.keep()
         {
             return Err(self.call(operation).failed(ModeError::NotAlone));
