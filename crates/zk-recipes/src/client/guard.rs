@@ -120,27 +120,32 @@ pub struct Guard<C = Client> {
 /// The node of a guard: its own, or one that attempts share. Dropping it releases the lock.
 enum Holder<C> {
     One(Handle),
+    Other(Box<Other<C>>),
+}
+
+/// What few guards have. A third variant of [`Holder`] would make each guard larger.
+enum Other<C> {
     /// One of several that take turns.
-    Local(Box<LocalTurn<C>>),
+    Turn(LocalTurn<C>),
     /// One whose owner has a name.
-    Marked(Box<(Self, Mark)>),
+    Marked { holder: Holder<C>, _mark: Mark },
 }
 
 impl<C> Holder<C> {
     fn turn(&self) -> Option<&LocalTurn<C>> {
-        match self {
-            Self::One(_) => None,
-            Self::Local(turn) => Some(turn),
-            Self::Marked(marked) => marked.0.turn(),
+        let Self::Other(other) = self else { return None };
+        match &**other {
+            Other::Turn(turn) => Some(turn),
+            Other::Marked { holder, .. } => holder.turn(),
         }
     }
 
     #[cfg(feature = "full")]
     fn turn_mut(&mut self) -> Option<&mut LocalTurn<C>> {
-        match self {
-            Self::One(_) => None,
-            Self::Local(turn) => Some(turn),
-            Self::Marked(marked) => marked.0.turn_mut(),
+        let Self::Other(other) = self else { return None };
+        match &mut **other {
+            Other::Turn(turn) => Some(turn),
+            Other::Marked { holder, .. } => holder.turn_mut(),
         }
     }
 
@@ -148,8 +153,10 @@ impl<C> Holder<C> {
     fn end(self) -> Option<Handle> {
         match self {
             Self::One(handle) => Some(handle),
-            Self::Local(turn) => turn.end(),
-            Self::Marked(marked) => marked.0.end(),
+            Self::Other(other) => match *other {
+                Other::Turn(turn) => turn.end(),
+                Other::Marked { holder, .. } => holder.end(),
+            },
         }
     }
 }
@@ -160,8 +167,10 @@ impl<C> Deref for Holder<C> {
     fn deref(&self) -> &Handle {
         match self {
             Self::One(handle) => handle,
-            Self::Local(turn) => turn,
-            Self::Marked(marked) => &marked.0,
+            Self::Other(other) => match &**other {
+                Other::Turn(turn) => turn,
+                Other::Marked { holder, .. } => holder,
+            },
         }
     }
 }
@@ -189,7 +198,7 @@ impl<C: SessionClient> Guard<C> {
 
     /// Holds a lock for a turn.
     pub(crate) fn of_turn(client: C, path: Arc<str>, node: HeldNode, turn: LocalTurn<C>) -> Self {
-        let handle = Holder::Local(Box::new(turn));
+        let handle = Holder::Other(Box::new(Other::Turn(turn)));
         Self { client, parent: path.clone(), path, node, handle }
     }
 
@@ -197,7 +206,10 @@ impl<C: SessionClient> Guard<C> {
     pub(crate) fn of_owner(self, mark: Option<Mark>) -> Self {
         match mark {
             Some(mark) => {
-                let handle = Holder::Marked(Box::new((self.handle, mark.holds())));
+                let handle = Holder::Other(Box::new(Other::Marked {
+                    holder: self.handle,
+                    _mark: mark.holds(),
+                }));
                 Self { handle, ..self }
             }
             None => self,
