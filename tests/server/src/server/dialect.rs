@@ -57,9 +57,8 @@ impl Inbox {
             return frame::split_bytes(&mut self.received, limit).map_err(|_| Unreadable);
         }
         if self.dialect.compression {
-            while let Some(rest) =
-                blocks::decompress(&self.received, limit, &mut self.decompressed)
-                    .map_err(|_| Unreadable)?
+            while let Some(rest) = blocks::decompress(&self.received, limit, &mut self.decompressed)
+                .map_err(|_| Unreadable)?
             {
                 let taken = self.received.len() - rest.len();
                 self.received.advance(taken);
@@ -71,8 +70,7 @@ impl Inbox {
         let length = self.dialect.request_length(&self.decompressed, limit);
         let Some(length) = length.map_err(|_| Unreadable)? else { return Ok(None) };
         let request: Vec<u8> = self.decompressed.drain(..length).collect();
-        let (payload, _) =
-            frame::split(&request, limit).ok().flatten().ok_or(Unreadable)?;
+        let (payload, _) = frame::split(&request, limit).ok().flatten().ok_or(Unreadable)?;
         let narrow = match payload.split_first_chunk() {
             Some((xid, rest)) if self.dialect.wide_xids => {
                 [&narrow(i64::from_be_bytes(*xid))?.to_be_bytes(), rest].concat()
@@ -134,4 +132,24 @@ fn compress(bytes: &[u8]) -> Bytes {
 #[cfg(not(feature = "compression"))]
 fn compress(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
+}
+
+#[cfg(all(test, feature = "compression"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_the_checksum_of_clickhouse() {
+        // As ClickHouse 26.9 sent it: a block without matches.
+        let plain = b"\0\0\0\x22\0\0\0\x01\0\0\0\x04\0\0\0\x15/keeper/feature_flags\0";
+        let sum = 0x5b33_1ad8_2102_b389_40e3_12b3_5525_6dd8_u128;
+        let block = compress(plain);
+        assert_eq!(block[..blocks::CHECKSUM_LEN], sum.to_be_bytes());
+        for length in [0, 1, 14, 15, 16, 269, 270, 271, 5000] {
+            let (plain, mut out) = (vec![7; length], Vec::new());
+            let block = compress(&plain);
+            assert_eq!(blocks::decompress(&block, 8192, &mut out), Ok(Some(&b""[..])));
+            assert_eq!(out, plain);
+        }
+    }
 }
