@@ -535,7 +535,7 @@ pub fn transcript<'s>(to_server: &'s [u8], to_client: &'s [u8]) -> Transcript<'s
         let needed = match reply.kind {
             Kind::Reply { request, .. } => request + 1,
             Kind::ConnectResponse | Kind::Refusal(_) => 1,
-            Kind::Text => u64::MAX,
+            Kind::Text | Kind::Opaque => u64::MAX,
             _ => 0,
         };
         while let Some(request) = asked.next_if(|request| request.number < needed) {

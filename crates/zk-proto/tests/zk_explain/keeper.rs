@@ -66,7 +66,7 @@ fn an_unknown_dialect_is_named_and_not_decoded() {
         &[&answer("0000000d"), "00000010 00000001 0000000000000002 00000000"],
     );
     assert!(shown[0].starts_with("> connect protocol_version=13 "), "{shown:?}");
-    assert_eq!(shown[2..], ["< an unknown dialect, 20 bytes", "> an unknown dialect, 16 bytes"]);
+    assert_eq!(shown[2..], ["> an unknown dialect, 16 bytes", "< an unknown dialect, 20 bytes"]);
 }
 
 #[test]

@@ -388,18 +388,21 @@ impl Tracker {
         Ok(())
     }
 
-    /// Returns whether the message that was read last begins compression. What is left in the
-    /// buffer is compressed then.
+    fn is_compression_agreed(&self) -> bool {
+        self.conversation.dialect().is_some_and(|dialect| dialect.compression)
+    }
+
+    /// Returns whether a direction is that of an answer that begins compression. What is left in
+    /// its buffer is compressed then.
     fn begins_compression(&mut self, direction: Direction) -> bool {
-        let is_agreed = direction == Direction::ToClient
-            && self.conversation.dialect().is_some_and(|dialect| dialect.compression);
-        if is_agreed {
+        let begins = direction == Direction::ToClient && self.is_compression_agreed();
+        if begins {
             self.conversation.decompressed();
             self.is_compressed = true;
             let buffer = self.buffer(direction);
             buffer.compressed = core::mem::take(&mut buffer.bytes);
         }
-        is_agreed
+        begins
     }
 
     /// Reads the whole messages in the buffer. Returns why the rest cannot be a frame.
@@ -423,8 +426,7 @@ impl Tracker {
             if let Err(error) = self.see(message, 0, in_flight, time, visit) {
                 break Err(error);
             }
-            if is_welcome {
-                // The rest may be compressed.
+            if is_welcome && self.is_compression_agreed() {
                 break Ok(None);
             }
         };
