@@ -172,6 +172,7 @@ impl Dialect {
     }
 
     /// Returns the length of an xid.
+    #[cfg(feature = "alloc")]
     pub(crate) fn xid_length(self) -> usize {
         if self.wide_xids { 8 } else { 4 }
     }

@@ -1,6 +1,6 @@
 //! What `zk-explain` shows of ClickHouse, whose bytes are as recorded of version 26.9.
 
-use crate::{Folder, printed, run};
+use crate::{Folder, printed, run, tshark};
 
 const HANDSHAKE: &str =
     "0000000000000000 00007530 0000000000000000 00000010 00000000000000000000000000000000 01";
@@ -10,16 +10,21 @@ fn answer(version: &str) -> String {
     format!("00000024 {version} 00007530 0000000000000005 00000010 {password}")
 }
 
-/// Shows both directions of a connection, one line for each message.
-fn lines(name: &str, sent: &[&str], received: &[&str]) -> Vec<String> {
-    let folder = Folder::new(name);
-    let [sent, received] = [(sent, "c2s"), (received, "s2c")].map(|(parts, ending)| {
+/// Writes both directions of a connection to files.
+fn recorded(folder: &Folder, sent: &[&str], received: &[&str]) -> [String; 2] {
+    [(sent, "c2s"), (received, "s2c")].map(|(parts, ending)| {
         let path = folder.join(ending);
         let digits: Vec<_> = parts.concat().chars().filter_map(|c| c.to_digit(16)).collect();
         let bytes: Vec<_> = digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect();
         std::fs::write(&path, bytes).expect("written");
         path
-    });
+    })
+}
+
+/// Shows both directions of a connection, one line for each message.
+fn lines(name: &str, sent: &[&str], received: &[&str]) -> Vec<String> {
+    let folder = Folder::new(name);
+    let [sent, received] = recorded(&folder, sent, received);
     let ran = run(&["--format", "lines", "--pair", &sent, &received]);
     assert_eq!(ran.code, Some(0), "{}", ran.remarks);
     let trimmed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -72,15 +77,9 @@ fn an_unknown_dialect_is_named_and_not_decoded() {
 #[test]
 fn a_damaged_block_is_reported() {
     let folder = Folder::new("keeper-damaged");
-    let [sent, received] = ["c2s", "s2c"].map(|ending| folder.join(ending));
-    let bytes = |text: &str| -> Vec<u8> {
-        let digits: Vec<_> = text.chars().filter_map(|c| c.to_digit(16)).collect();
-        digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
-    };
     let block = "00000000000000000000000000000000 55 0a000000 01000000 00";
-    std::fs::write(&sent, bytes(&format!("0000002d 0000000a {HANDSHAKE} {block}")))
-        .expect("written");
-    std::fs::write(&received, bytes(&answer("0000000a"))).expect("written");
+    let [sent, received] =
+        recorded(&folder, &["0000002d 0000000a", HANDSHAKE, block], &[&answer("0000000a")]);
     let ran = run(&["--format", "lines", "--pair", &sent, &received]);
     assert_eq!(ran.code, Some(2));
     assert!(
@@ -101,4 +100,35 @@ fn operations_of_keeper_have_names_and_paths() {
     assert_eq!(line(&["--path", "/other"]), "");
     let unknown = printed(&["--format", "lines", "0000000e 00000001 000001fc 00000002 2f61"]);
     assert!(unknown.contains("508 ! operation 508 is not allowed here"), "{unknown}");
+}
+
+#[test]
+fn wireshark_shows_what_it_can_and_says_what_it_does_not() {
+    let folder = Folder::new("keeper-wireshark");
+    let capture = folder.join("capture");
+    let dissected = |sent: &[&str], received: &[&str]| {
+        let [sent, received] = recorded(&folder, sent, received);
+        let ran = run(&["--format", "json", "--pair", &sent, &received, "--write-pcap", &capture]);
+        assert_eq!(ran.code, Some(0), "{}", ran.remarks);
+        tshark(&folder, &capture, &[])
+    };
+    let plain = dissected(
+        &[
+            "0000002d 00000000",
+            HANDSHAKE,
+            "00000021 00000001 00000016 00000004 00 ffffffff 00000002 2f61 00 ffffffff 01 ffffffff",
+            "0000001e 00000002 000001f7 0000000e 2f7461626c65732f722f74656d70 000003e8",
+        ],
+        &[
+            &answer("00000000"),
+            "00000022 00000001 0000000000000001 00000000 00000004 00 ffffff9b ffffffff 01 ffffffff",
+            "00000010 00000002 0000000000000001 00000000",
+        ],
+    );
+    let Some(plain) = plain else { return };
+    assert!(plain.contains("REMOVE_RECURSIVE /tables/r/temp"), "{plain}");
+    assert!(plain.contains("reply to MULTI_READ") && !plain.contains("malformed"), "{plain}");
+    let wide = dissected(&["0000002d 0000000b 00", HANDSHAKE], &[&answer("0000000b")]);
+    let wide = wide.expect("it ran before");
+    assert_eq!(wide.matches("protocol version 11, which is not dissected").count(), 2, "{wide}");
 }
