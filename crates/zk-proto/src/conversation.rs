@@ -13,6 +13,9 @@
 //! | to the client: a frame that is a `ConnectResponse` | [`Kind::ConnectResponse`] |
 //! | to the client: a header alone, with xid 0 and an error | [`Kind::Refusal`] |
 //!
+//! The protocol versions in the handshakes determine the [`Dialect`] of what follows. What is in an
+//! unknown one is [`Kind::Opaque`].
+//!
 //! Replies come in the order of the requests, except those to pings, credentials and a few others.
 //! So a reply answers the oldest unanswered request with its xid. Every reply to a ping has
 //! [`Xid::PING`], whatever the request had. A recording that begins in the middle of a connection

@@ -5,7 +5,7 @@
 //!
 //! | version | form |
 //! |---|---|
-//! | 10 | the streams are [compressed](blocks) behind the handshake |
+//! | 10 | the streams are compressed behind the handshake: see `blocks`, with the feature `alloc` |
 //! | 11 | xids have 8 bytes. One byte behind the version says whether the streams are compressed |
 //! | 12 | behind each request stands its trace context. Two bytes behind the version say whether xids have 8 bytes, and whether the streams are compressed |
 //! | 42 | in an answer: the Keeper serves no sessions now |
@@ -44,6 +44,7 @@ const TRACING: i32 = 12;
 /// The form of the messages of a connection.
 ///
 /// The default is ZooKeeper's.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Dialect {

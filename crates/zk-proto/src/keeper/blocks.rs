@@ -23,6 +23,7 @@ pub const LZ4: u8 = 0x82;
 pub const NONE: u8 = 0x02;
 
 /// A block that cannot be read. The rest of the stream is unreadable.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockError {

@@ -230,9 +230,14 @@ impl Tracker {
         time: Option<Duration>,
         visit: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let limit = self.limit;
+        let (is_compressed, limit) = (self.is_compressed, self.limit);
         let buffer = self.buffer(direction);
         buffer.missing.lost += lost;
+        if is_compressed {
+            // Nothing tells where the next block begins.
+            buffer.state = State::Unreadable;
+            return Ok(());
+        }
         let there = buffer.bytes.len();
         let rest = match buffer.state {
             State::Readable => {
