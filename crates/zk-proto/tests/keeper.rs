@@ -208,7 +208,7 @@ fn compressed_streams_are_opaque_until_somebody_decompresses_them() {
     let kinds: Vec<_> = transcript.messages.iter().map(|it| (it.kind, it.bytes.len())).collect();
     let expected = [(Kind::ConnectRequest, 49), (Kind::ConnectResponse, 40)];
     assert_eq!(kinds[..2], expected);
-    assert_eq!(kinds[2..], [(Kind::Opaque, 2), (Kind::Opaque, 3)]);
+    assert_eq!(kinds[2..], [(Kind::Opaque, 3), (Kind::Opaque, 2)]);
     let mut conversation = Conversation::new(DEFAULT_LIMIT);
     conversation.read(ToServer, &sent).expect("a frame");
     conversation.read(ToClient, &received).expect("a frame");
