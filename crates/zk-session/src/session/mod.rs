@@ -599,6 +599,11 @@ impl<T> Session<T> {
         self.config.max_kept
     }
 
+    /// Returns the longest reply to accept, in bytes.
+    pub(crate) fn max_reply(&self) -> usize {
+        self.config.max_reply
+    }
+
     /// Returns the server of the connection, or of the attempt to connect.
     pub(crate) fn server(&self) -> Option<usize> {
         self.connection.as_ref().map(|connection| connection.server)
