@@ -5,31 +5,19 @@ use std::thread::{JoinHandle, spawn};
 use zk_session::event_loop::{Link, LinkState};
 use zk_session::time::Instant;
 
-/// A link over the sockets of the standard library.
+/// A link over the sockets of the standard library, which connects in a thread: that blocks.
 #[derive(Default)]
-pub struct TcpLink {
-    pub servers: Vec<SocketAddr>,
-    /// A thread, since the standard library blocks while it connects.
-    attempt: Option<JoinHandle<Result<TcpStream, Error>>>,
-    stream: Option<TcpStream>,
-}
-
-impl TcpLink {
-    fn transfer(&mut self, run: impl FnOnce(&mut TcpStream) -> Result<usize, Error>) -> usize {
-        match self.stream.as_mut().map(run) {
-            Some(Ok(count @ 1..)) => return count,
-            Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => {}
-            _ => self.stream = None,
-        }
-        0
-    }
+pub(crate) struct TcpLink {
+    pub(crate) servers: Vec<SocketAddr>,
+    pub(crate) stream: Option<TcpStream>,
+    pub(crate) attempt: Option<JoinHandle<Result<TcpStream, Error>>>,
 }
 
 impl Link for TcpLink {
     fn connect(&mut self, server: usize) {
-        let address = self.servers[server];
+        let server = self.servers[server];
         self.attempt = Some(spawn(move || {
-            let stream = TcpStream::connect(address)?;
+            let stream = TcpStream::connect(server)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
             Ok(stream)
@@ -49,16 +37,29 @@ impl Link for TcpLink {
     }
 
     fn send(&mut self, bytes: &[u8]) -> usize {
-        self.transfer(|stream| stream.write(bytes))
+        let sent = self.stream.as_mut().map(|stream| stream.write(bytes));
+        self.count(sent)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> usize {
-        self.transfer(|stream| stream.read(buffer))
+        let received = self.stream.as_mut().map(|stream| stream.read(buffer));
+        self.count(received)
     }
 
     fn poll(&mut self, _: Instant) {
         if let Some(attempt) = self.attempt.take_if(|attempt| attempt.is_finished()) {
             self.stream = attempt.join().ok().and_then(Result::ok);
         }
+    }
+}
+
+impl TcpLink {
+    fn count(&mut self, transferred: Option<Result<usize, Error>>) -> usize {
+        match transferred {
+            Some(Ok(count @ 1..)) => return count,
+            Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => {}
+            _ => self.stream = None,
+        }
+        0
     }
 }

@@ -3,14 +3,13 @@
 //! A [`Dispatcher`] owns a [`Session`] and the machines that are [attached](Attached) to it. Each
 //! machine receives its replies, watch events, timers and the states of the session, in the order
 //! of the session's events. The dispatcher has no socket, clock, task or source of randomness. Both
-//! clients of this crate are built on it, and your own loop can be.
-//!
-//! Two examples in the repository:
-//!
-//! * `crates/zk-recipes/examples/no_runtime.rs` is a complete loop on a plain socket.
-//! * `crates/zk-session/examples/counter.rs` is a machine, attached to the tokio client.
+//! clients of this crate are built on it, and so is [`Loop`](crate::event_loop::Loop), which drives it
+//! over any transport. In the repository, `crates/zk-session/examples/counter.rs` is a machine,
+//! attached to the tokio client.
 //!
 //! # The loop
+//!
+//! A driver of your own does what [`Loop::turn`](crate::event_loop::Loop::turn) does:
 //!
 //! ```text
 //!   drain:   events -> effects -> actions -> output <--+

@@ -74,12 +74,12 @@ pub enum LinkState {
 pub trait Link {
     /// Begins to connect to a server, by its index in the list of the program.
     ///
-    /// The loop calls it when the link is [down](LinkState::Down), never in a turn that has called
-    /// [`hang_up`](Self::hang_up).
+    /// The loop calls it when the link is [down](LinkState::Down), and in a later turn than
+    /// [`hang_up`](Self::hang_up). If the link stays down, the session tries another server.
     fn connect(&mut self, server: usize);
 
-    /// Ends the connection, or the attempt to connect. Tell the server, by a reset: it keeps the old
-    /// connection of a session otherwise, until that times out.
+    /// Ends the connection, or the attempt to connect; also one that was lost. Tell the server, by a
+    /// reset: otherwise it keeps the old connection until the session times out.
     fn hang_up(&mut self);
 
     /// Returns the state.
@@ -219,6 +219,7 @@ impl<T, L: Link> Loop<T, L> {
             }
             _ => {
                 self.stage = Stage::Down;
+                self.link.hang_up();
                 session.handle_disconnected(now);
             }
         }

@@ -18,6 +18,8 @@ struct Stack {
     /// The turns that closing takes.
     closes_in: usize,
     has_unsent_reset: bool,
+    /// Whether there was a connection, or an attempt, that is not hung up.
+    is_in_use: bool,
     /// What is on its way, and what has arrived.
     coming: BytesMut,
     arrived: BytesMut,
@@ -30,12 +32,13 @@ impl Link for Stack {
     fn connect(&mut self, server: usize) {
         assert!(!self.has_unsent_reset, "the reset never leaves");
         assert_eq!(self.state, LinkState::Down);
-        self.state = LinkState::Connecting;
+        assert!(!self.is_in_use, "the socket of the old connection is not closed");
+        (self.state, self.is_in_use) = (LinkState::Connecting, true);
         self.servers.push(server);
     }
 
     fn hang_up(&mut self) {
-        self.has_unsent_reset = true;
+        (self.has_unsent_reset, self.is_in_use) = (true, false);
         self.state = LinkState::Closing;
     }
 
@@ -190,12 +193,15 @@ fn a_connection_is_lost_behind_the_frames_that_came_before() {
     run(&mut board, Instant::START);
     board.link.deliver(&reply(1));
     board.link.state = LinkState::Down;
-    let (_, events) = run(&mut board, Instant::START);
+    let (due, events) = run(&mut board, Instant::START);
     let place = |wanted: fn(&Event<u32>) -> bool| events.iter().position(wanted);
     let replied = place(|event| {
         matches!(event, Event::Reply { result: Err(error), .. }
         if error.code() == Some(ErrorCode::NO_NODE))
     });
+    // The old connection is hung up before the next one is made.
+    run(&mut board, due.expect("a retry"));
+    assert_eq!(board.link.servers, [0, 0]);
     assert!(
         replied.is_some() && replied < place(|event| matches!(event, Event::Disconnected { .. }))
     );
