@@ -117,7 +117,7 @@ impl Router {
     }
 
     pub(crate) fn session_mut(&mut self) -> &mut Session<Token<ReplySender>> {
-        self.dispatcher.session_mut()
+        self.dispatcher.whole_session()
     }
 
     /// Submits a request, with the time at which it is too late.
@@ -383,7 +383,7 @@ impl Router {
             return;
         }
         let Some(authenticator) = &mut self.authenticator else { return };
-        let session = self.dispatcher.session_mut();
+        let session = self.dispatcher.whole_session();
         let Some(server) = self.servers.get(server) else { return };
         if let Err(error) = step(authenticator, session, server) {
             let (mechanism, server) = (authenticator.mechanism().name(), server.to_string());

@@ -157,7 +157,7 @@ impl<T, L: Link> Loop<T, L> {
                 handle(&mut self.dispatcher, event);
             }
             self.dispatcher.take_effects().run();
-            let session = self.dispatcher.session_mut();
+            let session = self.dispatcher.whole_session();
             match session.poll_action() {
                 Some(Action::Connect(server)) => {
                     if !matches!(self.stage, Stage::Down) {
@@ -194,7 +194,7 @@ impl<T, L: Link> Loop<T, L> {
     /// anything.
     fn receive(&mut self, now: Instant) -> bool {
         self.link.poll(now);
-        let session = self.dispatcher.session_mut();
+        let session = self.dispatcher.whole_session();
         if matches!(self.stage, Stage::Up) {
             let link = &mut self.link;
             if self.inbox.receive(session.max_kept(), |buffer| link.receive(buffer)) > 0 {
@@ -206,7 +206,7 @@ impl<T, L: Link> Loop<T, L> {
         if !self.has_changed() {
             return false;
         }
-        let session = self.dispatcher.session_mut();
+        let session = self.dispatcher.whole_session();
         match (self.stage, self.link.state()) {
             (Stage::Chosen(server), _) => {
                 self.inbox = Inbox::new(session.max_reply());
