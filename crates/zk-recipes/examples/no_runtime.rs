@@ -10,7 +10,6 @@ mod tcp;
 
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::net::ToSocketAddrs;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -23,7 +22,7 @@ use zk_recipes::machine::{AttemptConfig, Command, Contender, Event, Observer, On
 use zk_recipes::session::dispatch::{Key, Port, Token};
 use zk_recipes::session::event_loop::Loop;
 use zk_recipes::session::proto::{GetChildrenRequest, GetChildrenResponse, Request};
-use zk_recipes::session::session::{Config, Event as SessionEvent, Reply, Session, State};
+use zk_recipes::session::session::{Config, Event as SessionEvent, Reply, State};
 use zk_recipes::session::time::Instant;
 
 const LOCK: &str = "/locks/no-runtime";
@@ -107,7 +106,7 @@ pub(crate) struct EventLoop {
 
 impl EventLoop {
     /// Begins to connect.
-    pub(crate) fn new(servers: &str) -> io::Result<Self> {
+    pub(crate) fn new(servers: &str) -> Result<Self, Box<dyn Error>> {
         // Each address is a server of its own. Names are resolved once, because that blocks.
         let mut link = TcpLink::default();
         for server in servers.split(',') {
@@ -115,8 +114,9 @@ impl EventLoop {
         }
         // Clients with the same seed would try the same servers at the same time.
         let seed = RandomState::new().hash_one("seed of the session");
-        let session = Session::new(Instant::START, Config::new(link.servers.len(), seed));
-        Ok(Self { session: Loop::new(session, link), attempts: 0, start: Clock::now() })
+        let config = Config::new(link.servers.len(), seed);
+        let session = Loop::new(Instant::START, config, link)?;
+        Ok(Self { session, attempts: 0, start: Clock::now() })
     }
 
     /// The time, which must not stand still while the machine sleeps: use `CLOCK_BOOTTIME` where

@@ -21,7 +21,7 @@ use zk_session::event_loop::{Link, Loop};
 use zk_session::proto::{
     Acl, CreateMode, CreateRequest, DeleteRequest, GetDataRequest, GetDataResponse, Request,
 };
-use zk_session::session::{Config, Event, Session, State};
+use zk_session::session::{Config, Event, State};
 use zk_session::time::Instant;
 use zk_test_server::serve::Embedded;
 
@@ -61,8 +61,7 @@ pub(crate) fn write_and_read<L: Link>(
 ) -> Result<(), Box<dyn Error>> {
     // Clients with the same seed connect to the same servers at the same time.
     let seed = RandomState::new().hash_one(());
-    let session = Session::new(Instant::START, Config::new(servers, seed));
-    let mut session = Loop::new(session, link);
+    let mut session = Loop::new(Instant::START, Config::new(servers, seed), link)?;
     // All three requests are sent before the first reply. The token of each is a text.
     let (acl, mode) = ([Acl::OPEN][..].into(), CreateMode::EPHEMERAL);
     let create = CreateRequest { path: NODE, data: Some(b"hello"), acl, mode };

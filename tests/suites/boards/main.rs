@@ -23,7 +23,7 @@ use uuid::Uuid;
 use zk_recipes::machine::{AttemptConfig, Command, Contender, Event, Observer, OnSession, Scheme};
 use zk_session::dispatch::{Dispatcher, Key, Port};
 use zk_session::event_loop::Loop;
-use zk_session::session::{Config, Event as SessionEvent, Session, State};
+use zk_session::session::{Config, Event as SessionEvent, State};
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::ephemerals;
 use zk_testkit::tap::Tap;
@@ -76,8 +76,9 @@ fn on_board<R>(
     let servers: Vec<_> = servers.iter().map(|server| (*server).into()).collect();
     let mut network = embassy::Socket { socket, servers: &servers };
 
-    let session = Session::new(embassy::now(), Config::small(servers.len(), 1));
-    let mut session = Loop::new(session, io_async::Pipe::default());
+    let config = Config::small(servers.len(), 1);
+    let session = Loop::new(embassy::now(), config, io_async::Pipe::default());
+    let mut session = session.expect("settings that can work");
     let signal = Signal::<NoopRawMutex, ()>::new();
     let (wish, connected) = (Cell::new(Wish::Nothing), Cell::new(None));
     let (sender, events) = std::sync::mpsc::channel();

@@ -50,9 +50,11 @@
 #[cfg(test)]
 mod tests;
 
-use crate::dispatch::{Dispatcher, Token};
+use core::fmt;
+
+use crate::dispatch::Dispatcher;
 use crate::inbox::Inbox;
-use crate::session::{Action, Event, Session};
+use crate::session::{Action, Config, Event, Session};
 use crate::time::{Instant, earlier};
 
 /// The state of a [`Link`].
@@ -104,6 +106,30 @@ pub trait Link {
     }
 }
 
+zk_proto::named! {
+    /// The reason why no session could work with its settings.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum ConfigError {
+        /// There are no servers.
+        NoServers,
+        /// [`max_reply`](field@Config::max_reply) is below [`Config::LEAST_REPLY`]: no handshake could
+        /// be received.
+        MaxReply,
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServers => f.write_str("there are no servers"),
+            Self::MaxReply => write!(f, "`max_reply` is below {} bytes", Config::LEAST_REPLY),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
 /// What the loop has done with the link.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
@@ -129,9 +155,20 @@ pub struct Loop<T, L> {
 
 impl<T, L: Link> Loop<T, L> {
     /// Makes a loop for a new session. Its first turn makes the link connect.
-    pub fn new(session: Session<Token<T>>, link: L) -> Self {
-        let inbox = Inbox::new(session.max_reply());
-        Self { dispatcher: Dispatcher::new(session), link, stage: Stage::Down, inbox }
+    ///
+    /// # Errors
+    ///
+    /// If no session could work with these settings.
+    pub fn new(now: Instant, config: Config, link: L) -> Result<Self, ConfigError> {
+        if config.servers == 0 {
+            return Err(ConfigError::NoServers);
+        }
+        if config.max_reply < Config::LEAST_REPLY {
+            return Err(ConfigError::MaxReply);
+        }
+        let inbox = Inbox::new(config.max_reply);
+        let dispatcher = Dispatcher::new(Session::new(now, config));
+        Ok(Self { dispatcher, link, stage: Stage::Down, inbox })
     }
 
     /// Takes what has arrived, handles what is due, and sends. `handle` receives the events of the
@@ -159,12 +196,8 @@ impl<T, L: Link> Loop<T, L> {
             self.dispatcher.take_effects().run();
             let session = self.dispatcher.whole_session();
             match session.poll_action() {
-                Some(Action::Connect(server)) => {
-                    if !matches!(self.stage, Stage::Down) {
-                        self.link.hang_up();
-                    }
-                    self.stage = Stage::Chosen(server);
-                }
+                // The session has ended the connection before, or was told that it is lost.
+                Some(Action::Connect(server)) => self.stage = Stage::Chosen(server),
                 Some(Action::Disconnect) => {
                     self.stage = Stage::Down;
                     self.link.hang_up();

@@ -1,5 +1,6 @@
 //! Tests over a link whose server is scripted.
 
+use alloc::string::ToString as _;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -8,7 +9,8 @@ use zk_proto::{ConnectResponse, Encode, ErrorCode, ReplyHeader, Request, Session
 use zk_proto::{Xid, Zxid, frame};
 
 use super::*;
-use crate::session::{Config, State};
+use crate::dispatch::Token;
+use crate::session::State;
 
 /// A link that checks how it is called. It works only when it is polled, as smoltcp does.
 #[derive(Default)]
@@ -97,7 +99,7 @@ type Board = Loop<u32, Stack>;
 
 fn board(config: Config) -> Board {
     let link = Stack { takes: usize::MAX, ..Stack::default() };
-    Loop::new(Session::new(Instant::START, config), link)
+    Loop::new(Instant::START, config, link).expect("settings that can work")
 }
 
 /// Takes turns until the board may sleep. Returns until when, and the events.
@@ -137,6 +139,16 @@ fn tokens(events: &[Event<u32>]) -> Vec<u32> {
         _ => None,
     };
     events.iter().filter_map(token).collect()
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    let refused = |config| Board::new(Instant::START, config, Stack::default()).err();
+    assert_eq!(refused(Config::small(0, 0)), Some(ConfigError::NoServers));
+    let mut config = Config::small(1, 0);
+    config.max_reply = 511;
+    assert_eq!(refused(config), Some(ConfigError::MaxReply));
+    assert_eq!(ConfigError::MaxReply.to_string(), "`max_reply` is below 512 bytes");
 }
 
 #[test]

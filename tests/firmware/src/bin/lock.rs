@@ -25,7 +25,7 @@ use zk_recipes::machine::{
 use zk_recipes::session::dispatch::{Dispatcher, Key, Port, Token};
 use zk_recipes::session::event_loop::Loop;
 use zk_recipes::session::proto::{Request, SetDataRequest, SetDataResponse, Zxid};
-use zk_recipes::session::session::{Config, Event as SessionEvent, Session, State};
+use zk_recipes::session::session::{Config, Event as SessionEvent, State};
 use zk_recipes::session::time::Instant;
 
 /// Whether the lock is a read/write lock, or a mutex.
@@ -117,24 +117,22 @@ extern "C" fn main() -> ! {
     heap::start();
     board::start();
     let mut program = Program { lock: None, work: Work::None, attempts: 0, heap_before: 0 };
-    let mut session = start_session(Line::default());
+    let mut line = Line::default();
+    // Another session follows one that has expired: the servers have not heard of the board for so
+    // long.
     loop {
-        program.work(&mut session.dispatcher);
-        let due = session.turn(now(), |dispatcher, event| program.handle(dispatcher, event));
-        if due.is_none_or(|due| due > now()) {
-            board::sleep();
+        let mut config = Config::small(SERVERS, board::seed());
+        config.timeout = Duration::from_secs(40);
+        let Ok(mut session) = Loop::new(now(), config, line) else { board::exit(false) };
+        while !matches!(session.dispatcher.session().state(), State::Ended(_)) {
+            program.work(&mut session.dispatcher);
+            let due = session.turn(now(), |session, event| program.handle(session, event));
+            if due.is_none_or(|due| due > now()) {
+                board::sleep();
+            }
         }
-        // It has expired: the servers have not heard of the board for so long.
-        if let State::Ended(_) = session.dispatcher.session().state() {
-            session = start_session(session.link);
-        }
+        line = session.link;
     }
-}
-
-fn start_session(line: Line) -> Loop<(), Line> {
-    let mut config = Config::small(SERVERS, board::seed());
-    config.timeout = Duration::from_secs(40);
-    Loop::new(Session::new(now(), config), line)
 }
 
 fn now() -> Instant {
