@@ -19,7 +19,7 @@ use super::room::RoomQueue;
 use super::{ConnectError, RoomTicket, Sender, WatchQueue};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::effects::Wakers;
-use crate::dispatch::{Dispatcher, Token};
+use crate::dispatch::{Dispatcher, SharedSession, Token};
 use crate::end::End;
 use crate::error::{Error, Outcome};
 use crate::sasl::{Authenticator, BegunExchange, Mechanism, SaslError};
@@ -375,7 +375,7 @@ impl Router {
         server: usize,
         step: impl FnOnce(
             &mut Authenticator,
-            &mut Session<Token<ReplySender>>,
+            &mut SharedSession<ReplySender>,
             &ServerAddress,
         ) -> Result<(), SaslError>,
     ) {
@@ -383,7 +383,7 @@ impl Router {
             return;
         }
         let Some(authenticator) = &mut self.authenticator else { return };
-        let session = self.dispatcher.whole_session();
+        let session = self.dispatcher.session_mut();
         let Some(server) = self.servers.get(server) else { return };
         if let Err(error) = step(authenticator, session, server) {
             let (mechanism, server) = (authenticator.mechanism().name(), server.to_string());
