@@ -22,7 +22,6 @@ use tokio::runtime::Runtime;
 use uuid::Uuid;
 use zk_recipes::machine::{AttemptConfig, Command, Contender, Event, Observer, OnSession, Scheme};
 use zk_session::dispatch::{Dispatcher, Key, Port};
-use zk_session::event_loop::Loop;
 use zk_session::session::{Config, Event as SessionEvent, State};
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::ephemerals;
@@ -77,8 +76,6 @@ fn on_board<R>(
     let mut network = embassy::Socket { socket, servers: &servers };
 
     let config = Config::small(servers.len(), 1);
-    let session = Loop::new(embassy::now(), config, io_async::Pipe::default());
-    let mut session = session.expect("settings that can work");
     let signal = Signal::<NoopRawMutex, ()>::new();
     let (wish, connected) = (Cell::new(Wish::Nothing), Cell::new(None));
     let (sender, events) = std::sync::mpsc::channel();
@@ -111,14 +108,17 @@ fn on_board<R>(
     };
     let wait = async |until| embassy::wait(&signal, until).await;
     runtime.block_on(async {
-        let driver = io_async::run(&mut session, &mut network, embassy::now, wait, work);
+        let driver = io_async::run(config, &mut network, embassy::now, wait, work);
         let program = async {
             let result = program(&ask, &events, &connected).await;
             ask(Wish::Close);
             result
         };
         tokio::select! {
-            (result, ()) = async { tokio::join!(program, driver) } => result,
+            (result, ended) = async { tokio::join!(program, driver) } => {
+                ended.expect("settings that can work");
+                result
+            }
             _ = runner.run() => unreachable!("the network never ends"),
         }
     })
