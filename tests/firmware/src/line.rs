@@ -157,8 +157,14 @@ impl Link for Line {
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> usize {
-        let arrived = core::iter::from_fn(|| Self::receive(self));
-        buffer.iter_mut().zip(arrived).map(|(place, byte)| *place = byte).count()
+        let mut count = 0;
+        while let Some(place) = buffer.get_mut(count)
+            && let Some(byte) = Self::receive(self)
+        {
+            *place = byte;
+            count += 1;
+        }
+        count
     }
 
     fn poll(&mut self, _: Instant) {

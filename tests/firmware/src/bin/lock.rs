@@ -23,7 +23,7 @@ use zk_recipes::machine::{
     AttemptConfig, Command, Contender, Event, LockMode, Observer, OnSession, Scheme,
 };
 use zk_recipes::session::dispatch::{Dispatcher, Key, Port, Token};
-use zk_recipes::session::event_loop::Loop;
+use zk_recipes::session::event_loop::{ConfigError, Loop};
 use zk_recipes::session::proto::{Request, SetDataRequest, SetDataResponse, Zxid};
 use zk_recipes::session::session::{Config, Event as SessionEvent, State};
 use zk_recipes::session::time::Instant;
@@ -121,18 +121,28 @@ extern "C" fn main() -> ! {
     // Another session follows one that has expired: the servers have not heard of the board for so
     // long.
     loop {
-        let mut config = Config::small(SERVERS, board::seed());
-        config.timeout = Duration::from_secs(40);
-        let Ok(mut session) = Loop::new(now(), config, line) else { board::exit(false) };
+        // Not moved, which would take stack for another one.
+        let mut started = start_session(line);
+        let Ok(session) = &mut started else { board::exit(false) };
         while !matches!(session.dispatcher.session().state(), State::Ended(_)) {
             program.work(&mut session.dispatcher);
-            let due = session.turn(now(), |session, event| program.handle(session, event));
-            if due.is_none_or(|due| due > now()) {
+            let now = now();
+            let due = session.turn(now, |session, event| program.handle(session, event));
+            // The board sleeps for 5 ms at most.
+            if due.is_none_or(|due| due > now) {
                 board::sleep();
             }
         }
-        line = session.link;
+        line = core::mem::take(&mut session.link);
     }
+}
+
+/// The parts of a session take stack while they are put together, but no longer.
+#[inline(never)]
+fn start_session(line: Line) -> Result<Loop<(), Line>, ConfigError> {
+    let mut config = Config::small(SERVERS, board::seed());
+    config.timeout = Duration::from_secs(40);
+    Loop::new(now(), config, line)
 }
 
 fn now() -> Instant {
