@@ -134,7 +134,8 @@ use crate::time::{Instant, earlier};
 ///
 /// The dispatcher calls its methods synchronously; a client calls it with the session locked. They
 /// must not block. They act on the session through the [`Port`]. Wakers and user code go to
-/// [`Port::wake`] and [`Port::defer`].
+/// [`Port::wake`] and [`Port::defer`]. They are `Send` on boards, too, so that interrupts and tasks can
+/// share a session, as a resource of RTIC or in a mutex of embassy.
 ///
 /// ```
 /// use zk_session::dispatch::{Attached, Dispatcher, Input, Port};
