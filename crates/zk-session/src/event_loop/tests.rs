@@ -1,5 +1,6 @@
 //! Tests over a link whose server is scripted.
 
+use alloc::boxed::Box;
 use alloc::string::ToString as _;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -9,7 +10,7 @@ use zk_proto::{ConnectResponse, Encode, ErrorCode, ReplyHeader, Request, Session
 use zk_proto::{Xid, Zxid, frame};
 
 use super::*;
-use crate::dispatch::Token;
+use crate::dispatch::{Attached, Input, Port, Token};
 use crate::session::State;
 
 /// A link that checks how it is called. It works only when it is polled, as smoltcp does.
@@ -92,6 +93,26 @@ impl Stack {
             password: Some(&[1; 16]),
             read_only: Some(false),
         });
+    }
+}
+
+/// Waits until everything that had arrived is delivered.
+#[derive(Default)]
+struct Settling {
+    has_settled: bool,
+}
+
+impl Attached for Settling {
+    fn handle(&mut self, input: Input, port: &mut Port<'_>) {
+        match input {
+            Input::State(_) => port.settle(),
+            Input::Settled => self.has_settled = true,
+            _ => {}
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_settled
     }
 }
 
@@ -217,6 +238,35 @@ fn a_connection_is_lost_behind_the_frames_that_came_before() {
     assert!(
         replied.is_some() && replied < place(|event| matches!(event, Event::Disconnected { .. }))
     );
+}
+
+#[test]
+fn a_machine_settles_behind_all_that_the_transport_has() {
+    // One frame at a time fits into the buffer.
+    let mut board = connected(Config::small(1, 0));
+    for token in 1..=3 {
+        sync(&mut board.dispatcher, token);
+    }
+    run(&mut board, Instant::START);
+    for xid in 1..=3 {
+        board.link.deliver(&reply(xid));
+    }
+    board.dispatcher.attach(Instant::START, Box::new(Settling::default()));
+    let mut unsettled = Vec::new();
+    for _ in 0..100 {
+        let _ = board.turn(Instant::START, |dispatcher, _| unsettled.push(dispatcher.attached()));
+    }
+    assert_eq!((unsettled, board.dispatcher.attached()), ([1; 3].into(), 0));
+}
+
+#[test]
+fn commands_between_turns_may_leave_events_and_machines_to_settle() {
+    let mut board = board(Config::new(1, 0));
+    board.dispatcher.attach(Instant::START, Box::new(Settling::default()));
+    board.dispatcher.close(Instant::START);
+    let (_, events) = run(&mut board, Instant::START);
+    assert!(matches!(events.last(), Some(Event::State(State::Ended(_)))));
+    assert_eq!(board.dispatcher.attached(), 0);
 }
 
 #[test]
