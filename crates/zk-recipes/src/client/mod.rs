@@ -9,6 +9,7 @@ pub(crate) mod abandoned;
 mod blocking;
 pub(crate) mod call;
 pub(crate) mod contenders;
+pub(crate) mod count;
 pub(crate) mod guard;
 pub(crate) mod guid;
 pub(crate) mod lookout;
