@@ -12,9 +12,11 @@ mod connect_string;
 pub mod dispatch;
 mod end;
 mod error;
+pub mod event_loop;
 #[cfg(all(feature = "defmt", target_os = "none"))]
 mod formats;
 mod growth;
+mod inbox;
 pub mod sasl;
 pub mod session;
 pub mod sync;

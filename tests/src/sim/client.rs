@@ -24,7 +24,7 @@ use zk_recipes::machine::{
     LockMode, Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme,
     SemaphoreMachine, SimpleContender, WaitPolicy,
 };
-use zk_session::dispatch::{Attached, Dispatcher, Key, Token};
+use zk_session::dispatch::{Attached, Dispatcher, Key, SharedSession, Token};
 use zk_session::session::{Action, Cause, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
 use zk_session::{ConfigFollower, Error, Outcome, ServerAddress, State};
@@ -249,7 +249,7 @@ impl SimClient {
         is_event && self.bug == Some(Bug::DropsEvents)
     }
 
-    fn session(&mut self) -> &mut Session<Token<CallId>> {
+    fn session(&mut self) -> &mut SharedSession<CallId> {
         self.dispatcher.session_mut()
     }
 }

@@ -1,11 +1,12 @@
 //! GUIDs, by which attempts find their own nodes.
 
 use core::hash::BuildHasher;
-use core::sync::atomic::{AtomicU64, Ordering};
 use std::hash::RandomState;
 use std::sync::LazyLock;
 
 use uuid::{Builder, Uuid};
+
+use super::count;
 
 /// Returns a GUID that no other attempt of this process has, for a client with this
 /// [number](zk_session::AnyClient::resumption).
@@ -14,8 +15,7 @@ use uuid::{Builder, Uuid};
 /// A forked process has the same random bits and the same count. The machines mix the id of their
 /// session into it, which differs.
 pub(crate) fn next(resumption: usize) -> Uuid {
-    static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
-    PROCESS.guid(ATTEMPTS.fetch_add(1, Ordering::Relaxed), resumption)
+    PROCESS.guid(count::next(), resumption)
 }
 
 /// Returns whether a GUID may be of an attempt of the client with this number, in this process.

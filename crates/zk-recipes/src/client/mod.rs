@@ -9,6 +9,7 @@ pub(crate) mod abandoned;
 mod blocking;
 pub(crate) mod call;
 pub(crate) mod contenders;
+pub(crate) mod count;
 #[cfg_attr(not(feature = "full"), path = "no_deadlocks.rs")]
 pub(crate) mod deadlocks;
 pub(crate) mod guard;

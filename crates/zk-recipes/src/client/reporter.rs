@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::AtomicUsize;
 use core::task::Waker;
 
 use zk_session::dispatch::Port;
@@ -12,6 +12,7 @@ use zk_session::dispatch::Port;
 use crate::attempt::{Event, Input, Machine, Observer, OnSession};
 use crate::client::SessionClient;
 use crate::client::abandoned::Abandoned;
+use crate::client::count;
 use crate::client::observed::Observed;
 use crate::client::status::{
     Handle, HeldNode, LossCallbacks, Report, SharedStatus, Status, Waiters,
@@ -52,9 +53,7 @@ pub(crate) fn start(
 
 /// Differs for every attempt of this process, and most likely from those of other processes.
 fn next_seed(client: &impl SessionClient) -> u64 {
-    static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
-    let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
-    client.session_id().0.cast_unsigned().rotate_left(32) ^ attempt
+    client.session_id().0.cast_unsigned().rotate_left(32) ^ count::next()
 }
 
 /// Writes the events of a machine to the status that its owner reads.

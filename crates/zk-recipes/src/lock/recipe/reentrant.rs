@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::future::poll_fn;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Poll, Waker};
 use std::sync::PoisonError;
 use std::time::Instant;
@@ -21,6 +20,7 @@ use crate::attempt::{LockMode, Scheme, WaitPolicy};
 use crate::client::SessionClient;
 use crate::client::contenders;
 use crate::client::contenders::QueueEntry;
+use crate::client::count;
 use crate::client::guard::{Guard, Holding};
 use crate::client::lookout::Lookout;
 use crate::client::once::Once;
@@ -49,8 +49,7 @@ impl Owner {
 
     /// Returns an owner that equals no other in this process, except its copies.
     pub fn unique() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(Kind::Unique(LAST.fetch_add(1, Ordering::Relaxed)))
+        Self(Kind::Unique(count::next()))
     }
 }
 

@@ -7,8 +7,12 @@ use crate::session::Session;
 use crate::time::Instant;
 
 /// The minimum room for a read. Until there is less, small frames share one buffer.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 const LEAST_READ: usize = 1024;
+/// How much of a frame above the limit is read at once, where memory is scarce.
+const PIECE: usize = 64;
 
+#[derive(Debug)]
 pub(crate) struct Inbox {
     bytes: BytesMut,
     frames: Splitter,
@@ -29,6 +33,7 @@ impl Inbox {
     }
 
     /// Returns the buffer to append to, which has some room.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         if self.bytes.capacity() - self.bytes.len() < LEAST_READ {
             self.bytes.reserve(Self::READ);
@@ -36,9 +41,25 @@ impl Inbox {
         &mut self.bytes
     }
 
+    /// Lets a transport write to the buffer once. Returns how many bytes it wrote.
+    ///
+    /// If empty buffers are not kept, that is no more than the next frame.
+    pub(crate) fn receive(&mut self, kept: usize, read: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        let before = self.bytes.len();
+        let missing = self.frames.missing(&self.bytes).unwrap_or(PIECE);
+        self.bytes.resize(before + missing.max(kept).min(Self::READ), 0);
+        let count = read(self.bytes.get_mut(before..).unwrap_or_default());
+        self.bytes.truncate(before + count);
+        self.bytes.len() - before
+    }
+
     /// Passes whole frames to the session, and the pieces of those that are too long.
     pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
-        self.is_large |= self.bytes.capacity() > session.max_kept().max(Self::READ);
+        let kept = match session.max_kept() {
+            0 => 0,
+            kept => kept.max(Self::READ),
+        };
+        self.is_large |= self.bytes.capacity() > kept;
         session.handle_received(now, self.bytes.len() - self.reported);
         loop {
             match self.frames.split(&mut self.bytes) {
