@@ -47,6 +47,8 @@ pub enum Program {
     Measure,
     /// Uses a recipe once, step by step.
     Meet,
+    /// Measures how threads take turns with a lock.
+    Turns,
 }
 
 impl Peer {

@@ -75,9 +75,9 @@ pub use self::{
 #[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
 pub use self::{
     cache::recipe::{Cache, CacheChange, CacheChanges, CacheOptions},
+    client::{Deadlock, Deadlocks},
     double_barrier::recipe::{BarrierGuard, DoubleBarrier},
-    lock::recipe::NotConverted,
-    options::HandOver,
+    lock::{cohort::HandOver, recipe::NotConverted},
     semaphore::recipe::Semaphore,
 };
 

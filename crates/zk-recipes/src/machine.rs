@@ -95,6 +95,8 @@ pub use crate::election::{ElectionMachine, Leadership, Term};
 pub use crate::ephemeral::{EphemeralMachine, Presence};
 pub use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
 #[cfg(feature = "full")]
+pub use crate::lock::{IdleWatch, cohort};
+#[cfg(feature = "full")]
 pub use crate::semaphore::{PermitRequest, SemaphoreMachine};
 #[cfg(feature = "study")]
 pub use crate::textbook::SimpleContender;

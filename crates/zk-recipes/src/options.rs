@@ -9,40 +9,10 @@ use bytes::Bytes;
 use zk_session::proto::Acl;
 
 use crate::attempt::{AccessList, DisconnectPolicy, Event, Scheme, UnknownNodePolicy};
-
-/// How long the attempts of one process keep a node; see
-/// [`Options::local_hand_over`](Options::local_hand_over).
 #[cfg(feature = "full")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct HandOver {
-    /// The number of turns with one node. The default is 64.
-    pub turns: u32,
-    /// The time after which no other turn begins. The default is 100 ms.
-    pub time: Duration,
-}
-
+use crate::client::Deadlocks;
 #[cfg(feature = "full")]
-impl Default for HandOver {
-    fn default() -> Self {
-        Self { turns: 64, time: Duration::from_millis(100) }
-    }
-}
-
-#[cfg(feature = "full")]
-impl HandOver {
-    /// Sets the number of turns. Every node has at least one.
-    #[must_use]
-    pub const fn turns(self, turns: u32) -> Self {
-        Self { turns, ..self }
-    }
-
-    /// Sets the time after which no other turn begins.
-    #[must_use]
-    pub const fn time(self, time: Duration) -> Self {
-        Self { time, ..self }
-    }
-}
+use crate::lock::cohort::HandOver;
 
 /// One attempt to acquire a lock, as an [observer](Options::observer) sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +46,10 @@ pub struct Options {
     pub(crate) observer: Option<Observer>,
     #[cfg(feature = "full")]
     pub(crate) hand_over: Option<HandOver>,
+    #[cfg(feature = "full")]
+    pub(crate) keep_idle: Option<Duration>,
+    #[cfg(feature = "full")]
+    pub(crate) deadlocks: Option<Deadlocks>,
 }
 
 impl fmt::Debug for Options {
@@ -91,6 +65,10 @@ impl fmt::Debug for Options {
             observer: _,
             #[cfg(feature = "full")]
                 hand_over: _,
+            #[cfg(feature = "full")]
+                keep_idle: _,
+            #[cfg(feature = "full")]
+                deadlocks: _,
         } = self;
         f.debug_struct("Options")
             .field("scheme", scheme)
@@ -182,5 +160,48 @@ impl Options {
     #[cfg(feature = "full")]
     pub fn local_hand_over(self, bound: HandOver) -> Self {
         Self { hand_over: Some(bound), ..self }
+    }
+
+    /// Keeps a lock that is released while nobody waits for it: its node stays for the next attempt of
+    /// this value and its clones. A lock that one client uses alone costs no request after the first.
+    ///
+    /// For a [`Mutex`](super::Mutex) or [`RwLock`](super::RwLock) that mostly one client uses. Other
+    /// recipes, and a [`MultiLock`](super::MultiLock), ignore it.
+    ///
+    /// # Guarantee
+    ///
+    /// At most one holds the lock, as without it. Attempts of this process are served as with
+    /// [`local_hand_over`](Self::local_hand_over), and a resource must compare both parts of their
+    /// [fencing token](super::Guard::fencing_token). While no other contender is there, the lock is
+    /// passed on without bound. An attempt that gets it asks no server, so like any holder it may not
+    /// know of a loss yet: [`validate`](super::Guard::validate) asks.
+    ///
+    /// The client watches the queue while it has the lock. When another contender appears, or asks for
+    /// the lock, a lock that is idle is given up at once. One that is in use is passed on within the
+    /// bound of `local_hand_over`, counted from then, and without that not at all. An idle lock is also
+    /// given up:
+    ///
+    /// * when it has been idle for `limit`;
+    /// * when the connection is lost;
+    /// * when the last clone of the lock is dropped.
+    ///
+    /// # Cost
+    ///
+    /// One request more for each node that acquires the lock: it lists the queue and watches it. While
+    /// the lock is idle, this client still looks like its holder to others, who pay for that:
+    ///
+    /// * A contender of another client waits for one round trip more, in which it calls the lock back.
+    /// * `try_acquire` of another client fails, and does not call the lock back.
+    /// * If this process stops or is cut off, others wait for the end of its session.
+    #[cfg(feature = "full")]
+    pub fn keep_idle(self, limit: Duration) -> Self {
+        Self { keep_idle: Some(limit), ..self }
+    }
+
+    /// Looks for deadlocks between the [named](super::Pending::by) owners of this
+    /// [`Mutex`](super::Mutex) or [`RwLock`](super::RwLock) and of others with the same value.
+    #[cfg(feature = "full")]
+    pub fn deadlocks(self, deadlocks: &Deadlocks) -> Self {
+        Self { deadlocks: Some(deadlocks.clone()), ..self }
     }
 }

@@ -64,6 +64,8 @@ enum Workload {
     Locks,
     /// Several locks at once, conversions, the textbook lock, a barrier and a double barrier.
     Recipes,
+    /// Tasks of each client that take turns with one node.
+    Tasks,
     /// An election, and nodes that are kept alive, over many sessions.
     Lasting,
     /// Caches of a tree that changes.
@@ -85,6 +87,7 @@ impl Workload {
         let machines = &rare::OF_MACHINES[..];
         match self {
             Self::Locks => [faults, sessions, machines].concat(),
+            Self::Tasks => [faults, &rare::OF_TASKS].concat(),
             Self::Recipes => {
                 let recipes = [&rare::OF_RECIPES[..], &rare::RARE_OF_RECIPES].concat();
                 [faults, sessions, machines, &recipes].concat()
@@ -148,7 +151,7 @@ impl Arguments {
 
     /// Returns whether runs of the workload can be large, printed and drawn.
     fn has_scale(&self) -> bool {
-        matches!(self.workload, Workload::Locks | Workload::Recipes)
+        matches!(self.workload, Workload::Locks | Workload::Recipes | Workload::Tasks)
     }
 
     /// Returns the command that repeats a run.
@@ -173,7 +176,7 @@ impl Arguments {
             Workload::Caches => return Ok(caches(seed, self.bug)),
             Workload::Outages => return Ok(outages(seed, self.bug)),
             Workload::Following => return Ok(following(seed, self.bug)),
-            Workload::Locks | Workload::Recipes => {}
+            Workload::Locks | Workload::Recipes | Workload::Tasks => {}
         }
         let Some(file) = &self.svg else { return Ok(run(seed, scale, self.bug, self.print)) };
         if self.print {
@@ -211,9 +214,11 @@ fn main() -> ExitCode {
 /// Runs all seeds, and returns the number of those that violate a guarantee.
 fn run_all(arguments: &Arguments) -> io::Result<u64> {
     let mut scale = if arguments.large { Scale::large() } else { Scale::small() };
-    if arguments.workload == Workload::Recipes {
-        scale.targets = sim::Targets::Recipes;
-    }
+    scale.targets = match arguments.workload {
+        Workload::Recipes => sim::Targets::Recipes,
+        Workload::Tasks => sim::Targets::Tasks,
+        _ => sim::Targets::Locks,
+    };
     let seeds = arguments.seed.map_or(arguments.seeds.clone(), |seed| seed..=seed);
     let mut summary = Summary { events: arguments.workload.events(), ..Summary::default() };
     for seed in seeds {

@@ -9,6 +9,7 @@ use zk_recipes::machine::{Event as LockEvent, LockMode};
 use zk_session::State;
 
 use super::several::Several;
+use super::tasks::Tasks;
 use super::{AttemptId, Bug, Call, CallId, ClientEvent, LockKind, Options, SimClient};
 
 /// Nodes that all clients write and read.
@@ -55,6 +56,8 @@ pub enum Targets {
     /// A mutex, alone and together with another; a read/write lock whose holders convert it; the
     /// textbook lock; a barrier and a double barrier.
     Recipes,
+    /// A mutex, and a read/write lock whose holders convert it, each by several tasks of a client.
+    Tasks,
 }
 
 /// The workload of one client: what it submits and acquires on its own.
@@ -86,6 +89,8 @@ pub struct Behaviour {
     modes: BTreeMap<AttemptId, (LockMode, Option<Duration>)>,
     /// The attempt that is inside the double barrier.
     inside: Option<AttemptId>,
+    /// Tasks that take turns, at each lock.
+    tasks: Vec<Tasks>,
 }
 
 impl Default for Behaviour {
@@ -107,6 +112,7 @@ impl Default for Behaviour {
             writes: Vec::new(),
             modes: BTreeMap::new(),
             inside: None,
+            tasks: Vec::new(),
         }
     }
 }
@@ -125,6 +131,10 @@ impl Behaviour {
         let paths = match options.targets {
             Targets::Locks => &LOCKS[..],
             Targets::Recipes => &RECIPES,
+            Targets::Tasks => {
+                behaviour.tasks = Tasks::all(now, &mut behaviour.rng, options.bug);
+                &[]
+            }
         };
         behaviour.idle.extend(paths.iter().map(|path| (*path, now)));
         if options.targets == Targets::Locks {
@@ -141,8 +151,9 @@ impl Behaviour {
         let convert = self.modes.values().filter_map(|(_, at)| *at);
         let several = self.several.iter().map(Several::poll_timeout);
         let writes = self.writes.iter().map(|(at, ..)| *at);
+        let tasks = self.tasks.iter().map(Tasks::poll_timeout);
         let others = self.next_call.into_iter().chain(unwatch).chain(self.stale);
-        let others = others.chain(convert).chain(several).chain(writes);
+        let others = others.chain(convert).chain(several).chain(writes).chain(tasks);
         release.chain(self.idle.values().copied()).chain(others).min()
     }
 
@@ -152,6 +163,12 @@ impl Behaviour {
         self.watching = None;
         self.idle.clear();
         self.writes.clear();
+        self.tasks.iter_mut().for_each(Tasks::wind_down);
+    }
+
+    /// Returns how many tasks wait or hold.
+    pub(super) fn busy_tasks(&self) -> usize {
+        self.tasks.iter().map(Tasks::busy).sum()
     }
 
     /// Submits the requests and starts the attempts that are due.
@@ -199,6 +216,11 @@ impl Behaviour {
         self.convert(now, client);
         self.write_fenced(now, client);
         self.go_on_with_several(now, client);
+        let mut tasks = core::mem::take(&mut self.tasks);
+        for tasks in &mut tasks {
+            tasks.act(now, client, &mut || self.next_guid());
+        }
+        self.tasks = tasks;
         let due: Vec<_> =
             self.attempts.iter().filter(|(_, (_, at))| *at <= now).map(|(id, _)| *id).collect();
         for attempt in due {
@@ -344,6 +366,7 @@ impl Behaviour {
         if let Some(several) = &mut self.several {
             several.handle_event(now, event);
         }
+        self.tasks.iter_mut().for_each(|tasks| tasks.handle_event(now, event));
         match event {
             ClientEvent::Lock(id, LockEvent::Acquired { node, token }) => {
                 let is_often = self.attempts.get(id).is_some_and(|(lock, _)| *lock == OFTEN);

@@ -89,11 +89,21 @@ pub enum Bug {
     ReportsReleasesLate,
     /// Does not follow the configuration of the ensemble.
     IgnoresConfig,
+    /// A task holds a lock although it is told to wait for another task of its client.
+    HoldsWithoutTurn,
+    /// Tasks pass a lock on among themselves that was lost.
+    PassesOnLostLocks,
+    /// Tasks delete the node of a lock that they pass on.
+    ReleasesWhatIsPassedOn,
+    /// Tasks that wait for another task of their client are not woken.
+    ForgetsLocalWaiters,
+    /// Tasks that keep a lock do not learn of contenders of other clients.
+    KeepsFromOthers,
 }
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 47] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -136,5 +146,10 @@ impl Bug {
         Self::SharesGuids,
         Self::ReportsReleasesLate,
         Self::IgnoresConfig,
+        Self::HoldsWithoutTurn,
+        Self::PassesOnLostLocks,
+        Self::ReleasesWhatIsPassedOn,
+        Self::ForgetsLocalWaiters,
+        Self::KeepsFromOthers,
     ];
 }

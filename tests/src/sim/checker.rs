@@ -18,6 +18,7 @@ use zk_session::{Error, Outcome, State};
 use super::barriers::BarrierChecker;
 use super::histories::Histories;
 use super::locks::LockChecker;
+use super::tasks::Turns;
 use super::watching::{Seen, Watching};
 use super::{Call, CallId, ClientEvent, SimClient, rare};
 use crate::server::Ensemble;
@@ -53,6 +54,7 @@ struct View {
 #[derive(Debug, Default)]
 pub struct Checker {
     pub(super) locks: LockChecker,
+    turns: Turns,
     barriers: BarrierChecker,
     histories: Histories,
     views: BTreeMap<u64, View>,
@@ -87,6 +89,12 @@ impl Checker {
         if self.violations.len() < 8 && !self.violations.contains(&what) {
             self.violations.push(what);
         }
+    }
+
+    /// Records that the ensemble loses all data.
+    pub(super) fn history_is_lost(&mut self) {
+        self.locks.history_is_lost();
+        self.turns.history_is_lost();
     }
 
     /// Expects these clients to keep session and locks in an outage. Returns their number.
@@ -128,6 +136,10 @@ impl Checker {
             Some(Ok(passed)) => self.count(passed),
             Some(Err(what)) => found.push(what),
             None => {}
+        }
+        match self.turns.handle_event(now, who, event, &self.locks, ensemble) {
+            Ok(what) => what.into_iter().for_each(|what| self.count(what)),
+            Err(what) => found.push(what),
         }
         match event {
             ClientEvent::Submitted(id, call, until) => {
@@ -173,6 +185,7 @@ impl Checker {
             }
             ClientEvent::AcquiredWithoutList(_) => self.count("locks without a list"),
             ClientEvent::Reached(what) => self.count(what),
+            ClientEvent::Contended(_) => self.count("kept locks contended"),
             _ => {
                 if let ClientEvent::Lock(_, LockEvent::Failed(error)) = event
                     && matches!(error, LockError::Request(Error::ReplyTooLarge { .. }))
@@ -261,6 +274,7 @@ impl Checker {
     /// Forgets a client that was removed.
     pub fn forget(&mut self, who: u64) {
         self.locks.forget(who);
+        self.turns.forget(who);
         self.barriers.forget(who);
         self.keepers.remove(&who);
         if let Some(view) = self.views.get_mut(&who) {

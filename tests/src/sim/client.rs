@@ -18,10 +18,11 @@ use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetDataRequest, GetDataResponse, GetSaslRequest, Request, SessionId, Xid, Zxid};
+use zk_recipes::machine::cohort::Standing;
 use zk_recipes::machine::{
-    AttemptConfig, BarrierWait, CacheConfig, Command, Contender, HintingContender, LockMode,
-    Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme, SemaphoreMachine,
-    SimpleContender, WaitPolicy,
+    AttemptConfig, BarrierWait, CacheConfig, Command, Contender, HintingContender, IdleWatch,
+    LockMode, Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme,
+    SemaphoreMachine, SimpleContender, WaitPolicy,
 };
 use zk_session::dispatch::{Attached, Dispatcher, Key, SharedSession, Token};
 use zk_session::session::{Action, Cause, Config, Event, Reply, RequestId, Session};
@@ -73,6 +74,8 @@ pub struct SimClient {
     watches: BTreeMap<RequestId, CallId>,
     /// Unfinished attempts.
     attempts: BTreeMap<AttemptId, Key>,
+    /// The watches of the queues of attempts.
+    queues: BTreeMap<AttemptId, Key>,
     log: Log,
     /// How much faster its clock is than that of the servers, in millionths.
     drift: i64,
@@ -163,6 +166,7 @@ impl SimClient {
             calls: BTreeMap::new(),
             watches: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            queues: BTreeMap::new(),
             log: Log::default(),
             drift,
             rounds: 0,
@@ -358,6 +362,44 @@ impl SimClient {
     pub fn release(&mut self, now: Duration, attempt: AttemptId) {
         self.log.record(ClientEvent::Released(attempt));
         self.command(now, attempt, Command::Release);
+    }
+
+    /// Returns what is known of the lock of an attempt. `None` before it is acquired.
+    pub(super) fn standing(&self, attempt: AttemptId) -> Option<Standing> {
+        self.log.standing(attempt)
+    }
+
+    /// Returns whether others may wait for the lock of an attempt, whose queue is watched.
+    pub(super) fn is_contended(&self, attempt: AttemptId) -> bool {
+        self.log.is_contended(attempt)
+    }
+
+    /// Watches the queue of a lock that is held.
+    pub(super) fn watch_queue(
+        &mut self,
+        now: Duration,
+        attempt: AttemptId,
+        lock_path: &str,
+        keep: Duration,
+    ) {
+        let Some(node) = self.log.node(attempt) else { return };
+        let watch = IdleWatch::new(lock_path.into(), node, keep);
+        let watch = OnSession::new(watch, self.log.queue_observer(attempt), attempt);
+        let key = self.dispatcher.attach(self.instant(now), Box::new(watch));
+        self.queues.insert(attempt, key);
+        self.drain(now);
+    }
+
+    /// Ends the watch of an attempt's queue, if there is one.
+    pub(super) fn unwatch_queue(&mut self, now: Duration, attempt: AttemptId) {
+        if let Some(key) = self.queues.remove(&attempt) {
+            self.release_lasting(now, key);
+        }
+    }
+
+    /// Looks whether the lease of the session has ended.
+    pub(super) fn check_lease(&mut self, now: Duration, attempt: AttemptId) {
+        self.command(now, attempt, Command::CheckLease);
     }
 
     /// Leaves a double barrier with the others.

@@ -83,6 +83,12 @@ pub enum ClientEvent {
     Leaving(AttemptId),
     /// The lock was released, or the attempt cancelled.
     Released(AttemptId),
+    /// This task of a client holds a lock: the turn with this number of an attempt's node.
+    TookTurn(AttemptId, usize, u32),
+    /// Others may wait for the lock that this attempt holds.
+    Contended(AttemptId),
+    /// The task holds it no longer.
+    EndedTurn(AttemptId, usize),
     /// A [rare event](super::rare) of the session or of a machine.
     Reached(&'static str),
     /// An attempt has nothing left to do.

@@ -394,7 +394,7 @@ impl Sim {
 
     /// Loses all data of all servers.
     pub fn wipe(&mut self) {
-        self.checker.locks.history_is_lost();
+        self.checker.history_is_lost();
         self.ensemble.wipe(self.now);
         self.drain_ensemble();
     }

@@ -87,6 +87,30 @@ impl LockChecker {
         self.holders.get(lock)?.keys().next().copied()
     }
 
+    /// Returns whether the ensemble has the node that an attempt believes to hold the lock with.
+    pub(super) fn is_there(&self, who: Who, ensemble: &Ensemble) -> bool {
+        self.attempts.get(&who).is_some_and(|attempt| is_there(attempt, ensemble))
+    }
+
+    /// Returns whether contenders of other clients, whose events are not lost, are in the queue of an
+    /// attempt.
+    pub(super) fn is_awaited(&self, who: Who, ensemble: &Ensemble) -> bool {
+        let Some(attempt) = self.attempts.get(&who) else { return false };
+        let is_other = |child: &str| {
+            let node = ensemble.node(&format!("{}/{child}", attempt.lock_path));
+            node.is_some_and(|node| node.stat().ephemeral_owner != attempt.session)
+        };
+        let node = ensemble.node(&attempt.lock_path);
+        !self.misses.contains(&who.0) && node.is_some_and(|node| node.children().any(is_other))
+    }
+
+    /// Returns the path, the kind and the token of a lock that an attempt believes to hold.
+    pub(super) fn holding(&self, who: Who) -> Option<(&str, LockKind, Zxid)> {
+        let attempt = self.attempts.get(&who)?;
+        let holders = self.holders.get(&attempt.lock_path)?;
+        Some((&attempt.lock_path, *holders.get(&who)?, attempt.token))
+    }
+
     /// Returns whether a client believes that all of these attempts hold their locks.
     pub(super) fn all_hold(&self, client: u64, attempts: &[AttemptId]) -> bool {
         let holds = |who| self.holders.values().any(|holders| holders.contains_key(&who));
@@ -638,7 +662,7 @@ pub(super) fn is_writer(child: &str) -> bool {
 }
 
 /// Returns whether these demands may hold one lock at the same time.
-fn may_hold_together<'a>(demands: impl Iterator<Item = &'a LockKind> + Clone) -> bool {
+pub(super) fn may_hold_together<'a>(demands: impl Iterator<Item = &'a LockKind> + Clone) -> bool {
     let permits =
         |demand: &LockKind| if let LockKind::Permits { count, .. } = demand { *count } else { 0 };
     let permits: u32 = demands.clone().map(permits).sum();

@@ -37,6 +37,7 @@ mod queue;
 pub mod rare;
 mod run;
 mod several;
+mod tasks;
 mod trace;
 mod watching;
 

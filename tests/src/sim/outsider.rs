@@ -129,7 +129,7 @@ impl Sim {
 
     fn queues(&self) -> &'static [(&'static str, &'static str); 4] {
         match self.options.targets {
-            Targets::Locks => &QUEUES,
+            Targets::Locks | Targets::Tasks => &QUEUES,
             Targets::Recipes => &QUEUES_OF_RECIPES,
         }
     }

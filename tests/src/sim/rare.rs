@@ -98,6 +98,16 @@ pub const OF_RECIPES: [&str; 12] = [
     "textbook: waits",
 ];
 
+/// What runs of [`Targets::Tasks`](super::Targets::Tasks) reach.
+pub const OF_TASKS: [&str; 6] = [
+    "conversion: downgraded",
+    "conversion: upgraded",
+    "conversion: refused",
+    "kept locks contended",
+    "turns passed on",
+    "turns with a node",
+];
+
 /// What only thousands of them reach for sure.
 pub const RARE_OF_RECIPES: [&str; 4] = [
     "conversion: failed",

@@ -125,6 +125,7 @@ impl Sim {
     fn is_quiet(&self) -> bool {
         let mut clients = self.slots.iter().filter_map(|slot| slot.machine.as_ref());
         clients.all(|client| client.waiting() + client.attempts() == 0)
+            && self.slots.iter().all(|slot| slot.behaviour.busy_tasks() == 0)
     }
 
     /// Opens the barrier when nobody can close it any more: after all requests, and after those of
@@ -156,6 +157,12 @@ impl Sim {
             .filter_map(|slot| Some((slot.incarnation, slot.machine.as_ref()?)))
             .collect();
         self.checker.conclude(&self.ensemble, &clients);
+        for Slot { incarnation, behaviour, .. } in &self.slots {
+            if behaviour.busy_tasks() > 0 {
+                self.checker
+                    .violated(format!("{incarnation}: {} tasks wait", behaviour.busy_tasks()));
+            }
+        }
         self.check();
     }
 

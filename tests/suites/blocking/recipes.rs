@@ -199,6 +199,35 @@ fn threads_pass_a_lock_on_among_themselves() {
 }
 
 #[test]
+fn an_idle_lock_stays_for_the_threads_of_its_client_until_another_one_comes() {
+    let ensemble = Ensemble::start(1);
+    let (ours, other) = (ensemble.client(), ensemble.client());
+    let mutex = Mutex::with(&ours, "/lock", Options::new().keep_idle(LONG)).expect("valid");
+    let first = mutex.acquire().wait().expect("acquired");
+    // Behind the list that watches the queue.
+    first.validate().wait().expect("held");
+    first.release().wait().expect("kept");
+    let before = ours.statistics().requests;
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    mutex.acquire().wait().expect("acquired").release().wait().expect("released");
+                }
+            });
+        }
+    });
+    assert_eq!(ours.statistics().requests, before);
+    assert_eq!(nodes(&ensemble, "/lock").len(), 1);
+    let other = Mutex::new(&other, "/lock").expect("valid");
+    other.acquire().timeout(LONG).wait().expect("given up").release().wait().expect("released");
+    eventually("nothing is left", || nodes(&ensemble, "/lock").is_empty());
+    mutex.acquire().wait().expect("acquired").release().wait().expect("kept");
+    ours.close();
+    eventually("nothing is left", || nodes(&ensemble, "/lock").is_empty());
+}
+
+#[test]
 fn a_thread_that_waits_for_another_one_learns_of_the_loss() {
     let ensemble = Ensemble::start(1);
     let (ours, other) = (ensemble.client(), ensemble.client());

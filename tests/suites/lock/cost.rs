@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zk_proto::OpCode;
 use zk_recipes::{
-    LockError, LockRequest, MultiLock, Mutex, Owner, ReentrantMutex, RwLock, Semaphore,
+    LockError, LockRequest, MultiLock, Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore,
 };
 use zk_session::Client;
 use zk_testkit::contention::{Contention, clients};
@@ -59,6 +59,38 @@ async fn a_free_lock_costs_one_round_trip_and_its_release_another() {
     let counters = embedded.with(|ensemble| ensemble.counters().clone());
     assert_eq!(counters.requests(OpCode::CREATE2), 12, "one failed, since there was no lock path");
     assert_eq!(counters.notifications, 0);
+}
+
+#[tokio::test]
+async fn a_kept_lock_costs_nothing_alone_and_another_client_one_round_trip() {
+    let _frozen = Frozen::start();
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let (counted, ours) = counted_client(&embedded).await;
+    let (of_other, other) = counted_client(&embedded).await;
+    let options = Options::new().keep_idle(Duration::from_secs(60));
+    let mutex = Mutex::with(&ours, LOCK, options).expect("a valid path");
+    let plain = Mutex::new(&other, LOCK).expect("a valid path");
+    plain.acquire().await.expect("acquired").release().await.expect("released");
+
+    let before = ours.statistics().requests;
+    let guard = mutex.acquire().await.expect("acquired");
+    // Behind the list that watches the queue.
+    guard.validate().await.expect("held");
+    guard.release().await.expect("kept");
+    assert_eq!(ours.statistics().requests - before, 4, "create, list, watch, and the check");
+    let before = (counted.tally(), ours.statistics().requests);
+    for _ in 0..100 {
+        mutex.acquire().await.expect("acquired").release().await.expect("released");
+    }
+    assert_eq!(ours.statistics().requests, before.1);
+    assert_eq!(counted.tally(), before.0);
+
+    let before = (of_other.tally().round_trips, ours.statistics().requests);
+    plain.acquire().await.expect("given up").release().await.expect("released");
+    assert_eq!(ours.statistics().requests - before.1, 1, "delete");
+    let to_acquire = of_other.tally().round_trips - before.0 - 1;
+    // Create and list, then the watch, whose event says that it is held.
+    assert_eq!(to_acquire, 2);
 }
 
 #[tokio::test]

@@ -335,11 +335,14 @@ async fn other_clients_see_one_contender() {
     let mutex = mutex(&ours);
     let held = mutex.acquire().await.expect("acquired");
     let next = queue(&mutex).await;
+    let ours = mutex.contenders().await.expect("listed");
+    assert_eq!((ours.len(), ours[0].local_waiters), (1, 1));
     held.release().await.expect("passed on");
     let held = next.await.expect("no panic");
     let seen = Mutex::new(&other, LOCK).expect("valid").contenders().await.expect("listed");
     assert_eq!(seen.len(), 1);
     assert_eq!((seen[0].mode, seen[0].node.as_str()), (LockMode::Exclusive, held.node()));
+    assert_eq!(seen[0].local_waiters, 0);
     assert_eq!(seen[0].token, held.fencing_token().zxid());
     assert_eq!(held.fencing_token().to_string(), format!("{}.0000000001", seen[0].token.0));
     drop(held);

@@ -3,6 +3,7 @@
 mod barrier;
 mod cache;
 mod chroot;
+mod deadlocks;
 mod double_barrier;
 mod dropping;
 #[path = "../../../crates/zk-recipes/examples/service.rs"]
@@ -12,6 +13,7 @@ mod example;
 mod frozen;
 mod hand_over;
 mod herd;
+mod keep_idle;
 mod leader;
 mod limits;
 #[path = "../../../crates/zk-recipes/examples/herd/measure.rs"]

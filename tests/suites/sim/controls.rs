@@ -233,6 +233,36 @@ fn a_late_write_of_an_earlier_holder_is_found() {
     assert_found_in_recipes(Bug::WritesUnfenced, "/fenced: its history is not linearizable");
 }
 
+/// Asserts that some run of tasks that take turns finds the bug.
+fn assert_found_in_tasks(bug: Bug, symptom: &str) {
+    assert_found_from(0, Targets::Tasks, bug, symptom);
+}
+
+#[test]
+fn two_tasks_that_hold_one_node_are_found() {
+    assert_found_in_tasks(Bug::HoldsWithoutTurn, ": held by tasks that want [Mutex, Mutex]");
+}
+
+#[test]
+fn a_lost_lock_that_is_passed_on_is_found() {
+    assert_found_in_tasks(Bug::PassesOnLostLocks, "passed on, although it is not held");
+}
+
+#[test]
+fn a_node_that_is_passed_on_and_deleted_is_found() {
+    assert_found_in_tasks(Bug::ReleasesWhatIsPassedOn, "its node is released during its turn");
+}
+
+#[test]
+fn a_task_that_is_not_woken_is_found() {
+    assert_found_in_tasks(Bug::ForgetsLocalWaiters, "tasks wait");
+}
+
+#[test]
+fn a_lock_that_is_kept_from_others_is_found() {
+    assert_found_in_tasks(Bug::KeepsFromOthers, "passed on for longer than");
+}
+
 #[test]
 fn guids_that_two_sessions_share_are_found() {
     assert_found(Bug::SharesGuids, ": held by ");

@@ -28,8 +28,13 @@ const REACHED: [&str; 12] = [
 /// If the run has violations. The message says how to repeat it, and how to draw it if `sim` can.
 fn assert_clean(test: &str, scale: &Scale, Report { seed, violations, .. }: &Report) {
     let recipes = Scale { targets: Targets::Recipes, ..Scale::small() };
-    let drawn =
-        [(Scale::small(), ""), (Scale::large(), " --large"), (recipes, " --workload recipes")];
+    let tasks = Scale { targets: Targets::Tasks, ..Scale::small() };
+    let drawn = [
+        (Scale::small(), ""),
+        (Scale::large(), " --large"),
+        (recipes, " --workload recipes"),
+        (tasks, " --workload tasks"),
+    ];
     let draw = drawn.iter().find(|(it, _)| it == scale).map_or(String::new(), |(_, options)| {
         let sim = "cargo run -p zk-testkit --bin sim --";
         format!("\ndraw: {sim}{options} --seed {seed} --svg seed-{seed}.svg")
@@ -67,6 +72,7 @@ fn every_run_is_clean(test: &str, scale: &Scale, runs: u64) {
         let of_recipes = match scale.targets {
             Targets::Locks => &["locks without a list"][..],
             Targets::Recipes => &rare::OF_RECIPES,
+            _ => &rare::OF_TASKS,
         };
         for what in REACHED.iter().chain(&Fault::NAMES).chain(of_recipes) {
             assert!(totals.get(*what).is_some_and(|count| *count > 0), "{what} never happened");
@@ -86,6 +92,13 @@ fn small_runs() {
 fn runs_of_the_other_recipes() {
     let scale = Scale { targets: Targets::Recipes, ..Scale::small() };
     every_run_is_clean("runs_of_the_other_recipes", &scale, 50);
+}
+
+/// Tasks that take turns with the nodes of their clients, and convert locks.
+#[test]
+fn runs_of_tasks_that_take_turns() {
+    let scale = Scale { targets: Targets::Tasks, ..Scale::small() };
+    every_run_is_clean("runs_of_tasks_that_take_turns", &scale, 50);
 }
 
 /// Longer runs with more clients. Use this test, in release and alone, to measure speed.

@@ -36,6 +36,9 @@ pub struct QueueEntry {
     pub token: Zxid,
     /// The time when its node was created, by the leader's clock: milliseconds since 1970.
     pub since: i64,
+    /// How many attempts of this lock value and its clones wait for this holder within this process, and
+    /// have [no node](crate::Options::local_hand_over). Other clients do not report theirs: 0.
+    pub local_waiters: usize,
 }
 
 impl QueueEntry {
@@ -54,6 +57,7 @@ impl QueueEntry {
             session: stat.ephemeral_owner,
             token: stat.czxid,
             since: stat.ctime,
+            local_waiters: 0,
         }
     }
 }
@@ -75,7 +79,14 @@ pub(crate) fn list<C: SessionClient>(
     operation: &'static str,
 ) -> Pending<Vec<QueueEntry>, C> {
     let (call, queue) = (queue.call(operation), queue.clone());
-    Pending::within(call, async move { list_in(&queue, &queue.path, queue.scheme).await })
+    Pending::within(call, async move {
+        let mut entries = list_in(&queue, &queue.path, queue.scheme).await?;
+        if let Some((node, waiting)) = queue.locally_held() {
+            let held = entries.iter_mut().find(|entry| entry.node == node);
+            held.into_iter().for_each(|entry| entry.local_waiters = waiting);
+        }
+        Ok(entries)
+    })
 }
 
 /// Lists the contenders below a node.

@@ -16,6 +16,7 @@ use zk_session::proto::{ErrorCode, Zxid, path};
 use zk_session::{Attachment, End, Error, RequestError, State, Transaction};
 
 use super::call::Call;
+use super::deadlocks::Mark;
 use super::pending::{Pending, Signal};
 use super::status::{Handle, HeldNode, Report, Status, WaitFor};
 use crate::Client;
@@ -119,8 +120,45 @@ pub struct Guard<C = Client> {
 /// The node of a guard: its own, or one that attempts share. Dropping it releases the lock.
 enum Holder<C> {
     One(Handle),
+    Other(Box<Other<C>>),
+}
+
+/// What few guards have. A third variant of [`Holder`] would make each guard larger.
+enum Other<C> {
     /// One of several that take turns.
-    Local(Box<LocalTurn<C>>),
+    Turn(LocalTurn<C>),
+    /// One whose owner has a name.
+    Marked { holder: Holder<C>, _mark: Mark },
+}
+
+impl<C> Holder<C> {
+    fn turn(&self) -> Option<&LocalTurn<C>> {
+        let Self::Other(other) = self else { return None };
+        match &**other {
+            Other::Turn(turn) => Some(turn),
+            Other::Marked { holder, .. } => holder.turn(),
+        }
+    }
+
+    #[cfg(feature = "full")]
+    fn turn_mut(&mut self) -> Option<&mut LocalTurn<C>> {
+        let Self::Other(other) = self else { return None };
+        match &mut **other {
+            Other::Turn(turn) => Some(turn),
+            Other::Marked { holder, .. } => holder.turn_mut(),
+        }
+    }
+
+    /// Returns the node, which the caller releases. `None` if others have it.
+    fn end(self) -> Option<Handle> {
+        match self {
+            Self::One(handle) => Some(handle),
+            Self::Other(other) => match *other {
+                Other::Turn(turn) => turn.end(),
+                Other::Marked { holder, .. } => holder.end(),
+            },
+        }
+    }
 }
 
 impl<C> Deref for Holder<C> {
@@ -129,7 +167,10 @@ impl<C> Deref for Holder<C> {
     fn deref(&self) -> &Handle {
         match self {
             Self::One(handle) => handle,
-            Self::Local(turn) => turn,
+            Self::Other(other) => match &**other {
+                Other::Turn(turn) => turn,
+                Other::Marked { holder, .. } => holder,
+            },
         }
     }
 }
@@ -157,17 +198,27 @@ impl<C: SessionClient> Guard<C> {
 
     /// Holds a lock for a turn.
     pub(crate) fn of_turn(client: C, path: Arc<str>, node: HeldNode, turn: LocalTurn<C>) -> Self {
-        let handle = Holder::Local(Box::new(turn));
+        let handle = Holder::Other(Box::new(Other::Turn(turn)));
         Self { client, parent: path.clone(), path, node, handle }
+    }
+
+    /// Remembers the owner.
+    pub(crate) fn of_owner(self, mark: Option<Mark>) -> Self {
+        match mark {
+            Some(mark) => {
+                let handle = Holder::Other(Box::new(Other::Marked {
+                    holder: self.handle,
+                    _mark: mark.holds(),
+                }));
+                Self { handle, ..self }
+            }
+            None => self,
+        }
     }
 
     /// Returns the node, which the caller releases. `None` if others have it.
     pub(crate) fn into_node(self) -> (HeldNode, Option<Handle>) {
-        let handle = match self.handle {
-            Holder::One(handle) => Some(handle),
-            Holder::Local(turn) => turn.end(),
-        };
-        (self.node, handle)
+        (self.node, self.handle.end())
     }
 
     /// Returns the fencing token, which is greater than that of any earlier holder of this lock. A
@@ -187,11 +238,7 @@ impl<C: SessionClient> Guard<C> {
     /// language reads it, and shells compare it with `-lt`. Compare it as a number of 64 bits, not as
     /// text. A [`Zxid`] itself prints in hexadecimal, as ZooKeeper prints zxids.
     pub fn fencing_token(&self) -> FencingToken {
-        let turn = match &self.handle {
-            Holder::One(_) => 0,
-            Holder::Local(turn) => turn.number(),
-        };
-        FencingToken(self.node.token.0, turn)
+        FencingToken(self.node.token.0, self.handle.turn().map_or(0, LocalTurn::number))
     }
 
     /// Returns the current state, as far as this client knows.
@@ -235,9 +282,9 @@ impl<C: SessionClient> Guard<C> {
     /// panics, the others still run.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();
-        let callback = match &self.handle {
-            Holder::One(_) => Box::new(callback),
-            Holder::Local(turn) => turn.until_end(Box::new(callback)),
+        let callback = match self.handle.turn() {
+            None => Box::new(callback),
+            Some(turn) => turn.until_end(Box::new(callback)),
         };
         if let Some((callback, loss)) = self.handle.status.on_loss(callback) {
             callback(loss);
@@ -303,6 +350,10 @@ impl<C: SessionClient> Guard<C> {
     /// is lost.
     ///
     /// Call this again each time: after a suspension of the machine, earlier results are too late.
+    ///
+    /// Other systems delay the next holder after a crash (lock-delay). Here the holder takes the time
+    /// off: to let requests that take effect within `d` come before those of the next holder, begin
+    /// none later than `d` before this instant.
     pub fn lease(&self) -> Option<Instant> {
         self.client.lease_end().filter(|_| !self.is_lost())
     }
@@ -357,10 +408,7 @@ impl<C: SessionClient> Guard<C> {
     /// Waits until the lock is lost.
     pub(crate) fn losing(&self) -> Losing {
         let (status, attachment) = (&self.handle.status, &self.handle.attachment);
-        let ended = match &self.handle {
-            Holder::One(_) => None,
-            Holder::Local(turn) => Some(turn.signal()),
-        };
+        let ended = self.handle.turn().map(LocalTurn::signal);
         let lost = status.wait(loss as fn(&mut Report) -> _);
         Losing { lost, attachment: attachment.clone(), ended }
     }
@@ -392,7 +440,7 @@ impl<C: SessionClient> Guard<C> {
         operation: &'static str,
         mode: LockMode,
     ) -> Result<(), RecipeError<ModeError>> {
-        if let Holder::Local(turn) = &mut self.handle
+        if let Some(turn) = self.handle.turn_mut()
             && !turn.keep()
         {
             return Err(self.call(operation).failed(ModeError::NotAlone));

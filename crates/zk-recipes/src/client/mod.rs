@@ -10,6 +10,8 @@ mod blocking;
 pub(crate) mod call;
 pub(crate) mod contenders;
 pub(crate) mod count;
+#[cfg_attr(not(feature = "full"), path = "no_deadlocks.rs")]
+pub(crate) mod deadlocks;
 pub(crate) mod guard;
 pub(crate) mod guid;
 pub(crate) mod lookout;
@@ -25,6 +27,8 @@ pub(crate) mod status;
 mod tokio;
 
 pub use self::contenders::QueueEntry;
+#[cfg(feature = "full")]
+pub use self::deadlocks::{Deadlock, Deadlocks};
 pub use self::guard::{FencingToken, Guard, Holding};
 pub use self::pending::{NextPlace, Pending, Signal};
 pub use self::run::RunError;

@@ -14,6 +14,7 @@ use std::time::Instant;
 use zk_session::End;
 
 use super::call::Call;
+use super::deadlocks::Mark;
 use super::guard::{Guard, Releasing};
 use super::queue::{Attempted, Entrance};
 use super::run::Hold;
@@ -67,8 +68,12 @@ type Running<T> = (BoxFuture<T>, Option<Arc<SharedStatus>>);
 /// allocation here.
 enum Work<T, C, E> {
     Enter(Entrance<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
-    Acquire(Attempted<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
-    TakeTurns(Box<LocalAttempt<C>>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
+    Acquire(Attempted<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>, Option<Mark>),
+    TakeTurns(
+        Box<LocalAttempt<C>>,
+        fn(Result<Guard<C>, RecipeError>) -> Result<T, E>,
+        Option<Mark>,
+    ),
     Release(Releasing, fn(Result<(), RecipeError>) -> Result<T, E>),
     Begin(Begin<Result<T, E>>),
     Run(Running<Result<T, E>>),
@@ -83,9 +88,12 @@ fn enter<T, C: SessionClient, E>(
     entrance: Entrance<C>,
     finish: fn(Result<Guard<C>, RecipeError>) -> Result<T, E>,
 ) -> Work<T, C, E> {
-    let Some(local) = entrance.local() else { return Work::Acquire(entrance.enter(), finish) };
+    let mark = entrance.mark();
+    let Some(local) = entrance.local() else {
+        return Work::Acquire(entrance.enter(), finish, mark);
+    };
     match LocalAttempt::enter(entrance, local) {
-        Ok(attempt) => Work::TakeTurns(Box::new(attempt), finish),
+        Ok(attempt) => Work::TakeTurns(Box::new(attempt), finish, mark),
         Err(error) => Work::Done(finish(Err(error))),
     }
 }
@@ -125,6 +133,16 @@ impl<T, C: SessionClient, R: Reason> Pending<T, C, RecipeError<R>> {
     /// With the async client, when it is polled outside of a tokio runtime, whose timer it uses.
     pub fn until(self, end: impl Into<Instant>) -> Self {
         Self { limit: TimeLimit::new(Some(end.into())), ..self }
+    }
+
+    /// Names the owner, for the [`Deadlocks`](crate::Deadlocks) of the lock. Name it before the attempt
+    /// begins. Recipes without that option ignore it.
+    #[cfg(feature = "full")]
+    pub fn by(mut self, owner: impl Into<Arc<str>>) -> Self {
+        if let Work::Enter(entrance, _) = &mut self.work {
+            entrance.owner = Some(owner.into());
+        }
+        self
     }
 
     /// Runs requests, and fails with [`LockError::NoAnswer`] at the time limit.
@@ -236,8 +254,12 @@ impl<T, C: SessionClient, E> Pending<T, C, E> {
             return Poll::Ready(result);
         }
         let result = match work {
-            Work::Acquire(attempted, finish) => attempted.poll_held(limit, cx).map(*finish),
-            Work::TakeTurns(attempt, finish) => attempt.poll_held(limit, cx).map(*finish),
+            Work::Acquire(attempted, finish, mark) => attempted
+                .poll_held(limit, cx)
+                .map(|held| finish(held.map(|guard| guard.of_owner(mark.take())))),
+            Work::TakeTurns(attempt, finish, mark) => attempt
+                .poll_held(limit, cx)
+                .map(|held| finish(held.map(|guard| guard.of_owner(mark.take())))),
             Work::Release(releasing, finish) => releasing.poll(client, limit, cx).map(*finish),
             Work::Run((future, _)) => future.as_mut().poll(cx),
             Work::Enter(..) | Work::Begin(_) | Work::Done(_) | Work::Over => Poll::Pending,
@@ -270,7 +292,7 @@ impl<T, E> Pending<T, zk_session::blocking::Client, E> {
         {
             *work = enter(entrance, finish);
         }
-        if let Work::TakeTurns(attempt, _) = work {
+        if let Work::TakeTurns(attempt, ..) = work {
             let turn = poll_fn(|cx| attempt.poll_turn(cx));
             client.block_on(None, zk_session::blocking::Client::wait_for_others(limit.end, turn));
         }
@@ -343,8 +365,8 @@ impl<T, C: SessionClient, E> Future for NextPlace<'_, T, C, E> {
             return Poll::Ready(None);
         }
         let status = match &pending.work {
-            Work::Acquire(attempted, _) => attempted.status(),
-            Work::TakeTurns(attempt, _) => attempt.status(),
+            Work::Acquire(attempted, ..) => attempted.status(),
+            Work::TakeTurns(attempt, ..) => attempt.status(),
             Work::Run((_, status)) => status.clone(),
             _ => None,
         };

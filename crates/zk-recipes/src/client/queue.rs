@@ -18,6 +18,7 @@ use zk_session::proto::{ErrorCode, NodeKind, path};
 
 use super::abandoned::Abandoned;
 use super::call::Call;
+use super::deadlocks::Mark;
 use super::guard::Guard;
 use super::guid;
 use super::observed::Observed;
@@ -101,7 +102,7 @@ impl<C: SessionClient> Queue<C> {
         finish: fn(Result<Guard<C>, RecipeError>) -> Result<G, RecipeError>,
     ) -> Pending<G, C> {
         let queue = self.clone();
-        Pending::enter(Entrance { queue, operation, mode, wait_policy }, finish)
+        Pending::enter(Entrance::new(queue, operation, mode, wait_policy), finish)
     }
 
     /// Acquires something else with nodes in this queue.
@@ -146,12 +147,16 @@ impl<C: SessionClient> Queue<C> {
         machine
     }
 
-    /// Returns the configuration of an attempt that begins as soon as a quorum serves the session.
-    pub(crate) fn config(&self, mode: LockMode, wait_policy: WaitPolicy) -> AttemptConfig {
-        let lock_path = match self.client.chroot().apply(&self.path) {
+    /// Returns the lock path with the chroot.
+    pub(crate) fn server_path(&self) -> Arc<str> {
+        match self.client.chroot().apply(&self.path) {
             Cow::Borrowed(_) => self.path.clone(),
             Cow::Owned(path) => path.into(),
-        };
+        }
+    }
+
+    /// Returns the configuration of an attempt that begins as soon as a quorum serves the session.
+    pub(crate) fn config(&self, mode: LockMode, wait_policy: WaitPolicy) -> AttemptConfig {
         AttemptConfig {
             chroot_length: self.client.chroot().apply("/").len(),
             mode,
@@ -162,7 +167,11 @@ impl<C: SessionClient> Queue<C> {
             unknown_nodes: self.options.unknown_nodes,
             disconnect_policy: self.options.disconnect_policy,
             revocable: self.options.revocable,
-            ..AttemptConfig::new(lock_path, self.scheme, guid::next(self.client.resumption()))
+            ..AttemptConfig::new(
+                self.server_path(),
+                self.scheme,
+                guid::next(self.client.resumption()),
+            )
         }
     }
 
@@ -233,6 +242,11 @@ impl<C: SessionClient> Queue<C> {
         path::child(&self.path, name)
     }
 
+    /// Returns the node that this process shares, and how many of its attempts wait for that.
+    pub(crate) fn locally_held(&self) -> Option<(String, usize)> {
+        self.local.as_ref()?.held()
+    }
+
     /// Returns how many attempts wait for another one of this process.
     #[cfg(feature = "full")]
     pub(crate) fn local_waiters(&self) -> usize {
@@ -255,9 +269,40 @@ pub(crate) struct Entrance<C> {
     operation: &'static str,
     pub(crate) mode: LockMode,
     pub(crate) wait_policy: WaitPolicy,
+    /// The name of its owner.
+    #[cfg(feature = "full")]
+    pub(crate) owner: Option<Arc<str>>,
 }
 
 impl<C: SessionClient> Entrance<C> {
+    const fn new(
+        queue: Queue<C>,
+        operation: &'static str,
+        mode: LockMode,
+        wait_policy: WaitPolicy,
+    ) -> Self {
+        Self {
+            queue,
+            operation,
+            mode,
+            wait_policy,
+            #[cfg(feature = "full")]
+            owner: None,
+        }
+    }
+
+    /// Looks for a deadlock, on request.
+    #[cfg(feature = "full")]
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        let (owner, deadlocks) = (self.owner.clone()?, self.queue.options.deadlocks.as_ref()?);
+        Some(deadlocks.waits(owner, self.queue.server_path(), self.mode))
+    }
+
+    #[cfg(not(feature = "full"))]
+    pub(crate) const fn mark(&self) -> Option<Mark> {
+        None
+    }
+
     pub(crate) fn enter(self) -> Attempted<C> {
         self.queue.enter(self.operation, self.mode, self.wait_policy)
     }

@@ -186,7 +186,7 @@ struct Content {
     waiters: Waiters,
     last: u64,
     on_loss: Vec<OnLoss>,
-    /// Wakes the attempt that follows, once the lock is no longer held.
+    /// Woken when the lock is asked for, and once it is no longer held. It belongs to the recipe.
     follower: Option<Waker>,
 }
 
@@ -199,8 +199,12 @@ impl Content {
         let callbacks = (is_over && !self.on_loss.is_empty())
             .then(|| LossCallbacks(loss, core::mem::take(&mut self.on_loss)));
         let mut waiters = core::mem::take(&mut self.waiters);
-        if let Some(follower) = self.follower.take_if(|_| is_over || self.report.is_final) {
-            waiters.push(0, follower);
+        match self.report.revoked {
+            _ if is_over || self.report.is_final => {
+                self.follower.take().into_iter().for_each(|it| waiters.push(0, it));
+            }
+            true => self.follower.iter().for_each(|it| waiters.push(0, it.clone())),
+            false => {}
         }
         (waiters, callbacks)
     }
@@ -362,7 +366,7 @@ impl SharedStatus {
         }
     }
 
-    /// Wakes `follower` once the lock is no longer held.
+    /// Wakes `follower`, of the recipe, when the lock is asked for, and once it is no longer held.
     pub(crate) fn follow(&self, follower: Waker) {
         let unused = self.content().follower.replace(follower);
         drop(unused);

@@ -1,9 +1,15 @@
 //! The mutex, the read/write lock and the reentrant mutex.
 
+#[cfg(feature = "full")]
+pub mod cohort;
 pub(crate) mod contender;
 pub(crate) mod hint;
+#[cfg(feature = "full")]
+pub(crate) mod idle_watch;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod recipe;
 
 pub use self::contender::Contender;
 pub use self::hint::{FastPathHint, HintCell, HintingContender};
+#[cfg(feature = "full")]
+pub use self::idle_watch::IdleWatch;

@@ -1,5 +1,6 @@
 //! Measures how the tasks of few processes take turns with one lock: `bench turns`.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use cpu_time::ProcessTime;
 use tokio::task::JoinSet;
 use zk_recipes::{HandOver, Options};
 use zk_session::Client;
+use zk_testkit::peers::{Peer, Program, Runnable};
 
 use super::contenders::{Lock, Locks};
 use super::tap::Tap;
@@ -33,7 +35,9 @@ pub(crate) struct Arguments {
     /// The times for which each task holds the lock, in milliseconds.
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1])]
     work: Vec<u64>,
-    /// The clients.
+    /// The clients: `off`, `on` and `kept` are ours, without local hand-over, with it, and with idle
+    /// locks that are kept; `zookeeper-client`, `curator` and `kazoo` are others, the last two with
+    /// threads.
     #[arg(long, value_delimiter = ',', default_values_t = ["off", "on"].map(str::to_owned))]
     client: Vec<String>,
 }
@@ -59,6 +63,7 @@ struct Figures {
 }
 
 pub(super) fn run(arguments: &Arguments) -> io::Result<()> {
+    let programs = programs(&arguments.client)?;
     let (_running, at) = start(arguments.server)?;
     let tap = Tap::start(&at)?;
     println!(
@@ -71,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> io::Result<()> {
             let path = format!("/turns-{number}-{run}");
             let of =
                 Measurement { client: client.clone(), at: at.into(), path, tasks, work, seconds };
-            measure_all(&of, processes)
+            measure_all(&of, processes, programs.get(&client))
         };
         let figures = run(&at, 0, seconds)?;
         let before = tap.tally();
@@ -105,11 +110,30 @@ fn cases(arguments: &Arguments) -> Vec<(usize, usize, u64, String)> {
     cases
 }
 
-fn measure_all(of: &Measurement, processes: usize) -> io::Result<Vec<Figures>> {
+/// Returns the programs of the clients that have one.
+fn programs(clients: &[String]) -> io::Result<BTreeMap<String, Runnable>> {
+    let peers = [("curator", Peer::Curator), ("kazoo", Peer::Kazoo)];
+    let wanted = peers.into_iter().filter(|(name, _)| clients.iter().any(|client| client == name));
+    let find = |(name, peer): (&str, Peer)| Ok((name.into(), peer.find()?));
+    wanted.map(find).collect::<Result<_, String>>().map_err(io::Error::other)
+}
+
+fn measure_all(
+    of: &Measurement,
+    processes: usize,
+    program: Option<&Runnable>,
+) -> io::Result<Vec<Figures>> {
     let Measurement { client, at, path, tasks, work, seconds } = of;
     let start = |_| {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["measure-turns", client, at, path]);
+        let mut command = match program {
+            Some(program) => program.command(Program::Turns),
+            None => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["measure-turns", client]);
+                command
+            }
+        };
+        command.args([at, path]);
         command.args([tasks.to_string(), work.to_string(), seconds.to_string()]);
         Process::start(&mut command)
     };
@@ -138,6 +162,9 @@ pub(super) fn measure(of: &Measurement) -> io::Result<()> {
                 let client = Client::connect(&of.at).await.map_err(io::Error::other)?;
                 let options = match mode {
                     "on" => Options::new().local_hand_over(HandOver::default()),
+                    "kept" => Options::new()
+                        .local_hand_over(HandOver::default())
+                        .keep_idle(Duration::from_secs(1)),
                     _ => Options::new(),
                 };
                 let mutex = zk_recipes::Mutex::with(&client, &of.path, options);

@@ -1,6 +1,6 @@
 //! An attempt to acquire a lock. It records what the machine does, and applies the injected bug.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use core::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use zk_proto::{
     Encode, ErrorCode, EventType, GetChildrenResponse, GetDataResponse, OpCode, Request, SessionId,
     Stat, Zxid,
 };
+use zk_recipes::machine::cohort::Standing;
 use zk_recipes::machine::{
     AttemptConfig, Event, FastPathHint, HintCell, Input, Machine, Observer, OpId, Turn,
 };
@@ -36,6 +37,12 @@ pub(super) struct Log(Arc<Mutex<Records>>);
 #[derive(Debug, Default)]
 struct Records {
     events: VecDeque<ClientEvent>,
+    /// What is known of the locks that were acquired.
+    standings: BTreeMap<AttemptId, Standing>,
+    /// Their nodes.
+    nodes: BTreeMap<AttemptId, String>,
+    /// The locks that others may wait for.
+    contended: BTreeSet<AttemptId>,
     /// The hint of the last attempt at each lock path.
     hints: BTreeMap<Arc<str>, FastPathHint>,
 }
@@ -46,7 +53,39 @@ impl Log {
     }
 
     pub(super) fn record(&self, event: ClientEvent) {
-        self.records().events.push_back(event);
+        let mut records = self.records();
+        if let ClientEvent::Lock(id, event) = &event
+            && let Some(standing) = standing(event)
+        {
+            records.standings.insert(*id, standing);
+        }
+        match &event {
+            ClientEvent::Lock(id, Event::Acquired { node, .. }) => {
+                records.nodes.insert(*id, node.clone());
+            }
+            ClientEvent::Contended(id) => {
+                records.contended.insert(*id);
+            }
+            _ => {}
+        }
+        records.events.push_back(event);
+    }
+
+    pub(super) fn node(&self, attempt: AttemptId) -> Option<String> {
+        self.records().nodes.get(&attempt).cloned()
+    }
+
+    pub(super) fn is_contended(&self, attempt: AttemptId) -> bool {
+        self.records().contended.contains(&attempt)
+    }
+
+    /// Returns the observer of the watch of an attempt's queue.
+    pub(super) fn queue_observer(&self, attempt: AttemptId) -> QueueObserver {
+        QueueObserver { attempt, log: self.clone() }
+    }
+
+    pub(super) fn standing(&self, attempt: AttemptId) -> Option<Standing> {
+        self.records().standings.get(&attempt).copied()
     }
 
     pub(super) fn poll(&self) -> Option<ClientEvent> {
@@ -56,6 +95,35 @@ impl Log {
     /// Returns the cell for the hints of one lock path.
     pub(super) fn hint(&self, lock_path: Arc<str>) -> Hint {
         Hint { lock_path, log: self.clone() }
+    }
+}
+
+/// Records that others are in the queue of an attempt.
+#[derive(Debug)]
+pub(super) struct QueueObserver {
+    attempt: AttemptId,
+    log: Log,
+}
+
+impl Observer for QueueObserver {
+    fn observe(&mut self, event: Event, _: &mut Port<'_>) {
+        if event == Event::Revoked {
+            self.log.record(ClientEvent::Contended(self.attempt));
+        }
+    }
+}
+
+/// Returns what an event says of a lock.
+fn standing(event: &Event) -> Option<Standing> {
+    match event {
+        Event::Acquired { .. } | Event::Resumed => Some(Standing::Held),
+        Event::Suspended => Some(Standing::Withheld),
+        Event::Releasing
+        | Event::Lost(_)
+        | Event::Released
+        | Event::Failed(_)
+        | Event::Refused(_) => Some(Standing::Lost),
+        _ => None,
     }
 }
 

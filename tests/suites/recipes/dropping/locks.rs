@@ -96,6 +96,19 @@ async fn futures_that_share_a_node() {
         (success(all), Others::hold(guard))
     })
     .await;
+    dropped_anywhere("Mutex::acquire, of a lock that is kept", async |ours, other| {
+        let kept = Mutex::with(ours, PATH, options().keep_idle(SESSION_TIMEOUT)).expect("valid");
+        let cycle = async |mutex: Mutex| mutex.acquire().await?.release().await;
+        let foreign = mutex(other);
+        let all = async move {
+            cycle(kept.clone()).await?;
+            cycle(foreign).await?;
+            cycle(kept.clone()).await?;
+            cycle(kept).await
+        };
+        (success(all), Others::idle())
+    })
+    .await;
     dropped_anywhere("ReadGuard::try_upgrade, shared", async |ours, _| {
         let lock = RwLock::with(ours, PATH, options()).expect("valid");
         let reader = lock.read().await.expect("acquired");

@@ -1,29 +1,37 @@
 //! Attempts of one process that share a node, and pass the lock on without a request.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker, ready};
+use core::time::Duration;
 use std::sync::{OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::Instant as StdInstant;
 
+use zk_session::Attachment;
+use zk_session::dispatch::Port;
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
+use zk_session::time::Instant;
 
-use super::cohort::{After, Cohort, Next, Ticket, Turn};
-use crate::attempt::{Command, LockMode, WaitPolicy};
+use crate::attempt::{Command, Event, Observer, OnSession, WaitPolicy};
 use crate::client::SessionClient;
 use crate::client::guard::{Guard, Holding, holding};
 use crate::client::queue::{Attempted, Entrance};
 use crate::client::session_client::TimeLimit;
 use crate::client::status::{Handle, HeldNode, OnLoss, Report, SharedStatus};
 use crate::error::{LockError, RecipeError};
+use crate::lock::IdleWatch;
+use crate::lock::cohort::{After, Cohort, HandOver, Next, Standing, Ticket, Turn};
 use crate::options::Options;
 
 /// A node with which the lock is held. The last share deletes it.
 struct SharedNode {
+    /// If idle locks are kept. It ends before the node does.
+    kept: Option<Kept>,
     node: HeldNode,
     handle: Handle,
 }
@@ -31,45 +39,95 @@ struct SharedNode {
 type Share = Arc<SharedNode>;
 
 impl SharedNode {
-    /// Returns whether the lock is held for sure, and nobody has asked for it.
-    fn may_be_passed(self: &Arc<Self>) -> bool {
-        self.handle.status.read(|report| holding(report) == Holding::Held && !report.revoked)
+    fn standing(&self) -> Standing {
+        let is_contended = || self.kept.as_ref().is_some_and(|kept| kept.signs.is_contended());
+        self.handle.status.read(|report| match holding(report) {
+            Holding::Held if report.revoked => Standing::Withheld,
+            Holding::Held if is_contended() => Standing::Contended,
+            Holding::Held => Standing::Held,
+            Holding::Suspended => Standing::Withheld,
+            Holding::Lost(_) => Standing::Lost,
+        })
     }
+}
+
+/// Watches for others, and for the end of the idle time.
+struct Kept {
+    signs: Arc<Signs>,
+    watch: Attachment,
+}
+
+impl Kept {
+    /// The lock is idle from now on.
+    fn idle(&self) {
+        self.signs.is_late.store(false, Ordering::Release);
+        self.watch.command(&mut Command::Leave);
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.watch.command(&mut Command::Release);
+    }
+}
+
+/// What an [`IdleWatch`] has reported.
+#[derive(Default)]
+struct Signs {
+    is_contended: AtomicBool,
+    is_late: AtomicBool,
+}
+
+impl Signs {
+    fn is_contended(&self) -> bool {
+        self.is_contended.load(Ordering::Acquire)
+    }
+}
+
+struct WatchObserver {
+    signs: Arc<Signs>,
+    waker: Waker,
+}
+
+impl Observer for WatchObserver {
+    fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        let sign = match event {
+            Event::Revoked => &self.signs.is_contended,
+            Event::Released => &self.signs.is_late,
+            _ => return,
+        };
+        sign.store(true, Ordering::Release);
+        port.wake(self.waker.clone());
+    }
+}
+
+type LocalCohort<C> = Cohort<Share, Waker, Attempted<C>>;
+
+/// What is left to do once the cohort is unlocked.
+type Rest<C> = After<Share, Waker, Attempted<C>>;
+
+fn finish<C>(rest: Rest<C>) {
+    let After { unused, unused_attempt, unused_wakers, wake, .. } = rest;
+    drop((unused, unused_attempt, unused_wakers));
+    wake.into_iter().for_each(Waker::wake);
 }
 
 /// What the clones of a lock share.
 pub(crate) struct LocalLock<C> {
-    state: StdMutex<State<C>>,
-    /// Wakes the attempt at the front.
-    front: Waker,
-    now: fn() -> Instant,
+    cohort: StdMutex<LocalCohort<C>>,
+    /// Notices a change of the node.
+    observer: Waker,
+    clock: fn() -> StdInstant,
+    start: StdInstant,
 }
 
-struct State<C> {
-    cohort: Cohort<Share, Waker>,
-    /// A front that has given up leaves its place in ZooKeeper's queue to the next one.
-    passing: Option<(LockMode, Attempted<C>)>,
-}
+/// Notices that the lock is lost, asked for, contended or idle for too long.
+struct Notice<C>(Weak<LocalLock<C>>);
 
-/// What is left to do once the state is unlocked.
-type Rest = After<Share, Waker>;
-
-fn finish(rest: Rest) {
-    let After { wake, unused, unused_wakers } = rest;
-    // Deletes nodes first: a front that is woken enters the queue behind others.
-    drop((unused, unused_wakers));
-    wake.into_iter().for_each(Waker::wake);
-}
-
-/// Wakes the attempt at the front, when the lock is lost.
-struct WakeFront<C>(Weak<LocalLock<C>>);
-
-impl<C: SessionClient> Wake for WakeFront<C> {
+impl<C: SessionClient> Wake for Notice<C> {
     fn wake(self: Arc<Self>) {
-        let Some(local) = self.0.upgrade() else { return };
-        let waker = local.state().cohort.front_waker();
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(local) = self.0.upgrade() {
+            local.with(|_, _| ());
         }
     }
 }
@@ -77,38 +135,63 @@ impl<C: SessionClient> Wake for WakeFront<C> {
 impl<C: SessionClient> LocalLock<C> {
     /// Returns what attempts share, if they share a node.
     pub(crate) fn of(options: &Options) -> Option<Arc<Self>> {
-        let cohort = Cohort::new(options.hand_over?);
+        let bound = match options.keep_idle {
+            // Nobody is overtaken who is known to wait.
+            Some(_) => options.hand_over.unwrap_or(HandOver::DEFAULT.turns(1)),
+            None => options.hand_over?,
+        };
+        let cohort = Cohort::new(bound, options.keep_idle);
         Some(Arc::new_cyclic(|this: &Weak<Self>| Self {
-            state: StdMutex::new(State { cohort, passing: None }),
-            front: Waker::from(Arc::new(WakeFront(this.clone()))),
-            now: C::now,
+            cohort: StdMutex::new(cohort),
+            observer: Waker::from(Arc::new(Notice(this.clone()))),
+            clock: C::now,
+            start: C::now(),
         }))
     }
 }
 
 impl<C> LocalLock<C> {
-    fn state(&self) -> StdMutexGuard<'_, State<C>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Acts on the cohort as of now.
+    fn with<R>(&self, act: impl FnOnce(&mut LocalCohort<C>, Instant) -> R) -> R {
+        let now = Instant::after_start((self.clock)().saturating_duration_since(self.start));
+        let mut cohort = lock(&self.cohort);
+        let (standing, end) = (cohort.held().map(|share| share.standing()), cohort.poll_timeout());
+        let rest = standing.map(|standing| cohort.update(now, standing));
+        let result = act(&mut cohort, now);
+        // The clock of the session may be ahead.
+        let is_late = |share: &&Share| {
+            share.kept.as_ref().is_some_and(|kept| kept.signs.is_late.load(Ordering::Acquire))
+        };
+        let next = cohort.poll_timeout();
+        let idle = cohort.held().filter(|share| next.is_some() && (next != end || is_late(share)));
+        let idle = idle.cloned();
+        drop(cohort);
+        rest.into_iter().for_each(finish);
+        if let Some(kept) = idle.as_ref().and_then(|share| share.kept.as_ref()) {
+            kept.idle();
+        }
+        result
+    }
+
+    /// Looks whether a lock that is kept is still held.
+    fn check_idle(&self) {
+        let cohort = lock(&self.cohort);
+        let idle = cohort.poll_timeout().and(cohort.held()).cloned();
+        drop(cohort);
+        if let Some(share) = idle {
+            share.handle.command(Command::CheckLease);
+        }
+    }
+
+    /// Returns the node that is shared, and how many attempts wait for it here.
+    pub(crate) fn held(&self) -> Option<(String, usize)> {
+        let cohort = lock(&self.cohort);
+        cohort.held().map(|share| (share.node.name.clone(), cohort.waiting()))
     }
 
     /// Returns how many attempts wait here.
     pub(crate) fn waiting(&self) -> usize {
-        self.state().cohort.waiting()
-    }
-}
-
-impl<C> State<C> {
-    /// Notices that the lock is lost.
-    fn refresh(&mut self) -> Option<Rest> {
-        let state = |share: &Share| share.handle.status.read(holding);
-        let is_lost = self.cohort.held().map(state).is_some_and(|state| !state.is_open());
-        is_lost.then(|| self.cohort.lose())
-    }
-
-    /// Takes the attempt that is passed on, unless the front can use it.
-    fn take_useless(&mut self) -> Option<(LockMode, Attempted<C>)> {
-        let front = self.cohort.front_mode();
-        self.passing.take_if(|(mode, _)| Some(*mode) != front)
+        lock(&self.cohort).waiting()
     }
 }
 
@@ -121,8 +204,8 @@ pub(crate) struct LocalAttempt<C> {
 
 enum Phase<C> {
     Waiting(Ticket),
-    /// It is the front, and gets a node.
-    Front(Ticket),
+    /// It is the front, and gets a node: by the attempt that another front has left, if any.
+    Front(Ticket, Option<Attempted<C>>),
     Attempting(Ticket, Attempted<C>),
     Holding(LocalTurn<C>),
     Over,
@@ -134,14 +217,11 @@ impl<C: SessionClient> LocalAttempt<C> {
         entrance: Entrance<C>,
         local: Arc<LocalLock<C>>,
     ) -> Result<Self, RecipeError> {
-        let mut state = local.state();
-        let rest = state.refresh();
-        let admitted = match entrance.wait_policy.refusal() {
-            Some(refusal) if !state.cohort.admits(entrance.mode) => Err(refusal),
-            _ => Ok(state.cohort.enter(entrance.mode)),
-        };
-        drop(state);
-        rest.into_iter().for_each(finish);
+        local.check_idle();
+        let admitted = local.with(|cohort, _| match entrance.wait_policy.refusal() {
+            Some(refusal) if !cohort.admits(entrance.mode) => Err(refusal),
+            _ => Ok(cohort.enter(entrance.mode)),
+        });
         match admitted {
             Ok(ticket) => Ok(Self { entrance, local, phase: Phase::Waiting(ticket) }),
             Err(refusal) => Err(entrance.call().failed(refusal)),
@@ -160,16 +240,13 @@ impl<C: SessionClient> LocalAttempt<C> {
     pub(crate) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Phase::Waiting(ticket) = self.phase else { return Poll::Ready(()) };
         let waker = cx.waker().clone();
-        let mut state = self.local.state();
-        let lost = state.refresh();
-        let (next, rest) = state.cohort.poll(ticket, C::now(), waker);
-        drop(state);
+        self.local.check_idle();
+        let (next, rest) = self.local.with(|cohort, now| cohort.poll(ticket, now, waker));
         self.phase = match next {
             Next::Hold(turn) => Phase::Holding(LocalTurn::new(&self.local, turn)),
-            Next::Attempt => Phase::Front(ticket),
+            Next::Attempt(left) => Phase::Front(ticket, left),
             Next::Wait => Phase::Waiting(ticket),
         };
-        lost.into_iter().for_each(finish);
         finish(rest);
         if let Phase::Waiting(_) = self.phase { Poll::Pending } else { Poll::Ready(()) }
     }
@@ -184,13 +261,9 @@ impl<C: SessionClient> LocalAttempt<C> {
             ready!(limit.poll(&self.entrance.queue.client, cx));
             return Poll::Ready(Err(self.entrance.call().failed(LockError::TimedOut)));
         }
-        if let Phase::Front(ticket) = self.phase {
-            let passed = self.local.state().passing.take();
-            let attempted = match passed {
-                Some((mode, attempted)) if mode == self.entrance.mode => attempted,
-                _ => self.entrance.clone().enter(),
-            };
-            self.phase = Phase::Attempting(ticket, attempted);
+        if let Phase::Front(ticket, left) = &mut self.phase {
+            let attempted = left.take().unwrap_or_else(|| self.entrance.clone().enter());
+            self.phase = Phase::Attempting(*ticket, attempted);
         }
         if let Phase::Attempting(ticket, attempted) = &mut self.phase {
             let (node, handle) = match ready!(attempted.poll_held(limit, cx)) {
@@ -198,7 +271,7 @@ impl<C: SessionClient> LocalAttempt<C> {
                 Err(error) => return Poll::Ready(Err(error)),
             };
             if let (ticket, Some(handle)) = (*ticket, handle) {
-                self.phase = Phase::Holding(self.acquired(ticket, SharedNode { node, handle }));
+                self.phase = Phase::Holding(self.acquired(ticket, node, handle));
             }
         }
         match core::mem::replace(&mut self.phase, Phase::Over) {
@@ -208,18 +281,26 @@ impl<C: SessionClient> LocalAttempt<C> {
     }
 
     /// The node is there, for all.
-    fn acquired(&self, ticket: Ticket, node: SharedNode) -> LocalTurn<C> {
-        let share = Arc::new(node);
-        share.handle.status.follow(self.local.front.clone());
-        let mut state = self.local.state();
-        let (turn, rest) = state.cohort.acquired(ticket, C::now(), share);
-        // It may be lost since before the front was to be woken.
-        let lost = state.refresh();
-        drop(state);
+    fn acquired(&self, ticket: Ticket, node: HeldNode, handle: Handle) -> LocalTurn<C> {
+        let kept = self.entrance.queue.options.keep_idle.map(|keep| self.watch(&node, keep));
+        let share = Arc::new(SharedNode { kept, node, handle });
+        share.handle.status.follow(self.local.observer.clone());
+        let (turn, rest) = self.local.with(|cohort, now| cohort.acquired(ticket, now, share));
         let turn = LocalTurn::new(&self.local, turn);
-        lost.into_iter().for_each(finish);
         finish(rest);
+        // It may be lost since before it was followed.
+        self.local.with(|_, _| ());
         turn
+    }
+
+    fn watch(&self, node: &HeldNode, keep: Duration) -> Kept {
+        let queue = &self.entrance.queue;
+        let signs = Arc::<Signs>::default();
+        let observer = WatchObserver { signs: signs.clone(), waker: self.local.observer.clone() };
+        let watch = IdleWatch::new(queue.server_path(), node.name.clone(), keep);
+        let seed = node.token.0.cast_unsigned();
+        let watch = queue.client.attach(Box::new(OnSession::new(watch, observer, seed)));
+        Kept { signs, watch }
     }
 
     fn guard(&self, turn: LocalTurn<C>) -> Guard<C> {
@@ -233,25 +314,19 @@ impl<C> Drop for LocalAttempt<C> {
     fn drop(&mut self) {
         let phase = core::mem::replace(&mut self.phase, Phase::Over);
         let (ticket, attempted) = match phase {
-            Phase::Waiting(ticket) | Phase::Front(ticket) => (ticket, None),
+            Phase::Waiting(ticket) => (ticket, None),
+            Phase::Front(ticket, left) => (ticket, left),
             Phase::Attempting(ticket, attempted) => (ticket, Some(attempted)),
             // A turn that is dropped is passed on.
             Phase::Holding(_) | Phase::Over => return,
         };
         let waits = self.entrance.wait_policy == WaitPolicy::Queue;
-        let (passed, unused) = match attempted {
+        let (left, unused) = match attempted {
             Some(attempted) if waits && attempted.is_open() => (Some(attempted.anew()), None),
             attempted => (None, attempted),
         };
-        let mut state = self.local.state();
-        if let Some(passed) = passed {
-            state.passing = Some((self.entrance.mode, passed));
-        }
-        let may = state.cohort.held().is_some_and(SharedNode::may_be_passed);
-        let rest = state.cohort.withdraw(ticket, (self.local.now)(), may);
-        let useless = state.take_useless();
-        drop(state);
-        drop((unused, useless));
+        let rest = self.local.with(|cohort, now| cohort.withdraw(ticket, now, left));
+        drop(unused);
         finish(rest);
     }
 }
@@ -283,7 +358,7 @@ impl<C> LocalTurn<C> {
     fn new(local: &Arc<LocalLock<C>>, turn: Turn<Share>) -> Self {
         Self {
             local: Some(local.clone()),
-            node: turn.node(),
+            node: turn.node,
             number: turn.number,
             share: Some(turn.held),
             signals: OnceLock::new(),
@@ -309,14 +384,13 @@ impl<C> LocalTurn<C> {
     fn leave(&mut self) -> Option<Share> {
         let share = self.share.take()?;
         share.handle.command(Command::CheckLease);
-        let may = share.may_be_passed();
         self.silence(&share.handle.status);
         let Some(local) = &self.local else { return Some(share) };
-        let mut state = local.state();
-        let (is_kept, rest) = state.cohort.leave(self.node, (local.now)(), may);
-        // Not the last one, and gone before another holder can have the node.
-        let share = (!is_kept).then_some(share);
-        drop(state);
+        let (share, rest) = local.with(|cohort, now| {
+            let (is_kept, rest) = cohort.leave(self.node, now);
+            // Not the last one, and gone before another holder can have the node.
+            ((!is_kept).then_some(share), rest)
+        });
         finish(rest);
         share
     }
@@ -324,8 +398,7 @@ impl<C> LocalTurn<C> {
     /// Keeps the node for this turn. Returns whether no other turn has it.
     pub(crate) fn keep(&mut self) -> bool {
         if let Some(local) = &self.local {
-            let rest = local.state().cohort.take_away(self.node);
-            finish(rest);
+            finish(local.with(|cohort, _| cohort.take_away(self.node)));
         }
         let is_alone = self.share.as_mut().is_some_and(|share| Arc::get_mut(share).is_some());
         if is_alone {

@@ -1,8 +1,6 @@
 //! The locks, for any [`SessionClient`](crate::SessionClient).
 
 #[cfg(feature = "full")]
-pub(crate) mod cohort;
-#[cfg(feature = "full")]
 mod conversion;
 #[cfg_attr(not(feature = "full"), path = "no_hand_over.rs")]
 pub(crate) mod hand_over;

@@ -24,7 +24,12 @@ enum Bug {
     /// The cohort is bound less than it should be.
     HasTooManyTurns,
     IgnoresTime,
+    /// The cohort does not learn of another process.
+    HidesContenders,
 }
+
+/// Longer than the model runs.
+const KEEP: Option<Duration> = Some(Duration::from_secs(1));
 
 /// A node in ZooKeeper's queue: its number, and its mode. Number 0 is that of the other process.
 type Queued = (u32, LockMode);
@@ -50,7 +55,7 @@ enum State {
 #[derive(Clone, Debug)]
 struct World {
     bug: Bug,
-    cohort: Cohort<u32, usize>,
+    cohort: Cohort<u32, usize, u32>,
     owners: Vec<State>,
     modes: Vec<LockMode>,
     /// How often each owner may still come.
@@ -58,8 +63,6 @@ struct World {
     /// ZooKeeper's queue.
     queue: Vec<Queued>,
     last_node: u32,
-    /// An attempt that is passed to the next front.
-    passing: Option<u32>,
     lost: Vec<u32>,
     losses: u32,
     foreign_visits: u32,
@@ -81,7 +84,7 @@ enum Action {
 }
 
 impl World {
-    fn new(bug: Bug, modes: &[LockMode], visits: u32, now: Instant) -> Self {
+    fn new(bug: Bug, keep: Option<Duration>, modes: &[LockMode], visits: u32) -> Self {
         let bound = match bug {
             Bug::HasTooManyTurns => HandOver { turns: 3, ..BOUND },
             Bug::IgnoresTime => HandOver { time: Duration::MAX, ..BOUND },
@@ -89,17 +92,16 @@ impl World {
         };
         Self {
             bug,
-            cohort: Cohort::new(bound),
+            cohort: Cohort::new(bound, keep),
             owners: vec![State::Out; modes.len()],
             modes: modes.to_vec(),
             visits: vec![visits; modes.len()],
             queue: Vec::new(),
             last_node: 0,
-            passing: None,
             lost: Vec::new(),
             losses: 1,
             foreign_visits: 1,
-            now,
+            now: Instant::START,
             is_late: false,
         }
     }
@@ -139,7 +141,7 @@ impl World {
         actions
     }
 
-    fn finish(&mut self, after: After<u32, usize>) {
+    fn finish(&mut self, after: After<u32, usize, u32>) {
         for woken in after.wake {
             if let State::Waiting { is_woken, .. } = &mut self.owners[woken]
                 && self.bug != Bug::WakesNobody
@@ -152,11 +154,11 @@ impl World {
 
     /// The last share of a node deletes it.
     fn delete_unused(&mut self) {
-        let Self { queue, owners, cohort, passing, .. } = self;
+        let Self { queue, owners, cohort, .. } = self;
         queue.retain(|(node, _)| {
             *node == 0
                 || cohort.held() == Some(node)
-                || *passing == Some(*node)
+                || cohort.left.is_some_and(|(_, left)| left == *node)
                 || cohort
                     .entries
                     .values()
@@ -170,19 +172,29 @@ impl World {
         });
     }
 
-    /// As the driver does before it looks.
+    /// As the driver does before each call.
     fn refresh(&mut self) {
-        if self.cohort.held().is_some_and(|node| self.lost.contains(node)) {
-            let after = self.cohort.lose();
+        if let Some(node) = self.cohort.held() {
+            let is_lost = self.lost.contains(node);
+            let is_contended = self.queue.iter().any(|queued| queued.0 == 0);
+            let standing = match is_contended && self.bug != Bug::HidesContenders {
+                _ if is_lost => Standing::Lost,
+                true => Standing::Contended,
+                false => Standing::Held,
+            };
+            let after = self.cohort.update(self.now, standing);
             self.finish(after);
         }
     }
 
     fn hold(&mut self, owner: usize, turn: &Turn<u32>) {
-        self.owners[owner] = State::Holding { id: turn.node(), node: turn.held };
+        self.owners[owner] = State::Holding { id: turn.node, node: turn.held };
     }
 
     fn act(&mut self, action: Action) {
+        if !matches!(action, Action::Lose) {
+            self.refresh();
+        }
         match action {
             Action::Enter(owner) => {
                 self.visits[owner] -= 1;
@@ -190,14 +202,13 @@ impl World {
                 self.owners[owner] = State::Waiting { ticket, is_woken: true };
             }
             Action::Poll(owner) => {
-                self.refresh();
                 let State::Waiting { ticket, .. } = self.owners[owner] else { unreachable!() };
                 let (next, after) = self.cohort.poll(ticket, self.now, owner);
                 match next {
                     Next::Hold(turn) => self.hold(owner, &turn),
                     Next::Wait => self.owners[owner] = State::Waiting { ticket, is_woken: false },
-                    Next::Attempt => {
-                        let node = self.passing.take().unwrap_or_else(|| {
+                    Next::Attempt(left) => {
+                        let node = left.unwrap_or_else(|| {
                             self.last_node += 1;
                             self.queue.push((self.last_node, self.modes[owner]));
                             self.last_node
@@ -217,8 +228,7 @@ impl World {
             Action::Release(owner) => {
                 let State::Holding { id, node } = self.owners[owner] else { unreachable!() };
                 self.owners[owner] = State::Out;
-                let may = !self.lost.contains(&node);
-                let (_, after) = self.cohort.leave(id, self.now, may);
+                let (_, after) = self.cohort.leave(id, self.now);
                 self.finish(after);
                 if self.bug == Bug::DeletesWhatIsPassed {
                     self.queue.retain(|queued| queued.0 != node);
@@ -226,20 +236,12 @@ impl World {
             }
             Action::Drop(owner) => {
                 let state = mem::replace(&mut self.owners[owner], State::Out);
-                let ticket = match state {
-                    State::Waiting { ticket, .. } => ticket,
-                    State::Attempting { ticket, node } => {
-                        self.passing = Some(node);
-                        ticket
-                    }
+                let (ticket, attempt) = match state {
+                    State::Waiting { ticket, .. } => (ticket, None),
+                    State::Attempting { ticket, node } => (ticket, Some(node)),
                     _ => unreachable!(),
                 };
-                let may = self.cohort.held().is_some_and(|node| !self.lost.contains(node));
-                let after = self.cohort.withdraw(ticket, self.now, may);
-                let mode = |node| self.queue.iter().find(|queued| queued.0 == node).map(|of| of.1);
-                if self.passing.and_then(mode) != self.cohort.front_mode() {
-                    self.passing = None;
-                }
+                let after = self.cohort.withdraw(ticket, self.now, attempt);
                 self.finish(after);
             }
             Action::Lose => {
@@ -248,20 +250,17 @@ impl World {
                 self.queue.retain(|queued| queued.0 != node);
                 self.lost.push(node);
                 if self.bug != Bug::HidesLosses {
-                    let after = After {
-                        wake: self.cohort.front_waker().into_iter().collect(),
-                        ..After::default()
-                    };
-                    self.finish(after);
+                    self.refresh();
                 }
             }
             Action::ForeignEnter => {
                 self.foreign_visits -= 1;
                 self.queue.push((0, Exclusive));
+                self.refresh();
             }
             Action::ForeignRelease => self.queue.retain(|queued| queued.0 != 0),
             Action::Timer => {
-                self.now += BOUND.time;
+                self.now = self.now + BOUND.time;
                 self.is_late = true;
             }
         }
@@ -283,7 +282,9 @@ impl World {
         if let (Some(was), Some(is)) = (&before.cohort.node, &self.cohort.node)
             && was.id == is.id
             && was.turns < is.turns
-            && (is.turns > BOUND.turns || self.now >= is.since + BOUND.time)
+            && is.counted.is_some_and(|(since, before)| {
+                is.turns - before > BOUND.turns || self.now - since >= BOUND.time
+            })
         {
             return Err(format!("turn {} is beyond the bound", is.turns));
         }
@@ -297,6 +298,10 @@ impl World {
             |state: &State| matches!(state, State::Waiting { .. } | State::Attempting { .. });
         if !self.actions().iter().any(can_go_on) && self.owners.iter().any(waits) {
             return Err("an attempt waits for ever".into());
+        }
+        let is_queued = self.queue.iter().any(|queued| queued.0 == 0);
+        if is_queued && !self.is_granted(0) && self.owners.iter().all(|it| *it == State::Out) {
+            return Err("another process waits for an idle lock".into());
         }
         // A holder whose lock is lost keeps nobody waiting.
         let is_lost = |state: &State| match state {
@@ -321,9 +326,14 @@ impl World {
 }
 
 /// Visits every state. Returns how many there are.
-fn explore(bug: Bug, modes: &[LockMode], visits: u32) -> Result<usize, String> {
+fn explore(
+    bug: Bug,
+    keep: Option<Duration>,
+    modes: &[LockMode],
+    visits: u32,
+) -> Result<usize, String> {
     let mut seen = BTreeSet::new();
-    let mut todo = vec![World::new(bug, modes, visits, Instant::now())];
+    let mut todo = vec![World::new(bug, keep, modes, visits)];
     while let Some(world) = todo.pop() {
         for action in world.actions() {
             let mut next = world.clone();
@@ -349,21 +359,87 @@ fn at_most_one_holds_and_none_waits_for_ever() {
         (&[Shared, Shared, Shared], 1),
         (&[Exclusive, Shared], 2),
     ] {
-        let states = explore(Bug::None, modes, visits).unwrap_or_else(|error| panic!("{error}"));
-        assert!(states > 1_000, "{modes:?}: {states} states");
+        for keep in [None, KEEP] {
+            let states = explore(Bug::None, keep, modes, visits);
+            let states = states.unwrap_or_else(|error| panic!("{error}"));
+            assert!(states > 1_000, "{modes:?}: {states} states");
+        }
     }
 }
 
 #[test]
 fn every_bug_of_the_surroundings_is_found() {
-    for (bug, finding) in [
-        (Bug::WakesNobody, "waits for ever"),
-        (Bug::HidesLosses, "waits for a holder that has lost"),
-        (Bug::DeletesWhatIsPassed, "ZooKeeper has not granted"),
-        (Bug::HasTooManyTurns, "turn 3 is beyond the bound"),
-        (Bug::IgnoresTime, "turn 2 is beyond the bound"),
+    for (bug, keep, finding) in [
+        (Bug::WakesNobody, None, "waits for ever"),
+        (Bug::HidesLosses, None, "waits for a holder that has lost"),
+        (Bug::DeletesWhatIsPassed, None, "ZooKeeper has not granted"),
+        (Bug::HasTooManyTurns, None, "turn 3 is beyond the bound"),
+        (Bug::IgnoresTime, None, "turn 2 is beyond the bound"),
+        (Bug::HidesContenders, KEEP, "another process waits for an idle lock"),
+        (Bug::HasTooManyTurns, KEEP, "turn 3 is beyond the bound"),
+        (Bug::IgnoresTime, KEEP, "is beyond the bound"),
     ] {
-        let found = explore(bug, &WRITERS, 1).expect_err("a bug");
+        let found = explore(bug, keep, &WRITERS, 1).expect_err("a bug");
         assert!(found.contains(finding), "{bug:?}: {found}");
     }
+}
+
+const NOW: Instant = Instant::START;
+
+/// Acquires a node, and releases it while nobody waits.
+fn idle(mode: LockMode) -> Cohort<u32, usize, u32> {
+    let mut cohort = Cohort::new(BOUND, KEEP);
+    let ticket = cohort.enter(mode);
+    let _ = cohort.acquired(ticket, NOW, 7);
+    let (is_kept, after) = cohort.leave(1, NOW);
+    assert!(is_kept && after.unused.is_empty());
+    cohort
+}
+
+/// Returns the turn that an attempt gets at once.
+fn turn(cohort: &mut Cohort<u32, usize, u32>, mode: LockMode) -> Option<u32> {
+    let ticket = cohort.enter(mode);
+    match cohort.poll(ticket, NOW, 0).0 {
+        Next::Hold(turn) => Some(turn.number),
+        _ => None,
+    }
+}
+
+#[test]
+fn an_idle_lock_is_kept_for_its_process_beyond_the_bound() {
+    let mut cohort = idle(Exclusive);
+    for number in 1..10 {
+        assert!(cohort.admits(Exclusive));
+        assert_eq!(turn(&mut cohort, Exclusive), Some(number));
+        assert_eq!(cohort.poll_timeout(), None);
+        assert!(cohort.leave(1, NOW).0);
+    }
+    assert_eq!(cohort.poll_timeout(), Some(NOW + Duration::from_secs(1)));
+}
+
+#[test]
+fn an_idle_lock_is_given_up_after_its_time_or_if_it_is_not_held_for_sure() {
+    for (late, standing) in [
+        (Duration::from_secs(1), Standing::Held),
+        (Duration::ZERO, Standing::Contended),
+        (Duration::ZERO, Standing::Withheld),
+        (Duration::ZERO, Standing::Lost),
+    ] {
+        let mut cohort = idle(Exclusive);
+        let after = cohort.update(NOW + Duration::from_millis(999), Standing::Held);
+        assert!(after.unused.is_empty());
+        assert_eq!(cohort.update(NOW + late, standing).unused, [7], "{standing:?}");
+        assert_eq!((cohort.held(), cohort.poll_timeout()), (None, None));
+    }
+}
+
+#[test]
+fn an_idle_lock_of_another_mode_makes_room() {
+    let mut cohort = idle(Shared);
+    assert_eq!(turn(&mut cohort, Shared), Some(1));
+    assert!(cohort.leave(1, NOW).0);
+    let ticket = cohort.enter(Exclusive);
+    let (next, after) = cohort.poll(ticket, NOW, 0);
+    assert!(matches!(next, Next::Attempt(None)));
+    assert_eq!(after.unused, [7]);
 }

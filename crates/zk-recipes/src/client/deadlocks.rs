@@ -1,0 +1,254 @@
+//! Deadlocks between owners of this process, found on request.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use std::sync::PoisonError;
+
+use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
+
+use crate::attempt::LockMode;
+
+/// Finds deadlocks between the owners of locks in this process: one waits for a lock that another
+/// holds, which waits for one that the first holds.
+///
+/// Give it to all locks concerned by [`Options::deadlocks`](crate::Options::deadlocks), and name the
+/// owner of each attempt by [`Pending::by`](crate::Pending::by). An owner does one thing at a time,
+/// such as a task, a thread or a transaction.
+///
+/// ```no_run
+/// use zk_recipes::{Deadlocks, Mutex, Options, session::Client};
+///
+/// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let deadlocks = Deadlocks::new(|deadlock| eprintln!("deadlock: {deadlock}"));
+/// let options = || Options::new().deadlocks(&deadlocks);
+/// let from = Mutex::with(&client, "/accounts/1", options())?;
+/// let to = Mutex::with(&client, "/accounts/2", options())?;
+/// let first = from.acquire().by("transfer 7").await?;
+/// let second = to.acquire().by("transfer 7").await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantee
+///
+/// A deadlock is reported once, by the attempt that closes it, when that begins. Nothing else
+/// happens: the attempts wait until one of them is dropped or reaches its time limit. A
+/// [`MultiLock`](crate::MultiLock) prevents deadlocks.
+///
+/// It knows the named owners of this process only, and locks by their paths. So use one value for the
+/// locks of one ensemble.
+#[derive(Clone)]
+pub struct Deadlocks(Arc<Shared>);
+
+struct Shared {
+    graph: StdMutex<Graph>,
+    report: Report,
+}
+
+type Report = Box<dyn Fn(&Deadlock) + Send + Sync>;
+
+impl fmt::Debug for Deadlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deadlocks").finish_non_exhaustive()
+    }
+}
+
+/// Owners that wait for each other. Each waits for the next one, and the last one for the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deadlock {
+    /// The owners, beginning with the one that has closed it, and the paths of the locks that they
+    /// wait for.
+    pub waits: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let next = self.waits.iter().cycle().skip(1);
+        for (place, ((owner, lock), (other, _))) in self.waits.iter().zip(next).enumerate() {
+            let comma = if place > 0 { ", " } else { "" };
+            write!(f, "{comma}{owner} waits for {lock} behind {other}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Deadlocks {
+    /// Reports deadlocks to `report`, in the task or thread of the attempt that closes them.
+    pub fn new(report: impl Fn(&Deadlock) + Send + Sync + 'static) -> Self {
+        let report: Report = Box::new(report);
+        Self(Arc::new(Shared { graph: StdMutex::default(), report }))
+    }
+
+    /// An attempt begins.
+    pub(crate) fn waits(&self, owner: Arc<str>, lock: Arc<str>, mode: LockMode) -> Mark {
+        let mut graph = self.0.graph();
+        let number = graph.add(Entry { owner, lock, mode, is_held: false });
+        let deadlock = graph.deadlock(number);
+        drop(graph);
+        let mark = Mark { shared: self.0.clone(), number };
+        if let Some(deadlock) = deadlock {
+            (self.0.report)(&deadlock);
+        }
+        mark
+    }
+}
+
+impl Shared {
+    fn graph(&self) -> StdMutexGuard<'_, Graph> {
+        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An owner that waits or holds, until it is dropped.
+pub(crate) struct Mark {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Mark {
+    /// The attempt holds the lock.
+    pub(crate) fn holds(self) -> Self {
+        if let Some(entry) = self.shared.graph().entries.get_mut(&self.number) {
+            entry.is_held = true;
+        }
+        self
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.shared.graph().entries.remove(&self.number);
+    }
+}
+
+/// Who holds which lock, and who waits for it.
+#[derive(Default)]
+struct Graph {
+    /// In the order in which they came.
+    entries: BTreeMap<u64, Entry>,
+    last: u64,
+}
+
+#[derive(Clone)]
+struct Entry {
+    owner: Arc<str>,
+    lock: Arc<str>,
+    mode: LockMode,
+    is_held: bool,
+}
+
+impl Graph {
+    fn add(&mut self, entry: Entry) -> u64 {
+        self.last += 1;
+        self.entries.insert(self.last, entry);
+        self.last
+    }
+
+    /// Returns the deadlock that this attempt closes.
+    fn deadlock(&self, number: u64) -> Option<Deadlock> {
+        let first = self.entries.get(&number)?;
+        let mut path = Vec::new();
+        let mut seen = Vec::new();
+        self.search(number, first, &first.owner, &mut path, &mut seen).then(|| {
+            let waits = path.into_iter().map(|entry| (entry.owner.clone(), entry.lock.clone()));
+            Deadlock { waits: waits.collect() }
+        })
+    }
+
+    /// Follows those that `entry` waits for, until one of them is `target`.
+    fn search<'a>(
+        &'a self,
+        number: u64,
+        entry: &'a Entry,
+        target: &str,
+        path: &mut Vec<&'a Entry>,
+        seen: &mut Vec<u64>,
+    ) -> bool {
+        if seen.contains(&number) {
+            return false;
+        }
+        seen.push(number);
+        path.push(entry);
+        let is_ahead = |(other, ahead): &(&u64, &Entry)| {
+            let conflicts = (entry.mode, ahead.mode) != (LockMode::Shared, LockMode::Shared);
+            ahead.lock == entry.lock && conflicts && (ahead.is_held || **other < number)
+        };
+        for (other, ahead) in self.entries.iter().filter(|(other, _)| **other != number) {
+            if !is_ahead(&(other, ahead)) {
+                continue;
+            }
+            if *ahead.owner == *target {
+                return true;
+            }
+            let waits = |(_, it): &(&u64, &Entry)| it.owner == ahead.owner && !it.is_held;
+            for (next, waiting) in self.entries.iter().filter(waits) {
+                if self.search(*next, waiting, target, path, seen) {
+                    return true;
+                }
+            }
+        }
+        path.pop();
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::{String, ToString};
+
+    use super::*;
+    use LockMode::{Exclusive, Shared};
+
+    fn enter(graph: &mut Graph, owner: &str, lock: &str, mode: LockMode) -> Option<String> {
+        let entry = Entry { owner: owner.into(), lock: lock.into(), mode, is_held: false };
+        let number = graph.add(entry);
+        graph.deadlock(number).map(|deadlock| deadlock.to_string())
+    }
+
+    fn hold(graph: &mut Graph, owner: &str, lock: &str, mode: LockMode) {
+        assert_eq!(enter(graph, owner, lock, mode), None);
+        let last = graph.last;
+        graph.entries.get_mut(&last).expect("added").is_held = true;
+    }
+
+    #[test]
+    fn a_circle_of_three_is_found_by_the_last_one() {
+        let mut graph = Graph::default();
+        for (owner, lock) in [("a", "/1"), ("b", "/2"), ("c", "/3")] {
+            hold(&mut graph, owner, lock, Exclusive);
+        }
+        assert_eq!(enter(&mut graph, "a", "/2", Exclusive), None);
+        assert_eq!(enter(&mut graph, "b", "/3", Exclusive), None);
+        assert_eq!(enter(&mut graph, "d", "/1", Exclusive), None, "it holds nothing");
+        let found = "c waits for /1 behind a, a waits for /2 behind b, b waits for /3 behind c";
+        assert_eq!(enter(&mut graph, "c", "/1", Exclusive).as_deref(), Some(found));
+    }
+
+    #[test]
+    fn an_owner_that_waits_for_itself_is_found() {
+        let mut graph = Graph::default();
+        hold(&mut graph, "a", "/1", Exclusive);
+        let found = enter(&mut graph, "a", "/1", Exclusive);
+        assert_eq!(found.as_deref(), Some("a waits for /1 behind a"));
+    }
+
+    #[test]
+    fn readers_wait_for_writers_that_wait_and_not_for_each_other() {
+        let mut graph = Graph::default();
+        hold(&mut graph, "a", "/1", Shared);
+        hold(&mut graph, "b", "/1", Shared);
+        hold(&mut graph, "c", "/2", Exclusive);
+        assert_eq!(enter(&mut graph, "c", "/1", Shared), None);
+        assert_eq!(enter(&mut graph, "w", "/3", Exclusive), None);
+        graph.entries.retain(|_, entry| entry.is_held);
+        assert_eq!(enter(&mut graph, "w", "/1", Exclusive), None);
+        assert_eq!(enter(&mut graph, "c", "/1", Shared), None);
+        // Behind the writer, which waits for `a`.
+        let found = "a waits for /2 behind c, c waits for /1 behind w, w waits for /1 behind a";
+        assert_eq!(enter(&mut graph, "a", "/2", Exclusive).as_deref(), Some(found));
+    }
+}
