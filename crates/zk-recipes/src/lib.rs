@@ -40,8 +40,8 @@ pub use self::error::{
 pub use self::machine::multi_lock::MultiLockError;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::machine::{
-    CacheState, CachedNode, DisconnectPolicy, Event, Leadership, LockMode, Presence, Scheme, Term,
-    UnknownNodePolicy,
+    CacheState, CachedNode, DisconnectPolicy, Event, Leadership, LockMode, Parents, Presence, Scheme,
+    Term, UnknownNodePolicy,
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::recipes::*;

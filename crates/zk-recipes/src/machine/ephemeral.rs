@@ -4,12 +4,13 @@ use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 
 use zk_session::proto::{
-    Create2Response, ErrorCode, EventType, ExistsResponse, SessionId, Zxid, path,
+    ErrorCode, EventType, ExistsResponse, SessionId, Zxid, path,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{Error, Outcome};
 
 use super::connection::Connection;
+use super::creation::created_node;
 use super::parents::{ParentCreation, ParentOutcome};
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::synced_read::{Synced, SyncedRead};
@@ -172,7 +173,7 @@ impl EphemeralMachine {
     }
 
     fn created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        let czxid = result.and_then(|reply| Ok(reply.decode::<Create2Response<'_>>()?.stat.czxid));
+        let czxid = created_node(result).map(|node| node.czxid);
         match czxid {
             Ok(czxid) => self.hold(czxid, turn),
             Err(Error::Server(ErrorCode::NO_NODE)) if self.is_releasing => {

@@ -15,13 +15,14 @@ use core::ops::RangeInclusive;
 
 use uuid::Uuid;
 use zk_session::proto::{
-    Create2Response, ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, SessionId,
+    ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, SessionId,
     Zxid, path,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
 use super::connection::Connection;
+use super::creation::created_node;
 use super::ephemeral::{NOBODY, OF_CONTAINER};
 use super::parents::{ParentCreation, ParentOutcome};
 use super::phase::Node;
@@ -208,7 +209,7 @@ impl SimpleContender {
     }
 
     fn created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        let czxid = result.and_then(|reply| Ok(reply.decode::<Create2Response<'_>>()?.stat.czxid));
+        let czxid = created_node(result).map(|node| node.czxid);
         match czxid {
             Ok(czxid) => self.hold(czxid, turn),
             Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look(turn),

@@ -222,6 +222,7 @@ use self::credentials::Credentials;
 use self::deadlines::Timeouts;
 pub use self::deadlines::ping_interval;
 use self::ephemerals::Ephemerals;
+pub use self::handshake::ServerKind;
 pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
 use self::history::{History, Purpose};
@@ -312,8 +313,9 @@ pub struct Session<T> {
     refusals: Refusals,
     ephemerals: Ephemerals,
     watches: SessionWatches,
-    /// Cleared when a server is too old to remove watches: a second attempt would cost a
-    /// connection.
+    /// The kind of the server that last answered a handshake.
+    server_kind: ServerKind,
+    /// Cleared when a server is too old to remove watches, or may be: an attempt costs a connection.
     can_remove_watches: bool,
     /// The number of the last request.
     last_request: u64,
@@ -362,6 +364,11 @@ impl<T> Session<T> {
     /// Returns the id of the session, or [`SessionId::NONE`] while there is none.
     pub fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// Returns the kind of the servers, by the last answer to a handshake.
+    pub fn server_kind(&self) -> ServerKind {
+        self.server_kind
     }
 
     /// Returns the session timeout: granted by the server, or requested while there is no session.
@@ -516,6 +523,7 @@ impl<T> Session<T> {
             refusals: Refusals::default(),
             ephemerals: Ephemerals::new(config.max_ephemerals()),
             watches: SessionWatches::new(config.seed),
+            server_kind: ServerKind::default(),
             can_remove_watches: true,
             last_request: 0,
             statistics: Statistics::default(),

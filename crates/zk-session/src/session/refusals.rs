@@ -30,8 +30,9 @@ pub(super) struct Suspect {
 }
 
 impl Suspect {
+    /// Returns whether a request is of this kind. A longer one fares no better.
     pub(super) fn is(self, opcode: OpCode, length: usize) -> bool {
-        (self.opcode, self.length) == (opcode, length)
+        self.opcode == opcode && self.length <= length
     }
 }
 

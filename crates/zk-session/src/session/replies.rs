@@ -226,6 +226,10 @@ impl<T> Session<T> {
             self.suspect.take_if(|suspect| suspect.is(pending.opcode, pending.length));
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
+        // A server that has one of the two operations has both.
+        self.can_remove_watches |= PERSISTENT_WATCHES
+            && pending.opcode == OpCode::ADD_WATCH
+            && header.err == ErrorCode::OK;
         if let Some(registration) = &pending.registration {
             let removal = self.watches.finish(registration, header.err);
             self.remove_watch(removal);

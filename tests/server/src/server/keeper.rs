@@ -7,6 +7,7 @@ use zk_proto::{Decode, MultiOp, MultiRequest, OpCode};
 /// A ClickHouse Keeper, as far as clients can tell it from ZooKeeper and from others.
 ///
 /// - An operation that it lacks ends the connection, without a reply.
+/// - The answer to the handshake has no password, and no flag of a read-only server.
 /// - Sessions are never resumed: each handshake creates one. The nodes of a session whose connection
 ///   has ended stay until its timeout.
 ///
