@@ -26,6 +26,8 @@ pub struct Scale {
     pub max_reply: usize,
     /// What clients acquire.
     pub targets: Targets,
+    /// The ClickHouse Keeper that serves them, if it is no ZooKeeper.
+    pub keeper: Option<Keeper>,
 }
 
 impl Scale {
@@ -38,6 +40,7 @@ impl Scale {
             busy: Duration::from_secs(13),
             max_reply: Options::default().max_reply,
             targets: Targets::default(),
+            keeper: None,
         }
     }
 
@@ -50,6 +53,7 @@ impl Scale {
             busy: Duration::from_secs(40),
             max_reply: Options::default().max_reply,
             targets: Targets::default(),
+            keeper: None,
         }
     }
 }
@@ -88,6 +92,7 @@ fn execute(scale: &Scale, options: Options) -> Sim {
         clients: scale.clients,
         max_reply: scale.max_reply,
         targets: scale.targets,
+        keeper: scale.keeper,
         is_active: true,
         renew: options.seed % 2 == 1,
         ..options
