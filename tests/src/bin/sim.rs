@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, ValueEnum};
+use zk_testkit::server::Keeper;
 use zk_testkit::sim::picture::{self, View};
 use zk_testkit::sim::{
     self, Bug, Fault, NOT_IN_LASTING, REPLACED, Report, Scale, caches, following, outages, rare,
@@ -64,6 +65,8 @@ enum Workload {
     Locks,
     /// Several locks at once, conversions, the textbook lock, a barrier and a double barrier.
     Recipes,
+    /// The same as locks, on a ClickHouse Keeper.
+    Keeper,
     /// An election, and nodes that are kept alive, over many sessions.
     Lasting,
     /// Caches of a tree that changes.
@@ -84,7 +87,7 @@ impl Workload {
         let (faults, sessions) = (&Fault::NAMES[..], &rare::OF_SESSIONS[..]);
         let machines = &rare::OF_MACHINES[..];
         match self {
-            Self::Locks => [faults, sessions, machines].concat(),
+            Self::Locks | Self::Keeper => [faults, sessions, machines].concat(),
             Self::Recipes => {
                 let recipes = [&rare::OF_RECIPES[..], &rare::RARE_OF_RECIPES].concat();
                 [faults, sessions, machines, &recipes].concat()
@@ -148,7 +151,7 @@ impl Arguments {
 
     /// Returns whether runs of the workload can be large, printed and drawn.
     fn has_scale(&self) -> bool {
-        matches!(self.workload, Workload::Locks | Workload::Recipes)
+        matches!(self.workload, Workload::Locks | Workload::Recipes | Workload::Keeper)
     }
 
     /// Returns the command that repeats a run.
@@ -173,7 +176,7 @@ impl Arguments {
             Workload::Caches => return Ok(caches(seed, self.bug)),
             Workload::Outages => return Ok(outages(seed, self.bug)),
             Workload::Following => return Ok(following(seed, self.bug)),
-            Workload::Locks | Workload::Recipes => {}
+            Workload::Locks | Workload::Recipes | Workload::Keeper => {}
         }
         let Some(file) = &self.svg else { return Ok(run(seed, scale, self.bug, self.print)) };
         if self.print {
@@ -214,6 +217,7 @@ fn run_all(arguments: &Arguments) -> io::Result<u64> {
     if arguments.workload == Workload::Recipes {
         scale.targets = sim::Targets::Recipes;
     }
+    scale.keeper = (arguments.workload == Workload::Keeper).then_some(Keeper::WithWatches);
     let seeds = arguments.seed.map_or(arguments.seeds.clone(), |seed| seed..=seed);
     let mut summary = Summary { events: arguments.workload.events(), ..Summary::default() };
     for seed in seeds {
