@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, ValueEnum};
-use zk_testkit::server::Keeper;
 use zk_testkit::sim::picture::{self, View};
 use zk_testkit::sim::{
     self, Bug, Fault, NOT_IN_LASTING, REPLACED, Report, Scale, caches, following, outages, rare,
@@ -217,7 +216,7 @@ fn run_all(arguments: &Arguments) -> io::Result<u64> {
     if arguments.workload == Workload::Recipes {
         scale.targets = sim::Targets::Recipes;
     }
-    scale.keeper = (arguments.workload == Workload::Keeper).then_some(Keeper::WithWatches);
+    scale.is_keeper = arguments.workload == Workload::Keeper;
     let seeds = arguments.seed.map_or(arguments.seeds.clone(), |seed| seed..=seed);
     let mut summary = Summary { events: arguments.workload.events(), ..Summary::default() };
     for seed in seeds {

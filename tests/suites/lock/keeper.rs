@@ -15,8 +15,6 @@ use zk_testkit::server::{Config, Ensemble, Keeper};
 
 use super::{HANG_TIMEOUT, LOCK, client};
 
-const ALL: [Keeper; 3] = [Keeper::Early, Keeper::WithWatches, Keeper::WithContainers];
-
 async fn start(keeper: Keeper) -> Embedded {
     let config = Config::servers(3).with_keeper(keeper);
     Embedded::with_config(config).await.expect("loopback")
@@ -138,7 +136,7 @@ async fn uses_every_recipe<C: SessionClient>(embedded: &Embedded, clients: [C; 2
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_recipe_works_on_each_age_of_keeper_in_one_session() {
-    for keeper in ALL {
+    for keeper in Keeper::ALL {
         let embedded = start(keeper).await;
         let clients = [client(&embedded).await, client(&embedded).await];
         assert_eq!(clients[0].server_kind(), ServerKind::Keeper);

@@ -233,7 +233,7 @@ use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, SessionWatches, WatchRequest};
 pub use crate::end::End;
-use crate::error::{Error, Invalid, Outcome, outcome_of_success};
+use crate::error::{Error, Invalid, Outcome, outcome_of_success, required_version};
 use crate::time::{Instant, earlier};
 
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.

@@ -30,9 +30,8 @@ pub(super) struct Suspect {
 }
 
 impl Suspect {
-    /// Returns whether a request is of this kind. A longer one fares no better.
     pub(super) fn is(self, opcode: OpCode, length: usize) -> bool {
-        self.opcode == opcode && self.length <= length
+        (self.opcode, self.length) == (opcode, length)
     }
 }
 
@@ -49,7 +48,7 @@ impl<T> Session<T> {
     }
 
     /// Finds the request that may have ended a connection: the suspect, if it was unanswered again,
-    /// or else the oldest.
+    /// or else the oldest. On a Keeper, an operation that it may lack comes first.
     pub(super) fn find_suspect(&mut self, now: Instant, cause: Cause, lost: &Connection<T>) {
         if !DEADLINES {
             return;
@@ -59,6 +58,11 @@ impl<T> Session<T> {
         let in_flight = in_flight.filter(|_| cause.is_transport());
         let begun = self.outbox.first().filter(|_| lost.taken > 0);
         let unanswered = in_flight.chain(begun);
+        let is_lacking = |pending: &&PendingRequest<T>| {
+            self.server_kind == ServerKind::Keeper && required_version(pending.opcode).is_some()
+        };
+        let is_one_lacking = unanswered.clone().any(|pending| is_lacking(&pending));
+        let unanswered = unanswered.filter(|pending| !is_one_lacking || is_lacking(pending));
         let before = self.suspect;
         let is_suspect = |pending: &&PendingRequest<T>| {
             before.is_some_and(|suspect| suspect.is(pending.opcode, pending.length))

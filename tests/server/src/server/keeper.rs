@@ -23,6 +23,8 @@ pub enum Keeper {
 }
 
 impl Keeper {
+    /// All ages, the oldest first.
+    pub const ALL: [Self; 3] = [Self::Early, Self::WithWatches, Self::WithContainers];
     /// The shortest session timeout, by default.
     pub(super) const MIN_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
     /// The longest session timeout, by default.
