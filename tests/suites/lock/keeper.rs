@@ -8,7 +8,7 @@ use zk_recipes::{
     LockRequest, MultiLock, Mutex, Options, Owner, ReentrantMutex, RwLock, Semaphore,
     SessionClient,
 };
-use zk_session::proto::OpCode;
+use zk_session::proto::{ErrorCode, NodeKind, OpCode};
 use zk_session::{Client, End, ServerKind, blocking};
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::{Config, Ensemble, Keeper};
@@ -146,4 +146,19 @@ async fn every_recipe_works_on_each_age_of_keeper_in_one_session() {
         let connect = || blocking::Client::connect(&embedded.connect_string()).expect("connected");
         uses_every_recipe(&embedded, [connect(), connect()]).await;
     }
+}
+
+/// `Client::create` needs the stat that only `create2` returns.
+#[tokio::test]
+async fn a_client_that_repeats_a_create_loses_three_sessions_to_an_early_keeper() {
+    let embedded = start(Keeper::Early).await;
+    let builder = Client::builder(&embedded.connect_string()).renew(true);
+    let client = builder.connect().await.expect("connected");
+    let create = || client.create("/a", b"", NodeKind::Persistent);
+    while create().await.expect_err("no create2").code() != Some(ErrorCode::UNIMPLEMENTED) {}
+    // On the next session.
+    let created = || client.transaction().create("/a", b"", NodeKind::Persistent).commit();
+    while created().await.is_err() {}
+    // Each loss costs the attempt to resume, and the next session.
+    assert_eq!(embedded.with(Ensemble::accepted), 7);
 }

@@ -96,6 +96,7 @@ impl<T> Session<T> {
         let kind = ServerKind::of(&response);
         if core::mem::replace(&mut self.server_kind, kind) != kind {
             self.can_remove_watches = kind != ServerKind::Keeper;
+            self.suspect = None;
         }
         let password = response.password.map_or(Bytes::new(), Bytes::copy_from_slice);
         self.password = HiddenBytes(password);

@@ -390,7 +390,7 @@ fn the_lookup_of_a_hostile_path_is_fast() {
 /// Some Keepers lack removals, and would end the session at one.
 #[test]
 fn on_a_keeper_watches_are_removed_once_it_has_set_a_persistent_one() {
-    let mut h = Harness::with(Config { renew: true, ..Config::new(1, 0) });
+    let mut h = Harness::new(1);
     let answer = |h: &mut Harness, password: &[u8], read_only| {
         h.reach();
         h.handshake();
