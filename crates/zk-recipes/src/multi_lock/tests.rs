@@ -1,4 +1,4 @@
-//! The order of acquisition, and single attempts. `machine/tests/exploring/multi_lock.rs` explores
+//! The order of acquisition, and single attempts. `multi_lock/tests/exploring.rs` explores
 //! several.
 
 mod exploring;
