@@ -20,12 +20,6 @@ async fn start(keeper: Keeper) -> Embedded {
     Embedded::with_config(config).await.expect("loopback")
 }
 
-async fn acquires(client: &Client) {
-    let lock = Mutex::new(client, LOCK).expect("a valid path");
-    let guard = timeout(HANG_TIMEOUT, lock.acquire()).await.expect("no hang").expect("free");
-    guard.release().await.expect("released");
-}
-
 /// Its session ends with its connection, which other clients take for a resumed one.
 #[tokio::test]
 async fn a_lock_is_lost_with_its_connection() {
