@@ -93,7 +93,7 @@ fn runs_of_the_other_recipes() {
 fn runs_on_a_keeper() {
     let scale = Scale { is_keeper: true, ..Scale::small() };
     let report = |seed| run(seed, &scale, None, false);
-    let runs = number("ZK_SIM_RUNS").unwrap_or(60);
+    let runs = number("ZK_SIM_RUNS").unwrap_or(24);
     let reports: Vec<_> = (0..runs).map(report).collect();
     for report in &reports {
         assert_clean("runs_on_a_keeper", &scale, report);
