@@ -8,6 +8,7 @@ use core::time::Duration;
 use zk_proto::{Request, SessionId};
 use zk_recipes::machine::{Event, Observer, OpId, Turn};
 use zk_session::dispatch::{Host, Port, Submission};
+use zk_session::session::ServerKind;
 use zk_session::time::Instant;
 
 /// Sees what a machine does, at once and in order.
@@ -94,6 +95,10 @@ impl Host for Spied<'_> {
 
     fn session_id(&self) -> SessionId {
         self.port.as_ref().map_or(SessionId::NONE, Port::session_id)
+    }
+
+    fn server_kind(&self) -> ServerKind {
+        self.port.as_ref().map_or(ServerKind::ZooKeeper, Port::server_kind)
     }
 
     fn session_timeout(&self) -> Duration {

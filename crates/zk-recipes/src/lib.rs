@@ -53,7 +53,7 @@ pub use self::error::{
 pub use self::textbook::recipe::{HerdMutex, SimpleLock};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::{
-    attempt::{DisconnectPolicy, Event, LockMode, Scheme, UnknownNodePolicy},
+    attempt::{DisconnectPolicy, Event, LockMode, Parents, Scheme, UnknownNodePolicy},
     barrier::recipe::Barrier,
     cache::{CacheState, CachedNode},
     client::{

@@ -81,7 +81,7 @@ pub mod multi_lock {
 
 pub use crate::attempt::{
     AccessList, AttemptConfig, Command, DisconnectPolicy, Event, Input, LockMode, Machine, Name,
-    Observer, OnSession, OpId, QueuedNode, Renewal, Requeuing, Restart, Scheme, Turn,
+    Observer, OnSession, OpId, Parents, QueuedNode, Renewal, Requeuing, Restart, Scheme, Turn,
     UnknownNodePolicy, WaitPolicy, Watches, queue_order,
 };
 pub use crate::barrier::BarrierWait;

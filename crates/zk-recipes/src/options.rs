@@ -8,7 +8,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use zk_session::proto::Acl;
 
-use crate::attempt::{AccessList, DisconnectPolicy, Event, Scheme, UnknownNodePolicy};
+use crate::attempt::{AccessList, DisconnectPolicy, Event, Parents, Scheme, UnknownNodePolicy};
 #[cfg(feature = "full")]
 use crate::client::Deadlocks;
 #[cfg(feature = "full")]
@@ -40,6 +40,7 @@ pub struct Options {
     pub(crate) data: Bytes,
     pub(crate) acl: AccessList,
     pub(crate) parent_acl: AccessList,
+    pub(crate) parents: Parents,
     pub(crate) unknown_nodes: UnknownNodePolicy,
     pub(crate) disconnect_policy: DisconnectPolicy,
     pub(crate) revocable: bool,
@@ -59,6 +60,7 @@ impl fmt::Debug for Options {
             data,
             acl,
             parent_acl,
+            parents,
             unknown_nodes,
             disconnect_policy,
             revocable,
@@ -75,6 +77,7 @@ impl fmt::Debug for Options {
             .field("data", data)
             .field("acl", acl)
             .field("parent_acl", parent_acl)
+            .field("parents", parents)
             .field("unknown_nodes", unknown_nodes)
             .field("disconnect_policy", disconnect_policy)
             .field("revocable", revocable)
@@ -109,6 +112,12 @@ impl Options {
     /// write its node `ready`. A client that can delete below them can break locks.
     pub fn parent_acl(self, acl: &[Acl<'_>]) -> Self {
         Self { parent_acl: AccessList::new(acl), ..self }
+    }
+
+    /// Sets the kind of parent nodes that are created where they are missing. By default they are
+    /// containers.
+    pub fn parents(self, parents: Parents) -> Self {
+        Self { parents, ..self }
     }
 
     /// Sets what to do about unknown nodes below the lock path. By default, contenders of another

@@ -339,7 +339,7 @@ impl Error {
 }
 
 /// Returns what a server needs to support an operation that is newer than ZooKeeper 3.3.
-fn required_version(opcode: OpCode) -> Option<&'static str> {
+pub(crate) fn required_version(opcode: OpCode) -> Option<&'static str> {
     Some(match opcode {
         OpCode::CHECK | OpCode::MULTI | OpCode::SASL => "ZooKeeper 3.4",
         OpCode::CREATE2

@@ -39,7 +39,7 @@ pub use chroot::Chroot;
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, ServerAddress};
 pub use end::End;
 pub use error::{Error, Invalid, Outcome, RequestError};
-pub use session::{SessionTicket, State, WatchedEvent};
+pub use session::{ServerKind, SessionTicket, State, WatchedEvent};
 pub use zk_proto as proto;
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]

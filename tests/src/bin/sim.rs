@@ -66,6 +66,8 @@ enum Workload {
     Recipes,
     /// Tasks of each client that take turns with one node.
     Tasks,
+    /// The same as locks, on a ClickHouse Keeper.
+    Keeper,
     /// An election, and nodes that are kept alive, over many sessions.
     Lasting,
     /// Caches of a tree that changes.
@@ -86,7 +88,7 @@ impl Workload {
         let (faults, sessions) = (&Fault::NAMES[..], &rare::OF_SESSIONS[..]);
         let machines = &rare::OF_MACHINES[..];
         match self {
-            Self::Locks => [faults, sessions, machines].concat(),
+            Self::Locks | Self::Keeper => [faults, sessions, machines].concat(),
             Self::Tasks => [faults, &rare::OF_TASKS].concat(),
             Self::Recipes => {
                 let recipes = [&rare::OF_RECIPES[..], &rare::RARE_OF_RECIPES].concat();
@@ -151,7 +153,8 @@ impl Arguments {
 
     /// Returns whether runs of the workload can be large, printed and drawn.
     fn has_scale(&self) -> bool {
-        matches!(self.workload, Workload::Locks | Workload::Recipes | Workload::Tasks)
+        use Workload::{Keeper, Locks, Recipes, Tasks};
+        matches!(self.workload, Locks | Recipes | Tasks | Keeper)
     }
 
     /// Returns the command that repeats a run.
@@ -176,7 +179,7 @@ impl Arguments {
             Workload::Caches => return Ok(caches(seed, self.bug)),
             Workload::Outages => return Ok(outages(seed, self.bug)),
             Workload::Following => return Ok(following(seed, self.bug)),
-            Workload::Locks | Workload::Recipes | Workload::Tasks => {}
+            Workload::Locks | Workload::Recipes | Workload::Tasks | Workload::Keeper => {}
         }
         let Some(file) = &self.svg else { return Ok(run(seed, scale, self.bug, self.print)) };
         if self.print {
@@ -219,6 +222,7 @@ fn run_all(arguments: &Arguments) -> io::Result<u64> {
         Workload::Tasks => sim::Targets::Tasks,
         _ => sim::Targets::Locks,
     };
+    scale.is_keeper = arguments.workload == Workload::Keeper;
     let seeds = arguments.seed.map_or(arguments.seeds.clone(), |seed| seed..=seed);
     let mut summary = Summary { events: arguments.workload.events(), ..Summary::default() };
     for seed in seeds {

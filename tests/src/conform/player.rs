@@ -110,6 +110,8 @@ pub(crate) struct Player<'s> {
     pub(super) is_finishing: bool,
     /// The answer to `isro`.
     pub(super) is_writable: bool,
+    /// Whether `srvr` is answered as by a ClickHouse Keeper.
+    pub(super) is_keeper: bool,
     pub(super) never: Vec<String>,
     pub(super) ensemble: Option<Ensemble>,
     pub(super) started: Instant,
@@ -185,6 +187,7 @@ impl<'s> Player<'s> {
             answers_pings: true,
             is_finishing: false,
             is_writable: false,
+            is_keeper: false,
             never: Vec::new(),
             ensemble: None,
             started: Instant::now(),
@@ -405,12 +408,25 @@ impl<'s> Player<'s> {
             return;
         }
         connection.inbox.extend_from_slice(bytes);
-        if connection.handshake.is_none() && connection.inbox.starts_with(b"isro") {
-            let answer: &[u8] = if self.is_writable { b"rw" } else { b"ro" };
-            let _ = connection.stream.write_all(answer);
-            let _ = connection.stream.shutdown(Shutdown::Both);
-            connection.inbox.clear();
-            return;
+        if connection.handshake.is_none() && connection.inbox.len() >= 4 {
+            let answer: &[u8] = match &connection.inbox[..4] {
+                b"isro" if self.is_writable => b"rw",
+                b"isro" => b"ro",
+                // Some clients ask for the version first.
+                b"srvr" if self.is_keeper => {
+                    b"ClickHouse Keeper version: zk-testkit\nMode: leader\n"
+                }
+                b"srvr" => {
+                    b"Zookeeper version: 3.8.0-zk-testkit, built on 1970-01-01\nMode: leader\n"
+                }
+                _ => b"",
+            };
+            if !answer.is_empty() {
+                let _ = connection.stream.write_all(answer);
+                let _ = connection.stream.shutdown(Shutdown::Both);
+                connection.inbox.clear();
+                return;
+            }
         }
         loop {
             let Some(connection) = self.connections.get_mut(&number) else { return };

@@ -16,6 +16,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("auth", include_str!("scenes/auth.txt")),
     ("servers", include_str!("scenes/servers.txt")),
     ("locks", include_str!("scenes/locks.txt")),
+    ("keeper", include_str!("scenes/keeper.txt")),
 ];
 
 /// A scene: what the client is asked, what the server does, and what both must see.

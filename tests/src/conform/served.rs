@@ -8,7 +8,7 @@ use zk_proto::OpCode;
 
 use super::pattern::{integer, parse};
 use super::player::{Played, Player, fail};
-use crate::server::{Config, Ensemble, Output};
+use crate::server::{Config, Ensemble, Keeper, Output};
 
 impl Player<'_> {
     pub(super) fn start_ensemble(&mut self, words: &[String]) -> Played {
@@ -17,6 +17,14 @@ impl Player<'_> {
             match word.split_once('=') {
                 Some(("closes-at", opcode)) => {
                     config.closes_at.push(OpCode(i32::try_from(integer(opcode)?).unwrap_or(0)));
+                }
+                Some(("keeper", age)) => {
+                    self.is_keeper = true;
+                    config = config.with_keeper(match age {
+                        "early" => Keeper::Early,
+                        "watches" => Keeper::WithWatches,
+                        _ => Keeper::WithContainers,
+                    });
                 }
                 _ => return fail(format!("no such setting: {word}")),
             }

@@ -63,7 +63,7 @@ pub use moment::{Moment, What};
 pub use outages::{outages, reconnections};
 pub use run::{Report, Scale, record, run};
 
-use crate::server::{self, ConnId, Ensemble, Output, Version};
+use crate::server::{self, ConnId, Ensemble, Keeper, Output, Version};
 use link::{Link, Segment};
 use queue::Queue;
 use trace::Trace;
@@ -102,6 +102,8 @@ pub struct Options {
     pub max_reply: usize,
     /// The release that the servers behave like.
     pub version: Version,
+    /// The ClickHouse Keeper that they are, if any.
+    pub keeper: Option<Keeper>,
     /// What active clients acquire.
     pub targets: Targets,
     /// A bug that all clients have.
@@ -125,6 +127,7 @@ impl Default for Options {
             latency: Duration::from_micros(200),
             max_reply: Config::new(0, 0).max_reply,
             version: Version::default(),
+            keeper: None,
             targets: Targets::default(),
             bug: None,
             print: false,
@@ -224,6 +227,10 @@ impl Sim {
             version: options.version,
             client_addresses: (0..options.servers).map(following::address).collect(),
             ..server::Config::servers(options.servers)
+        };
+        let config = match options.keeper {
+            Some(keeper) => server::Config { read_only_mode: false, ..config.with_keeper(keeper) },
+            None => config,
         };
         let mut sim = Self {
             now: Duration::ZERO,
@@ -452,7 +459,8 @@ impl Sim {
         config.read_only = self.options.read_only || self.options.is_active && self.rng.bool();
         let mut drift = 0;
         if self.options.is_active {
-            config.authenticate = self.rng.u8(..3) == 0;
+            // A Keeper has no SASL.
+            config.authenticate = self.rng.u8(..3) == 0 && self.options.keeper.is_none();
             drift = self.rng.i64(-MAX_DRIFT..=MAX_DRIFT);
             if self.incarnations.is_multiple_of(NARROW) {
                 config.max_reply = config.max_reply.min(SHORT_REPLY);

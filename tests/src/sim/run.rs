@@ -26,6 +26,8 @@ pub struct Scale {
     pub max_reply: usize,
     /// What clients acquire.
     pub targets: Targets,
+    /// Whether the servers are a ClickHouse Keeper. The seed determines its age.
+    pub is_keeper: bool,
 }
 
 impl Scale {
@@ -38,6 +40,7 @@ impl Scale {
             busy: Duration::from_secs(13),
             max_reply: Options::default().max_reply,
             targets: Targets::default(),
+            is_keeper: false,
         }
     }
 
@@ -50,6 +53,7 @@ impl Scale {
             busy: Duration::from_secs(40),
             max_reply: Options::default().max_reply,
             targets: Targets::default(),
+            is_keeper: false,
         }
     }
 }
@@ -88,6 +92,9 @@ fn execute(scale: &Scale, options: Options) -> Sim {
         clients: scale.clients,
         max_reply: scale.max_reply,
         targets: scale.targets,
+        keeper: scale
+            .is_keeper
+            .then(|| Keeper::ALL[(options.seed / 2) as usize % Keeper::ALL.len()]),
         is_active: true,
         renew: options.seed % 2 == 1,
         ..options

@@ -10,7 +10,8 @@ use tokio::time::timeout;
 use zk_proto::{Acl, ErrorCode, Id, NodeKind, OpCode, Perms};
 use zk_recipes::machine::{DisconnectPolicy, Event, LockMode, Scheme, UnknownNodePolicy};
 use zk_recipes::{
-    Attempt, Holding, LeaderElection, LockError, Loss, ModeError, Mutex, Options, RwLock,
+    Attempt, Barrier, Holding, LeaderElection, LockError, Loss, ModeError, Mutex, Options, Parents,
+    RwLock,
 };
 use zk_session::{Client, Error, State};
 use zk_testkit::scenarios;
@@ -33,6 +34,31 @@ const SCHEMES: [Scheme; 8] = [
 
 fn mutex(client: &Client, options: Options) -> Mutex {
     Mutex::with(client, LOCK, options).expect("a valid path")
+}
+
+#[tokio::test]
+async fn missing_parents_are_containers_or_persistent_nodes_or_an_error() {
+    for (parents, is_container) in [
+        (Parents::Containers, Some(true)),
+        (Parents::Persistent, Some(false)),
+        (Parents::None, None),
+    ] {
+        let embedded = start().await;
+        let client = client(&embedded).await;
+        let options = || Options::new().parents(parents);
+        let acquired = mutex(&client, options()).acquire().await;
+        let containers = embedded.with(|it| it.counters().requests(OpCode::CREATE_CONTAINER));
+        assert_eq!(containers > 0, is_container == Some(true), "{parents:?}");
+        let is_there = client.exists(LOCK).await.expect("connected").is_some();
+        assert_eq!(is_there, is_container.is_some(), "{parents:?}");
+        assert_eq!(acquired.is_ok(), is_container.is_some());
+        let closed = Barrier::with(&client, "/b/b", options()).expect("valid").close().await;
+        let missing = LockError::from(Error::Server(ErrorCode::NO_NODE));
+        match is_container {
+            Some(_) => closed.expect("created"),
+            None => assert_eq!(closed.expect_err("no parent").reason, missing),
+        }
+    }
 }
 
 #[tokio::test]

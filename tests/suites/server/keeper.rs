@@ -12,8 +12,6 @@ use zk_testkit::server::{Config, ConnId, Ensemble, Keeper, Output};
 
 use crate::world::{World, create, create_as, exists, get_children, get_data};
 
-const ALL: [Keeper; 3] = [Keeper::Early, Keeper::WithWatches, Keeper::WithContainers];
-
 fn world(keeper: Keeper) -> World {
     World::with(Config::servers(3).with_keeper(keeper))
 }
@@ -32,7 +30,7 @@ fn an_operation_that_it_lacks_ends_the_connection_without_a_reply() {
         (OpCode::GET_EPHEMERALS, None),
         (OpCode::WHO_AM_I, None),
     ] {
-        for keeper in ALL {
+        for keeper in Keeper::ALL {
             assert_eq!(keeper.serves(opcode), since.is_some_and(|since| since <= keeper));
             let mut world = world(keeper);
             let (conn, _) = world.connect(0);
@@ -51,7 +49,7 @@ fn an_operation_that_it_lacks_ends_the_connection_without_a_reply() {
 #[test]
 fn a_part_that_it_lacks_ends_the_connection_too() {
     let Request::Create(part) = create("/a") else { panic!("a create") };
-    for keeper in ALL {
+    for keeper in Keeper::ALL {
         let mut world = world(keeper);
         let (conn, _) = world.connect(0);
         let parts = [MultiOp::Create2(part)];
@@ -92,7 +90,7 @@ fn sessions_last_ten_seconds_at_least() {
 
 #[test]
 fn clients_can_see_that_it_is_no_zookeeper() {
-    for keeper in ALL {
+    for keeper in Keeper::ALL {
         let mut world = world(keeper);
         let (conn, _) = world.connect(0);
         let children = format!("{:?}", world.call(conn, &get_children("/", false)));

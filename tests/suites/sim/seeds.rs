@@ -101,6 +101,24 @@ fn runs_of_tasks_that_take_turns() {
     every_run_is_clean("runs_of_tasks_that_take_turns", &scale, 50);
 }
 
+/// Sessions that are never resumed, and that end at operations which an early Keeper lacks.
+#[test]
+fn runs_on_a_keeper() {
+    let scale = Scale { is_keeper: true, ..Scale::small() };
+    let report = |seed| run(seed, &scale, None, false);
+    let runs = number("ZK_SIM_RUNS").unwrap_or(24);
+    let reports: Vec<_> = (0..runs).map(report).collect();
+    for report in &reports {
+        assert_clean("runs_on_a_keeper", &scale, report);
+    }
+    let count = |what| reports.iter().filter_map(|it| it.counts.get(what)).sum::<u64>();
+    assert!(reports.iter().map(|it| it.acquisitions).sum::<u64>() > runs * 10);
+    assert!(count("sessions renewed") > runs && count("session: resumed") == 0);
+    for what in ["lock: lost with the session", "lock: looks for a lost create"] {
+        assert!(count(what) > 0, "{what} never happened");
+    }
+}
+
 /// Longer runs with more clients. Use this test, in release and alone, to measure speed.
 #[test]
 fn large_runs() {

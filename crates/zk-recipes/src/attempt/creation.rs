@@ -17,7 +17,9 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use zk_session::Error;
-use zk_session::proto::{Create2Response, ErrorCode, ExistsResponse, Zxid, path};
+use zk_session::proto::{
+    Create2Response, CreateResponse, ErrorCode, ExistsResponse, OpCode, Zxid, path,
+};
 use zk_session::session::Reply;
 
 use super::listing::{Listing, each};
@@ -399,6 +401,11 @@ fn prefix(mode: LockMode, config: &AttemptConfig) -> String {
 /// outcome unknown.
 pub(crate) fn created_node(result: Result<Reply, Error>) -> Result<Node, Error> {
     let reply = result?;
+    if reply.opcode == OpCode::CREATE {
+        // It has no stat, but the zxid of a write is that of its transaction.
+        let CreateResponse { path } = reply.decode()?;
+        return Ok(Node::new(path, reply.zxid));
+    }
     let Create2Response { path, stat } = reply.decode()?;
     Ok(Node::new(path, stat.czxid))
 }

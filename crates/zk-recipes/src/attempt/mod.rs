@@ -36,6 +36,7 @@ use zk_session::{End, Error};
 pub use self::access::AccessList;
 pub use self::name::{LockMode, Name, Scheme};
 pub use self::on_session::{Command, Observer, OnSession};
+pub use self::parents::Parents;
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
 pub use self::requeuing::{Requeuing, Restart};
@@ -96,6 +97,8 @@ pub struct AttemptConfig {
     /// The access control list of the lock path and its ancestors, where they must be created.
     /// Clients that may delete children of the lock path can delete lock nodes.
     pub parent_acl: AccessList,
+    /// What to create where the lock path or its ancestors are missing.
+    pub parents: Parents,
     /// Whether to wait for the lock.
     pub wait_policy: WaitPolicy,
     /// How long to rely on the lock while no server confirms it.
@@ -124,6 +127,7 @@ impl AttemptConfig {
             data: Bytes::new(),
             acl: AccessList::OPEN,
             parent_acl: AccessList::OPEN,
+            parents: Parents::Containers,
             wait_policy: WaitPolicy::Queue,
             disconnect_policy: DisconnectPolicy::UntilLeaseEnds,
             unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,

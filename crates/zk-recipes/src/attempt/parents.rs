@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use zk_session::proto::{ErrorCode, path};
+use zk_session::proto::{ErrorCode, NodeKind, path};
 use zk_session::session::Reply;
-use zk_session::{Error, Outcome};
+use zk_session::{Error, Outcome, ServerKind};
 
 use super::retry_policy::RetryPolicy;
 use super::{AttemptConfig, OpId, Turn};
@@ -15,11 +15,40 @@ use crate::error::LockError;
 /// Attempts whose last request was lost, or refused for now, do not count.
 const ATTEMPTS: u32 = 5;
 
+/// The kind of the nodes that are created where the lock path or its ancestors are missing.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Parents {
+    /// Containers, which the servers delete some time after their last child.
+    ///
+    /// Persistent nodes if the servers lack containers, or if they are a [ClickHouse
+    /// Keeper](zk_session::ServerKind::Keeper): most lack them, and would end the session.
+    #[default]
+    Containers,
+    /// Persistent nodes, which stay until a client deletes them.
+    Persistent,
+    /// None: the attempt fails with [`NO_NODE`](ErrorCode::NO_NODE). A semaphore needs the nodes
+    /// `locks` and `leases` below its path, too.
+    None,
+}
+
+impl Parents {
+    /// Returns the kind of nodes to create, if any.
+    pub(crate) fn kind(self, server: ServerKind) -> Option<NodeKind> {
+        match self {
+            Self::Containers if server == ServerKind::ZooKeeper => Some(NodeKind::Container),
+            Self::Containers | Self::Persistent => Some(NodeKind::Persistent),
+            Self::None => None,
+        }
+    }
+}
+
 /// The progress of creating the parents.
 #[derive(Clone, Debug)]
 pub(crate) struct ParentCreation {
     attempts: u32,
-    /// Whether to create containers. Cleared if the server does not support them.
+    /// Whether to create containers. Cleared if the server does not support them, or may not.
     containers: bool,
     /// Whether the parent of the topmost ancestor is missing, once that is known.
     has_no_chroot: Option<bool>,
@@ -58,9 +87,9 @@ impl ParentCreation {
     ) -> Result<RangeInclusive<OpId>, LockError> {
         self.attempts += 1;
         (self.has_no_chroot, self.error) = (None, None);
-        if self.attempts > ATTEMPTS {
-            return Err(Error::Server(ErrorCode::NO_NODE).into());
-        }
+        let kind = config.parents.kind(turn.server_kind()).filter(|_| self.attempts <= ATTEMPTS);
+        let kind = kind.ok_or(Error::Server(ErrorCode::NO_NODE))?;
+        self.containers &= kind == NodeKind::Container;
         let is_ours = |path: &&str| path.len() > config.chroot_length && *path != "/";
         let mut next = Some(path).filter(is_ours);
         let mut missing = Vec::new();

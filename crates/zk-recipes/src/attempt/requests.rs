@@ -2,6 +2,7 @@
 
 #[cfg(feature = "full")]
 use alloc::vec::Vec;
+use zk_session::ServerKind;
 use zk_session::sync::Arc;
 
 #[cfg(feature = "full")]
@@ -16,15 +17,23 @@ use super::{AccessList, OpId, Turn};
 
 /// # Writes
 impl Turn<'_> {
-    /// Creates a contender's node in the queue, with a sequence number. `create2` returns the stat,
-    /// which contains the fencing token.
+    /// Creates a contender's node in the queue, with a sequence number.
     pub(crate) fn create_node(&mut self, prefix: &str, data: &[u8], acl: &AccessList) -> OpId {
-        self.submit(&Request::Create2(create(prefix, data, CreateMode::EPHEMERAL_SEQUENTIAL, acl)))
+        self.create_with_token(create(prefix, data, CreateMode::EPHEMERAL_SEQUENTIAL, acl))
     }
 
     /// Creates an ephemeral node with this very path.
     pub(crate) fn create_alone(&mut self, path: &str, data: &[u8], acl: &AccessList) -> OpId {
-        self.submit(&Request::Create2(create(path, data, CreateMode::EPHEMERAL, acl)))
+        self.create_with_token(create(path, data, CreateMode::EPHEMERAL, acl))
+    }
+
+    /// Creates a node whose fencing token [`created_node`](super::creation::created_node) finds in
+    /// the reply. A Keeper may lack `create2`.
+    fn create_with_token(&mut self, node: CreateRequest<'_>) -> OpId {
+        self.submit(&match self.server_kind() {
+            ServerKind::Keeper => Request::Create(node),
+            _ => Request::Create2(node),
+        })
     }
 
     /// Creates several nodes with sequence numbers in one transaction.

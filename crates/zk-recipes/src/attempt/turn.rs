@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
+use zk_session::ServerKind;
 use zk_session::dispatch::Port;
 use zk_session::proto::Request;
 
@@ -71,6 +72,11 @@ impl<'a> Turn<'a> {
         let mut owner = Filtered { owner: &mut *self.owner, filter };
         let (port, watches) = (self.port.reborrow(), &mut *self.watches);
         act(&mut Turn { port, owner: &mut owner, watches, part })
+    }
+
+    /// Returns the kind of the servers.
+    pub(super) fn server_kind(&self) -> ServerKind {
+        self.port.server_kind()
     }
 
     /// Submits a request. The reply is an [`Input::Reply`](super::Input::Reply) with this number.

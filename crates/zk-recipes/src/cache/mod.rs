@@ -29,7 +29,7 @@ use zk_session::proto::{
 };
 use zk_session::session::{Reply, State, WatchedEvent};
 use zk_session::sync::Arc;
-use zk_session::{End, Error, Invalid};
+use zk_session::{End, Error, Invalid, ServerKind};
 
 use self::jobs::{Job, Jobs, Part};
 use self::tree::Entry;
@@ -196,7 +196,7 @@ pub struct CacheMachine {
     is_connected: bool,
     /// Whether to wait for the timer.
     is_pausing: bool,
-    /// Whether a server has refused a persistent watch.
+    /// Whether a server has refused a persistent watch, or may be too old for one.
     has_old_server: bool,
     last_tag: u64,
     /// The request of the persistent watch, or zero.
@@ -267,6 +267,8 @@ impl CacheMachine {
         port: &mut Port<'_>,
         mut observe: impl FnMut(CacheEvent, &mut Port<'_>),
     ) {
+        // An early Keeper would end the session at a persistent watch.
+        self.has_old_server |= port.server_kind() == ServerKind::Keeper;
         self.handle(input);
         while let Some(output) = self.poll_output() {
             match output {

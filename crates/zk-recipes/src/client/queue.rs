@@ -13,8 +13,8 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use std::time::Instant;
 
-use zk_session::End;
 use zk_session::proto::{ErrorCode, NodeKind, path};
+use zk_session::{End, Error};
 
 use super::abandoned::Abandoned;
 use super::call::Call;
@@ -164,6 +164,7 @@ impl<C: SessionClient> Queue<C> {
             data: self.options.data.clone(),
             acl: self.options.acl.clone(),
             parent_acl: self.options.parent_acl.clone(),
+            parents: self.options.parents,
             unknown_nodes: self.options.unknown_nodes,
             disconnect_policy: self.options.disconnect_policy,
             revocable: self.options.revocable,
@@ -215,7 +216,7 @@ impl<C: SessionClient> Queue<C> {
         Err(LockError::NoChroot { chroot: chroot.into_owned() })
     }
 
-    /// Creates a persistent node, and containers for its missing ancestors below the chroot.
+    /// Creates a persistent node, and its missing ancestors below the chroot.
     pub(crate) async fn create_persistent(
         &self,
         path: &str,
@@ -225,15 +226,21 @@ impl<C: SessionClient> Queue<C> {
         let acl: Vec<_> = acl.list().iter().collect();
         // The parent may be deleted in between, but not for ever.
         loop {
-            let created = self.client.create_with_acl(path, data, NodeKind::Persistent, &acl).await;
-            match created {
-                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+            // In a transaction, since an early ClickHouse Keeper lacks `create2`.
+            let node = self.client.transaction();
+            let node = node.create_with_acl(path, data, NodeKind::Persistent, &acl);
+            let ancestors = match C::commit(node).await.map_err(Error::from) {
+                Err(Error::Transaction { code: ErrorCode::NO_NODE, .. }) => {
+                    self.options.parents.kind(self.client.server_kind())
+                }
+                Err(Error::Transaction { code, .. }) => return Err(Error::Server(code).into()),
                 created => return Ok(created.map(drop)?),
-            }
+            };
             self.check_chroot().await?;
+            let ancestors = ancestors.ok_or(Error::Server(ErrorCode::NO_NODE))?;
             let parent = path::parent(path).unwrap_or("/");
             let parent_acl: Vec<_> = self.options.parent_acl.list().iter().collect();
-            self.client.ensure_path_with(parent, NodeKind::Container, &parent_acl).await?;
+            self.client.ensure_path_with(parent, ancestors, &parent_acl).await?;
         }
     }
 

@@ -6,13 +6,12 @@ pub(crate) mod recipe;
 use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 
-use zk_session::proto::{
-    Create2Response, ErrorCode, EventType, ExistsResponse, SessionId, Zxid, path,
-};
+use zk_session::proto::{ErrorCode, EventType, ExistsResponse, SessionId, Zxid, path};
 use zk_session::session::{Reply, State};
 use zk_session::{Error, Outcome};
 
 use crate::attempt::connection::Connection;
+use crate::attempt::creation::created_node;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::synced_read::{Synced, SyncedRead};
@@ -175,7 +174,7 @@ impl EphemeralMachine {
     }
 
     fn created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        let czxid = result.and_then(|reply| Ok(reply.decode::<Create2Response<'_>>()?.stat.czxid));
+        let czxid = created_node(result).map(|node| node.czxid);
         match czxid {
             Ok(czxid) => self.hold(czxid, turn),
             Err(Error::Server(ErrorCode::NO_NODE)) if self.is_releasing => {

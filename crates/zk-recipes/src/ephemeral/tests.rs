@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
-use zk_session::proto::{Encode, OpCode, SessionId, Stat};
+use zk_session::proto::{Create2Response, Encode, OpCode, SessionId, Stat};
 use zk_session::{End, Outcome};
 
 use super::super::tests::noise::check_ignores_noise;

@@ -15,13 +15,13 @@ use core::ops::RangeInclusive;
 
 use uuid::Uuid;
 use zk_session::proto::{
-    Create2Response, ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, SessionId,
-    Zxid, path,
+    ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, SessionId, Zxid, path,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
 use crate::attempt::connection::Connection;
+use crate::attempt::creation::created_node;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
 use crate::attempt::phase::Node;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
@@ -209,7 +209,7 @@ impl SimpleContender {
     }
 
     fn created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        let czxid = result.and_then(|reply| Ok(reply.decode::<Create2Response<'_>>()?.stat.czxid));
+        let czxid = created_node(result).map(|node| node.czxid);
         match czxid {
             Ok(czxid) => self.hold(czxid, turn),
             Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look(turn),

@@ -8,6 +8,7 @@ use zk_recipes::session::Client;
 use zk_recipes::session::proto::{Acl, Id, NodeKind, Perms};
 use zk_recipes::{Mutex, Options, RwLock, Semaphore, UnknownNodePolicy};
 use zk_testkit::real;
+use zk_testkit::server::{Config, Keeper};
 use zk_testkit::suite::begun;
 
 use crate::{
@@ -186,6 +187,14 @@ fn foreign_and_unreadable_nodes_and_locks_of_two_kinds_are_listed() {
         assert!(report.contains(part), "{part}: {report}");
     }
     drop(guards);
+}
+
+#[test]
+fn a_clickhouse_keeper_is_named() {
+    let world = World::with(Config::servers(1).with_keeper(Keeper::Early));
+    let (code, report) = examine(&world);
+    assert_eq!(code, Some(0), "{report}");
+    assert!(report.contains("\nnote    the servers seem to be ClickHouse Keeper: "), "{report}");
 }
 
 #[test]

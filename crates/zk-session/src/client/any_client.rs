@@ -12,7 +12,7 @@ use crate::chroot::Chroot;
 use crate::dispatch::Attached;
 use crate::dispatch::attachment::Attachment;
 use crate::error::{Error, RequestError};
-use crate::session::State;
+use crate::session::{ServerKind, State};
 
 /// A client of either kind, for code that is generic over it, such as the recipes. Other types
 /// cannot implement it.
@@ -31,6 +31,9 @@ pub trait AnyClient: Clone + Send + Sync + 'static + sealed::Sealed {
 
     /// Returns the state of the session.
     fn state(&self) -> State;
+
+    /// Returns the kind of the servers, as the last answer to a handshake shows it.
+    fn server_kind(&self) -> ServerKind;
 
     /// Returns whether the client opens a new session when the old one has expired.
     fn renews(&self) -> bool;
@@ -102,6 +105,10 @@ impl<D: Driver> AnyClient for Client<D> {
 
     fn state(&self) -> State {
         Self::state(self)
+    }
+
+    fn server_kind(&self) -> ServerKind {
+        Self::server_kind(self)
     }
 
     fn renews(&self) -> bool {

@@ -11,7 +11,7 @@ use super::{Client, ClientBuilder, Ready};
 use crate::chroot::Chroot;
 use crate::connect_string::{ConnectString, ConnectStringError, ServerAddress};
 use crate::error::Error;
-use crate::session::{SessionTicket, State, Statistics};
+use crate::session::{ServerKind, SessionTicket, State, Statistics};
 
 /// # The session
 impl<D: Driver> Client<D> {
@@ -29,6 +29,11 @@ impl<D: Driver> Client<D> {
     /// Returns the id of the session.
     pub fn session_id(&self) -> SessionId {
         self.with_router(|router| router.session().id())
+    }
+
+    /// Returns the kind of the servers, as the last answer to a handshake shows it.
+    pub fn server_kind(&self) -> ServerKind {
+        self.with_router(|router| router.session().server_kind())
     }
 
     /// Returns whether the client opens a new session when the old one has expired: see

@@ -112,6 +112,15 @@ impl NodeTemplate {
         Self { kind, acl: encoded }
     }
 
+    /// Returns the request that creates such a node, if it is missing. Nobody needs its stat, so a
+    /// plain `create` is enough, which early ClickHouse Keepers have, too.
+    fn ensure<'a>(&'a self, path: &'a str) -> Request<'a> {
+        match self.create(path, b"") {
+            Request::Create2(create) => Request::Create(create),
+            other => other,
+        }
+    }
+
     /// Returns the request that creates such a node.
     fn create<'a>(&'a self, path: &'a str, data: &'a [u8]) -> Request<'a> {
         // Written by `new`, so it can be read.
@@ -159,7 +168,7 @@ async fn ensure<D: Driver>(
 ) -> Result<(), RequestError> {
     let mut creations = Vec::new();
     for node in from_the_root(path) {
-        let request = missing.create(node, b"");
+        let request = missing.ensure(node);
         creations.push(in_turn(client, || client.send(&request, decode::nothing)).await?);
     }
     let mut result = Ok(());

@@ -10,7 +10,7 @@ use zk_proto::{Request, SessionId};
 use super::Token;
 use super::machines::Key;
 use crate::error::Error;
-use crate::session::{Again, RequestId, Session};
+use crate::session::{Again, RequestId, ServerKind, Session};
 use crate::time::Instant;
 
 /// A session with callers of any type.
@@ -24,6 +24,7 @@ pub(super) trait AnySession {
     ) -> Result<RequestId, Error>;
     fn unwatch(&mut self, request: RequestId);
     fn id(&self) -> SessionId;
+    fn server_kind(&self) -> ServerKind;
     fn timeout(&self) -> Duration;
     fn lease_has_ended(&self, now: Instant) -> bool;
     fn renews(&self) -> bool;
@@ -48,6 +49,10 @@ impl<T> AnySession for Session<Token<T>> {
 
     fn id(&self) -> SessionId {
         Self::id(self)
+    }
+
+    fn server_kind(&self) -> ServerKind {
+        Self::server_kind(self)
     }
 
     fn timeout(&self) -> Duration {
@@ -84,6 +89,10 @@ pub trait Host {
     fn settle(&mut self);
     /// Returns the id of the session.
     fn session_id(&self) -> SessionId;
+    /// Returns the kind of the servers. The default is a ZooKeeper.
+    fn server_kind(&self) -> ServerKind {
+        ServerKind::ZooKeeper
+    }
     /// Returns the session timeout.
     fn session_timeout(&self) -> Duration;
     /// Returns whether the lease of the session has ended.
@@ -202,6 +211,11 @@ impl<'a> Port<'a> {
     /// Returns the id of the session, or [`SessionId::NONE`] while there is none.
     pub fn session_id(&self) -> SessionId {
         self.host.session_id()
+    }
+
+    /// Returns the kind of the servers, by the last answer to a handshake.
+    pub fn server_kind(&self) -> ServerKind {
+        self.host.server_kind()
     }
 
     /// Returns the session timeout: granted by the server, or requested while there is no session.

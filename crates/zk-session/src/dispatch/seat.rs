@@ -11,7 +11,7 @@ use super::effects::{Deferred, Effects};
 use super::machines::{Key, Refusal, Waiting, Watches};
 use super::port::{AnySession, Host, Submission};
 use crate::growth::room_for_growth;
-use crate::session::RequestId;
+use crate::session::{RequestId, ServerKind};
 use crate::time::Instant;
 
 /// One call of an attached machine.
@@ -69,6 +69,10 @@ impl Host for Seat<'_> {
 
     fn session_id(&self) -> SessionId {
         self.session.id()
+    }
+
+    fn server_kind(&self) -> ServerKind {
+        self.session.server_kind()
     }
 
     fn session_timeout(&self) -> Duration {

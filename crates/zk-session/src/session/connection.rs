@@ -227,7 +227,7 @@ impl<T> Session<T> {
             }
             if DEADLINES && now - connection.handshake_sent_at >= self.timeouts.ping {
                 self.servers.was_of_use();
-                self.suspect = None;
+                self.forgive();
             }
         }
     }

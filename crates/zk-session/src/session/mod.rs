@@ -101,6 +101,7 @@ pub use self::deadlines::ping_interval;
 use self::ephemerals::Ephemerals;
 pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
 use self::exchanges::Exchanges;
+pub use self::handshake::ServerKind;
 use self::history::{History, Purpose};
 pub(crate) use self::outbox::Again;
 use self::outbox::{Late, Outbox, PendingRequest, RequestOwner};
@@ -109,7 +110,7 @@ use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, SessionWatches, WatchRequest};
 pub use crate::end::End;
-use crate::error::{Error, Invalid, Outcome, outcome_of_success};
+use crate::error::{Error, Invalid, Outcome, outcome_of_success, required_version};
 use crate::time::{Instant, earlier};
 
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
@@ -189,8 +190,9 @@ pub struct Session<T> {
     refusals: Refusals,
     ephemerals: Ephemerals,
     watches: SessionWatches,
-    /// Cleared when a server is too old to remove watches: a second attempt would cost a
-    /// connection.
+    /// The kind of the server that last answered a handshake.
+    server_kind: ServerKind,
+    /// Cleared when a server is too old to remove watches, or may be: an attempt costs a connection.
     can_remove_watches: bool,
     /// The number of the last request.
     last_request: u64,
@@ -239,6 +241,11 @@ impl<T> Session<T> {
     /// Returns the id of the session, or [`SessionId::NONE`] while there is none.
     pub fn id(&self) -> SessionId {
         self.id
+    }
+
+    /// Returns the kind of the servers, by the last answer to a handshake.
+    pub fn server_kind(&self) -> ServerKind {
+        self.server_kind
     }
 
     /// Returns the session timeout: granted by the server, or requested while there is no session.
@@ -393,6 +400,7 @@ impl<T> Session<T> {
             refusals: Refusals::default(),
             ephemerals: Ephemerals::new(config.max_ephemerals()),
             watches: SessionWatches::new(config.seed),
+            server_kind: ServerKind::default(),
             can_remove_watches: true,
             last_request: 0,
             statistics: Statistics::default(),

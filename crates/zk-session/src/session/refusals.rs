@@ -29,26 +29,44 @@ pub(super) struct Suspect {
     strikes: u8,
 }
 
-impl Suspect {
-    pub(super) fn is(self, opcode: OpCode, length: usize) -> bool {
-        (self.opcode, self.length) == (opcode, length)
-    }
-}
-
 impl<T> Session<T> {
+    /// Returns whether a Keeper serves the session, of which some lack this operation.
+    fn may_lack(&self, opcode: OpCode) -> bool {
+        self.server_kind == ServerKind::Keeper && required_version(opcode).is_some()
+    }
+
+    /// Returns whether the suspect is a request of this kind. If the server may lack the operation,
+    /// the length does not matter.
+    pub(super) fn is_suspect(&self, opcode: OpCode, length: usize) -> bool {
+        self.suspect.is_some_and(|suspect| {
+            suspect.opcode == opcode && (suspect.length == length || self.may_lack(opcode))
+        })
+    }
+
     /// Returns the error for a request of this kind, if servers close connections at it.
     ///
     /// Nothing is sent. So the outcome is certain, and callers have learned from the lost connections
     /// that of earlier requests.
     pub(super) fn refusal(&self, opcode: OpCode, length: usize) -> Option<Error> {
-        self.suspect
-            .filter(|_| DEADLINES)
-            .filter(|suspect| suspect.strikes >= MAX_STRIKES && suspect.is(opcode, length))
-            .map(|_| Error::Undeliverable { opcode, length })
+        let is_refused = |suspect: Suspect| suspect.strikes >= MAX_STRIKES;
+        if !DEADLINES || !self.is_suspect(opcode, length) || !self.suspect.is_some_and(is_refused) {
+            return None;
+        }
+        Some(match self.may_lack(opcode) {
+            true => Error::Unsupported { opcode, needs: "ZooKeeper or a newer ClickHouse Keeper" },
+            false => Error::Undeliverable { opcode, length },
+        })
+    }
+
+    /// Forgets the suspect after a connection that was of use, since servers may change. A Keeper
+    /// would end another three sessions.
+    pub(super) fn forgive(&mut self) {
+        let lacks = self.suspect.filter(|suspect| suspect.strikes >= MAX_STRIKES);
+        self.suspect = lacks.filter(|suspect| self.may_lack(suspect.opcode));
     }
 
     /// Finds the request that may have ended a connection: the suspect, if it was unanswered again,
-    /// or else the oldest.
+    /// or else the oldest. On a Keeper, an operation that it may lack comes first.
     pub(super) fn find_suspect(&mut self, now: Instant, cause: Cause, lost: &Connection<T>) {
         if !DEADLINES {
             return;
@@ -58,10 +76,12 @@ impl<T> Session<T> {
         let in_flight = in_flight.filter(|_| cause.is_transport());
         let begun = self.outbox.first().filter(|_| lost.taken > 0);
         let unanswered = in_flight.chain(begun);
+        let may_lack_one = unanswered.clone().any(|pending| self.may_lack(pending.opcode));
+        let unanswered =
+            unanswered.filter(|pending| !may_lack_one || self.may_lack(pending.opcode));
         let before = self.suspect;
-        let is_suspect = |pending: &&PendingRequest<T>| {
-            before.is_some_and(|suspect| suspect.is(pending.opcode, pending.length))
-        };
+        let is_suspect =
+            |pending: &&PendingRequest<T>| self.is_suspect(pending.opcode, pending.length);
         self.suspect = match unanswered.clone().find(is_suspect) {
             Some(_) => before.map(|it| Suspect { strikes: it.strikes.saturating_add(1), ..it }),
             None => unanswered.into_iter().next().map(|oldest| Suspect {

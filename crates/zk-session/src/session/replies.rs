@@ -222,10 +222,14 @@ impl<T> Session<T> {
         self.list_ephemerals(false);
         self.renew_lease(sent.sent_at, header.err);
         self.note_service(now);
-        if DEADLINES {
-            self.suspect.take_if(|suspect| suspect.is(pending.opcode, pending.length));
+        if DEADLINES && self.is_suspect(pending.opcode, pending.length) {
+            self.suspect = None;
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
+        // A server that has one of the two operations has both.
+        self.can_remove_watches |= PERSISTENT_WATCHES
+            && pending.opcode == OpCode::ADD_WATCH
+            && header.err == ErrorCode::OK;
         if let Some(registration) = &pending.registration {
             let removal = self.watches.finish(registration, header.err);
             self.remove_watch(removal);

@@ -19,14 +19,15 @@ impl Ensemble {
             return;
         };
         let Some(request) = self.greet(conn, frame) else { return self.close(conn) };
+        let is_keeper = self.config.keeper.is_some();
         if (self.is_read_only(server) && request.read_only != Some(true))
-            || request.last_zxid_seen > self.servers[server].zxid
+            || (request.last_zxid_seen > self.servers[server].zxid && !is_keeper)
         {
             return self.close(conn);
         }
         match request.session_id {
             SessionId::NONE => self.begin_session(now, conn, server, &request),
-            _ if self.config.keeper.is_some() => self.begin_session(now, conn, server, &request),
+            _ if is_keeper => self.begin_session(now, conn, server, &request),
             id => self.take_up_session(now, conn, server, id, &request),
         }
     }
@@ -144,13 +145,15 @@ impl Ensemble {
         timeout: Duration,
         request: &ConnectRequest<'_>,
     ) -> Bytes {
+        let is_keeper = self.config.keeper.is_some();
+        let password = if is_keeper { Password::NONE } else { self.sessions.password(id) };
         outbox::frame(&ConnectResponse {
             protocol_version: request.protocol_version,
             timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
             session_id: id,
-            password: Some(&self.sessions.password(id).0),
+            password: Some(&password.0),
             // Only for clients that know this field.
-            read_only: request.read_only.map(|_| self.is_read_only(server)),
+            read_only: request.read_only.filter(|_| !is_keeper).map(|_| self.is_read_only(server)),
         })
     }
 }

@@ -7,6 +7,7 @@ use zk_proto::{SessionId, Zxid};
 
 use super::Ensemble;
 use super::connection::{ConnId, Connection};
+use super::keeper::Keeper;
 use super::outbox::Counters;
 use super::tree::{Node, Tree};
 use super::version::Version;
@@ -15,6 +16,11 @@ impl Ensemble {
     /// Returns the release whose behaviour is shown.
     pub fn version(&self) -> Version {
         self.config.version
+    }
+
+    /// Returns the ClickHouse Keeper whose rules are added, if any.
+    pub fn keeper(&self) -> Option<Keeper> {
+        self.config.keeper
     }
 
     /// Returns the leader, or `None` without a quorum.

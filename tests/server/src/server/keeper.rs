@@ -9,6 +9,7 @@ use zk_proto::{Decode, MultiHeader, MultiOp, MultiRequest, OpCode, Reader, Reque
 ///
 /// - An operation that it lacks ends the connection, without a reply.
 /// - A part of a `multiRead` that fails has its operation in its header, and no body.
+/// - The answer to the handshake has no password, and no flag of a read-only server.
 /// - Sessions are never resumed: each handshake creates one. The nodes of a session whose connection
 ///   has ended stay until its timeout.
 /// - The end of a session has no reply: the connection ends.
@@ -25,6 +26,8 @@ pub enum Keeper {
 }
 
 impl Keeper {
+    /// All ages, the oldest first.
+    pub const ALL: [Self; 3] = [Self::Early, Self::WithWatches, Self::WithContainers];
     /// The shortest session timeout, by default.
     pub(super) const MIN_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
     /// The longest session timeout, by default.

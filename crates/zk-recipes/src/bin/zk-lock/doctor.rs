@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
 use zk_recipes::Scheme;
-use zk_recipes::session::Client;
 use zk_recipes::session::proto::{ErrorCode, SessionId};
+use zk_recipes::session::{Client, ServerKind};
 
 use crate::contents::{self, Contender, Contents, Entry, label};
 use crate::sessions::{self, Connection, Life, Living, Sessions};
@@ -62,6 +62,7 @@ struct Facts<'a> {
     written: &'a BTreeMap<String, i64>,
     /// By how many milliseconds the servers' clock is ahead, if they say.
     clock: Option<i64>,
+    server_kind: ServerKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +139,7 @@ async fn examine(
         unknown: &unknown,
         written: &written,
         clock,
+        server_kind: client.server_kind(),
     };
     let findings = facts.findings();
     let servers = client.servers().iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -324,6 +326,11 @@ impl Facts<'_> {
 
     fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
+        if self.server_kind == ServerKind::Keeper {
+            let text = "the servers seem to be ClickHouse Keeper: whoever loses the connection has \
+                        lost the lock, and its node stays until the session timeout";
+            findings.push((Level::Note, text.to_owned()));
+        }
         if !self.exists {
             let text = "the path does not exist: servers delete the path of an unused lock";
             findings.push((Level::Note, text.to_owned()));
@@ -589,6 +596,7 @@ mod tests {
             unknown: &[],
             written: &BTreeMap::new(),
             clock: None,
+            server_kind: ServerKind::ZooKeeper,
         };
         let silence = |id: i64| facts.silence(&sessions.connections[&id]);
         assert_eq!((silence(1), silence(2)), (Some(Duration::ZERO), Some(Duration::from_secs(3))));

@@ -5,7 +5,7 @@ mod exploring;
 use alloc::format;
 use alloc::vec::Vec;
 
-use zk_session::proto::{CreateMode, Encode, OpCode, Request, Stat};
+use zk_session::proto::{Create2Response, CreateMode, Encode, OpCode, Request, Stat};
 
 use super::*;
 use crate::error::Loss;

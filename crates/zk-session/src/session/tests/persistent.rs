@@ -386,3 +386,48 @@ fn the_lookup_of_a_hostile_path_is_fast() {
     h.notify(EventType::NODE_CREATED, "no/root");
     assert_eq!(reported(&mut h).len(), 0);
 }
+
+/// Some Keepers lack removals, and would end the session at one.
+#[test]
+fn on_a_keeper_watches_are_removed_once_it_has_set_a_persistent_one() {
+    let mut h = Harness::new(1);
+    let answer = |h: &mut Harness, password: &[u8], read_only| {
+        h.reach();
+        h.handshake();
+        h.deliver(&ConnectResponse {
+            protocol_version: 0,
+            timeout: GRANTED,
+            session_id: SESSION,
+            password: Some(password),
+            read_only,
+        });
+    };
+    answer(&mut h, &NO_PASSWORD, None);
+    assert_eq!(h.session.server_kind(), ServerKind::Keeper);
+    let removed_by_dropping = |h: &mut Harness, path| {
+        let dropped = h.watch(&get_data(path), OK);
+        h.session.unwatch(dropped);
+        removals(h).len()
+    };
+    assert_eq!(removed_by_dropping(&mut h, "/a"), 0);
+    h.watch(&persistent("/p"), ErrorCode::NO_AUTH);
+    assert_eq!(removed_by_dropping(&mut h, "/b"), 0);
+    h.watch(&persistent("/p"), OK);
+    assert_eq!(removed_by_dropping(&mut h, "/c"), 1);
+    // Another session on it remembers. Another server is asked anew.
+    for (password, read_only, kind) in [
+        (&NO_PASSWORD, None, ServerKind::Keeper),
+        (&PASSWORD, None, ServerKind::ZooKeeper),
+        (&NO_PASSWORD, Some(false), ServerKind::ZooKeeper),
+    ] {
+        h.disconnect();
+        answer(&mut h, password, read_only);
+        assert_eq!(h.session.server_kind(), kind);
+        h.answer_all();
+        assert_eq!(removed_by_dropping(&mut h, "/d"), 1, "{kind:?}");
+    }
+    h.disconnect();
+    answer(&mut h, &NO_PASSWORD, None);
+    h.answer_all();
+    assert_eq!(removed_by_dropping(&mut h, "/e"), 0);
+}

@@ -185,3 +185,42 @@ fn the_delay_after_a_loss_leaves_most_of_the_lease() {
         }
     }
 }
+
+/// An early Keeper ends the session at `create2`.
+#[test]
+fn an_operation_that_a_keeper_lacks_is_refused_at_any_length_and_for_good() {
+    let mut h = Harness::new(1);
+    let connect = |h: &mut Harness| {
+        h.reach();
+        h.handshake();
+        let (password, timeout) = (Some(&NO_PASSWORD[..]), GRANTED);
+        let session_id = SessionId(7);
+        h.deliver(&ConnectResponse {
+            protocol_version: 0,
+            timeout,
+            session_id,
+            password,
+            read_only: None,
+        });
+    };
+    for path in [FINE, LONG, "/another"] {
+        connect(&mut h);
+        // Not blamed, although it is older.
+        h.submit(&exists("/a"), 1);
+        h.submit(&create(path), 2);
+        h.sent();
+        h.disconnect();
+        h.events();
+    }
+    connect(&mut h);
+    let refusal = |h: &mut Harness| h.session.submit(&create(FINE), 2).expect_err("refused");
+    let error = refusal(&mut h);
+    assert_eq!(error.code(), Some(ErrorCode::UNIMPLEMENTED));
+    assert_eq!(
+        alloc::format!("{error}"),
+        "the server does not support CREATE2, which needs ZooKeeper or a newer ClickHouse Keeper"
+    );
+    h.submit(&exists("/a"), 1);
+    h.be_of_use();
+    assert_eq!(refusal(&mut h), error, "it stays so");
+}
