@@ -15,6 +15,11 @@ mod error;
 #[cfg(all(feature = "defmt", target_os = "none"))]
 mod formats;
 mod growth;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub mod recording;
+#[cfg(not(any(feature = "tokio", feature = "blocking")))]
+#[path = "recording/off.rs"]
+mod recording;
 pub mod sasl;
 pub mod session;
 pub mod sync;

@@ -44,6 +44,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 use rustc_hash::FxHashMap;
+use zk_session::recording::{Recording, Ring};
 use zk_session::State;
 use zk_session::session::{Action, Config};
 
@@ -107,7 +108,8 @@ pub struct Options {
     pub bug: Option<Bug>,
     /// Whether to print a trace.
     pub print: bool,
-    /// Whether to keep the [moments](Sim::moments) of the run.
+    /// Whether to keep the [moments](Sim::moments) of the run, and to [record](Sim::recordings) its
+    /// clients.
     pub record: bool,
 }
 
@@ -157,6 +159,7 @@ pub struct Sim {
     /// The number of violations in the trace.
     recorded: usize,
     trace: Trace,
+    recordings: Vec<Ring>,
     steps: u64,
 }
 
@@ -241,6 +244,7 @@ impl Sim {
             checker: Checker::default(),
             recorded: 0,
             trace: Trace::new(options.print, options.record),
+            recordings: Vec::new(),
             steps: 0,
             options,
         };
@@ -287,6 +291,11 @@ impl Sim {
     /// Returns what a [`picture`] shows of the run so far, if it is recorded.
     pub fn moments(&self) -> &[Moment] {
         self.trace.moments()
+    }
+
+    /// Returns the recordings of all clients so far, if the run is recorded.
+    pub fn recordings(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.recordings.iter().map(Ring::bytes)
     }
 
     /// Returns the checker.
@@ -466,7 +475,13 @@ impl Sim {
             let seed = self.rng.u64(..);
             slot.behaviour = Behaviour::new(self.now, seed, slot.incarnation, &self.options);
         }
-        let mut machine = SimClient::new(self.now, config, self.options.bug, drift);
+        let recording = self.options.record.then(|| {
+            let (recording, ring) = Recording::ring(usize::MAX);
+            self.recordings.push(ring);
+            recording
+        });
+        let bug = self.options.bug;
+        let mut machine = SimClient::new(self.now, config, bug, drift, recording.as_ref());
         if self.options.follow && self.options.bug != Some(Bug::IgnoresConfig) {
             machine.follow((0..self.options.servers).map(following::named).collect());
         }
