@@ -44,8 +44,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 use rustc_hash::FxHashMap;
-use zk_session::recording::{Recording, Ring};
 use zk_session::State;
+use zk_session::recording::{Recording, Ring};
 use zk_session::session::{Action, Config};
 
 pub use behaviour::{Behaviour, Targets};

@@ -2,12 +2,14 @@
 
 use zk_session::recording::{ReplayError, replay};
 use zk_testkit::sim::{Scale, Targets, record};
+use zk_testkit::suite::is_long;
 
 /// Whatever faults a run has, each of its clients decides the same again.
 #[test]
 fn every_client_of_a_run_with_faults_is_replayed() {
+    let runs = if is_long() { 200 } else { 6 };
     let (mut clients, mut records) = (0, 0);
-    for (targets, seeds) in [(Targets::Locks, 0..20), (Targets::Recipes, 0..20)] {
+    for (targets, seeds) in [(Targets::Locks, 0..runs), (Targets::Recipes, 0..runs)] {
         let scale = Scale { targets, ..Scale::small() };
         for seed in seeds {
             let sim = record(seed, &scale, None);
@@ -21,7 +23,7 @@ fn every_client_of_a_run_with_faults_is_replayed() {
         }
     }
     println!("{clients} clients, {records} records");
-    assert!(clients >= 160 && records > 100_000);
+    assert!(clients >= runs * 8 && records > runs as usize * 10_000);
 }
 
 /// A byte of an input that was changed changes a decision, which the replay finds.
@@ -31,7 +33,7 @@ fn a_replay_of_an_altered_recording_diverges() {
     let recording = sim.recordings().next().expect("a client");
     replay(&recording).expect("the recording itself");
     let mut outcomes = [0; 3];
-    for place in (100..recording.len()).step_by(recording.len() / 500) {
+    for place in (100..recording.len()).step_by(recording.len() / 200) {
         let mut altered = recording.clone();
         altered[place] ^= 1;
         match replay(&altered) {

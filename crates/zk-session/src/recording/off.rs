@@ -49,7 +49,13 @@ impl Recorder {
     pub(crate) const fn update_servers(&self, _: Instant, _: &[Option<usize>], _: usize, _: bool) {}
 
     #[inline]
-    pub(crate) const fn submitted(&self, _: &Request<'_>, _: Option<Instant>, _: bool, _: Option<Xid>) {
+    pub(crate) const fn submitted(
+        &self,
+        _: &Request<'_>,
+        _: Option<Instant>,
+        _: bool,
+        _: Option<Xid>,
+    ) {
     }
 
     #[inline]

@@ -304,12 +304,7 @@ impl Recorder {
 }
 
 impl Recorded {
-    fn write_at(
-        &mut self,
-        kind: Kind,
-        now: Option<Instant>,
-        fields: impl FnOnce(&mut Fields<'_>),
-    ) {
+    fn write_at(&mut self, kind: Kind, now: Option<Instant>, fields: impl FnOnce(&mut Fields<'_>)) {
         let time = now.map_or(self.writer.time(), nanoseconds);
         self.write(kind, time, fields);
     }
@@ -362,9 +357,7 @@ impl Recorded {
         let mut rest = &sent[..];
         let (mut count, mut ended) = (0, Vec::new());
         let mut fields = Fields::new(&mut ended);
-        while let Ok(Some((message, behind))) =
-            self.conversation.read(Direction::ToServer, rest)
-        {
+        while let Ok(Some((message, behind))) = self.conversation.read(Direction::ToServer, rest) {
             count += 1;
             rest = behind;
             match message.kind {

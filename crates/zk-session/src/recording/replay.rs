@@ -91,25 +91,36 @@ pub(super) struct Script {
 struct Step {
     kind: Kind,
     time: Instant,
-    shown: String,
-    bytes: Vec<u8>,
-    fields: Vec<u8>,
+    /// The whole record.
+    bytes: Bytes,
+    fields: Bytes,
 }
 
 impl Step {
-    fn of(record: Record<'_>) -> Self {
+    fn of(record: Record<'_>, recording: &Bytes) -> Self {
         Self {
             kind: record.kind,
             time: Instant::after_start(record.time),
-            shown: record.to_string(),
-            bytes: record.bytes.into(),
-            fields: record.fields().rest().into(),
+            bytes: recording.slice_ref(record.bytes),
+            fields: recording.slice_ref(record.fields().rest()),
         }
     }
 
     fn fields(&self) -> FieldReader<'_> {
         FieldReader::new(&self.fields)
     }
+
+    /// Returns what a divergence shows.
+    fn shown(&self) -> String {
+        let record = Reader::of_records(&self.bytes).flatten().next();
+        record.map_or_else(String::new, |record| shown(record, self.time))
+    }
+}
+
+/// The time of a record by itself is only the difference to the one before.
+fn shown(mut record: Record<'_>, time: Instant) -> String {
+    record.time = time.since_start();
+    record.to_string()
 }
 
 impl Script {
@@ -121,11 +132,8 @@ impl Script {
             }
             let step = self.records.get(self.position);
             if self.divergence.is_none() && step.is_none_or(|step| step.bytes != record.bytes) {
-                let recorded = step.map(|step| step.shown.clone());
-                let time = step.map_or(record.time, |step| step.time.since_start());
-                let mut record = record;
-                record.time = time;
-                let replayed = Some(record.to_string());
+                let recorded = step.map(Step::shown);
+                let replayed = Some(shown(record, step.map_or(Instant::START, |step| step.time)));
                 self.divergence = Some(Divergence { step: self.position, recorded, replayed });
             }
             self.position += 1;
@@ -147,7 +155,8 @@ impl Script {
 /// [`ReplayError::Diverged`] with the first step that differs. Then the recording was altered, or
 /// made by a version that decides otherwise.
 pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
-    let mut reader = Reader::new(recording)?;
+    let recording = Bytes::copy_from_slice(recording);
+    let mut reader = Reader::new(&recording)?;
     let begin = reader.next().filter(|first| first.is_ok_and(|it| it.kind == Kind::BEGIN));
     let begin = begin.ok_or(Malformed::Record)??;
     let mut fields = begin.fields();
@@ -168,7 +177,7 @@ pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
                 parts += 1;
             }
             Kind::SERVERS => {}
-            _ => script.records.push(Step::of(record)),
+            _ => script.records.push(Step::of(record, &recording)),
         }
     }
     let end = script.records.last().map_or(begun_at, |last| last.time);
@@ -183,7 +192,7 @@ pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
         drop(dispatcher.take_effects());
         let mut script = lock(&script);
         if script.position == before {
-            let recorded = Some(step.shown);
+            let recorded = Some(step.shown());
             script.divergence.get_or_insert(Divergence { step: before, recorded, replayed: None });
         }
     }
@@ -289,8 +298,12 @@ fn apply_to_session(
                 return Err(Malformed::Record);
             }
             // Different credentials stay different.
-            let auth: Vec<_> =
-                number.to_le_bytes().into_iter().chain(core::iter::repeat(0)).take(length).collect();
+            let auth: Vec<_> = number
+                .to_le_bytes()
+                .into_iter()
+                .chain(core::iter::repeat(0))
+                .take(length)
+                .collect();
             let _ = session.add_auth(scheme, &auth, Token::Caller(()));
         }
         Kind::UNWATCH => {
