@@ -44,5 +44,5 @@ fn a_replay_of_an_altered_recording_diverges() {
         }
     }
     println!("{outcomes:?}");
-    assert!(outcomes[1] > outcomes[0]);
+    assert!(outcomes[1] > 50);
 }
