@@ -343,10 +343,9 @@ impl<D: Driver> ClientBuilder<Client<D>> {
         let (max_reply, is_resumed) = (config.max_reply, config.resume.is_some());
         let clock = Clock::new(read, self.clock);
         let now = clock.now();
-        let session = match &self.recording {
-            Some(recording) => Session::recorded(now, config, recording, &at.servers),
-            None => Session::new(now, config),
-        };
+        let recorder = self.recording.map(|it| it.start(now, &config, &at.servers));
+        let mut session = Session::new(now, config);
+        session.recorder = recorder.unwrap_or_default();
         let authenticator = self.mechanism.map(Authenticator::new);
         let router =
             Router::new(session, at.servers, authenticator).follow_config(self.follow_config);

@@ -29,6 +29,13 @@ pub struct Key {
     pub(crate) generation: u32,
 }
 
+impl Key {
+    /// Returns what a recording has of it.
+    pub(crate) const fn numbers(self) -> [u64; 2] {
+        [self.place as u64, self.generation as u64]
+    }
+}
+
 /// The machine of each watch.
 #[derive(Default)]
 pub(super) struct Watches {
@@ -261,10 +268,10 @@ impl Machines {
         *deadline = deadline.filter(|at| *at < Instant::END);
         let after = *deadline;
         let is_done = machine.is_done();
-        session.recorder().output(Kind::RETURN, |fields| {
-            fields.number(is_done.into());
-            fields.number(machine.outlives_session().into());
-        });
+        if session.recorder().is_on() {
+            let outlives = machine.outlives_session();
+            session.recorder().output(Kind::RETURN, &[is_done.into(), outlives.into()]);
+        }
         if before != after {
             if self.timers.len() == self.timers.capacity() {
                 self.timers.reserve_exact(room_for_growth(self.timers.len()));

@@ -365,7 +365,7 @@ impl<T> Dispatcher<T> {
     /// Attaches a machine. The machine receives the state of the session before this returns, and
     /// may be finished and detached by then. If the session has ended, it always is.
     pub fn attach(&mut self, now: Instant, machine: Box<dyn Attached>) -> Key {
-        self.session.recorder.begin(Kind::ATTACH, now, |_| {});
+        self.session.recorder.begin(Kind::ATTACH, now, &[]);
         let key = self.machines.attach(&mut self.session, now, machine);
         self.session.recorder.end();
         key
@@ -376,10 +376,7 @@ impl<T> Dispatcher<T> {
     /// If the [lease](Session::lease) has ended, the machine receives
     /// [`LeaseEnded`](Input::LeaseEnded) before and after the message.
     pub fn command(&mut self, now: Instant, key: Key, message: &mut dyn Any) -> bool {
-        self.session.recorder.begin(Kind::COMMAND, now, |fields| {
-            fields.number(key.place.into());
-            fields.number(key.generation.into());
-        });
+        self.session.recorder.begin(Kind::COMMAND, now, &key.numbers());
         let attached = self.machines.command(&mut self.session, now, key, message);
         self.session.recorder.end();
         attached
@@ -395,7 +392,7 @@ impl<T> Dispatcher<T> {
     /// The machines receive [`Closing`](Input::Closing) before this returns, and so before the
     /// request leaves. So no owner relies on a lock that the servers may give to somebody else.
     pub fn close(&mut self, now: Instant) {
-        self.session.recorder.begin(Kind::CLOSE_ALL, now, |_| {});
+        self.session.recorder.begin(Kind::CLOSE_ALL, now, &[]);
         // First, since it spares the removal of the machines' watches.
         self.session.close();
         self.machines.deliver_closing(&mut self.session, now);
@@ -404,7 +401,7 @@ impl<T> Dispatcher<T> {
 
     /// Closes the session when no machine is attached: now, or when the last one is detached.
     pub fn close_when_done(&mut self) {
-        self.session.recorder.begin(Kind::CLOSE_WHEN_DONE, Instant::START, |_| {});
+        self.session.recorder.begin(Kind::CLOSE_WHEN_DONE, Instant::START, &[]);
         self.machines.close_when_done(&mut self.session);
         self.session.recorder.end();
     }
@@ -415,19 +412,24 @@ impl<T> Dispatcher<T> {
     /// Due timers come behind the session's events. When the session has ended and nothing is left,
     /// all machines are detached.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event<T>> {
-        if !self.session.recorder.is_on() {
-            return self.deliver(now);
-        }
-        if !self.session.reports() && !self.machines.is_due() {
-            return self.deliver(now);
-        }
-        self.session.recorder.begin(Kind::POLL, now, |_| {});
+        let is_recorded = self.session.recorder.is_on() && self.begin_poll(now);
         let event = self.deliver(now);
-        self.session.recorder.end();
+        if is_recorded {
+            self.session.recorder.end();
+        }
         event
     }
 
-    #[inline]
+    /// Records that events are delivered, if there are any.
+    #[cold]
+    fn begin_poll(&mut self, now: Instant) -> bool {
+        let has_events = self.session.reports() || self.machines.is_due();
+        if has_events {
+            self.session.recorder.begin(Kind::POLL, now, &[]);
+        }
+        has_events
+    }
+
     fn deliver(&mut self, now: Instant) -> Option<Event<T>> {
         let Self { session, machines } = self;
         loop {
@@ -509,7 +511,7 @@ impl<T> Dispatcher<T> {
         if !self.is_unsettled() {
             return;
         }
-        self.session.recorder.begin(Kind::SETTLE, now, |_| {});
+        self.session.recorder.begin(Kind::SETTLE, now, &[]);
         self.machines.settle(&mut self.session, now);
         self.session.recorder.end();
     }
@@ -548,7 +550,7 @@ impl<T> Dispatcher<T> {
     /// delivers the machines' timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.session.recorder.is_on() && self.next_deadline().is_some_and(|due| due <= now) {
-            self.session.recorder.input(Kind::TIMEOUT, Some(now), |_| {});
+            self.session.recorder.input(Kind::TIMEOUT, Some(now), &[]);
         }
         self.session.handle_timeout(now);
         self.machines.handle_timeout(now);

@@ -51,7 +51,7 @@ impl Host for Seat<'_> {
     }
 
     fn unwatch(&mut self, tag: u64) {
-        self.session.recorder().output(Kind::MACHINE_UNWATCH, |fields| fields.number(tag));
+        self.session.recorder().output(Kind::MACHINE_UNWATCH, &[tag]);
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
             self.watches.remove(id);
             self.session.unwatch(id);
@@ -59,7 +59,7 @@ impl Host for Seat<'_> {
     }
 
     fn unwatch_all(&mut self) {
-        self.session.recorder().output(Kind::MACHINE_UNWATCH_ALL, |_| {});
+        self.session.recorder().output(Kind::MACHINE_UNWATCH_ALL, &[]);
         self.watches.drop_all(self.session, self.own);
     }
 
@@ -69,7 +69,7 @@ impl Host for Seat<'_> {
     }
 
     fn settle(&mut self) {
-        self.session.recorder().output(Kind::MACHINE_SETTLE, |_| {});
+        self.session.recorder().output(Kind::MACHINE_SETTLE, &[]);
         self.waiting.unsettled.push(self.key);
     }
 

@@ -28,6 +28,7 @@
 //! * **Cost.** A client that does not record tests one pointer at each input. One that records copies
 //!   each request and reply once more.
 
+mod recorded;
 mod recorder;
 mod replay;
 mod settings;
@@ -41,18 +42,34 @@ use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use self::recorder::Record;
 pub(crate) use self::recorder::Recorder;
 pub use self::replay::{Divergence, ReplayError, Replayed, replay};
 use self::sink::{Parts, Shared, Sink, lock};
+use crate::connect_string::ServerAddress;
+use crate::session::Config;
 use crate::threads::Mutex;
+use crate::time::Instant;
 
 /// Where to record a session, for [`ClientBuilder::record`](crate::ClientBuilder::record).
 ///
 /// It records one session: of clones, the first that a client connects with.
 #[derive(Clone)]
 pub struct Recording {
-    sink: Shared<Option<Sink>>,
+    /// Behind a pointer, so that the linker drops the recorder where nobody makes one.
+    start: Arc<dyn Start>,
     keeps_data: bool,
+}
+
+/// Starts to record a session, once.
+trait Start: Send + Sync {
+    fn start(
+        &self,
+        keeps_data: bool,
+        now: Instant,
+        config: &Config,
+        servers: &[ServerAddress],
+    ) -> Option<Box<dyn Record>>;
 }
 
 impl fmt::Debug for Recording {
@@ -63,7 +80,7 @@ impl fmt::Debug for Recording {
 
 impl Recording {
     fn new(sink: Sink) -> Self {
-        Self { sink: Arc::new(Mutex::new(Some(sink))), keeps_data: false }
+        Self { start: Arc::new(Mutex::new(Some(sink))), keeps_data: false }
     }
 
     /// Records to a writer, such as a file. The client writes to it with the session locked: when
@@ -103,8 +120,14 @@ impl Recording {
         self
     }
 
-    fn take(&self) -> Option<Sink> {
-        lock(&self.sink).take()
+    /// Begins the recording, unless another session has begun it.
+    pub(crate) fn start(
+        &self,
+        now: Instant,
+        config: &Config,
+        servers: &[ServerAddress],
+    ) -> Recorder {
+        Recorder::new(self.start.start(self.keeps_data, now, config, servers))
     }
 }
 

@@ -1,6 +1,6 @@
 //! No recorder, without a client.
 
-use zk_proto::recording::{Fields, Kind};
+use zk_proto::recording::Kind;
 use zk_proto::{Request, Xid, frame::FrameError};
 
 use crate::dispatch::{Input, Key, Submission};
@@ -19,16 +19,16 @@ impl Recorder {
     }
 
     #[inline]
-    pub(crate) fn begin(&self, _: Kind, _: Instant, _: impl FnOnce(&mut Fields<'_>)) {}
+    pub(crate) const fn begin(&self, _: Kind, _: Instant, _: &[u64]) {}
 
     #[inline]
     pub(crate) const fn end(&self) {}
 
     #[inline]
-    pub(crate) fn input(&self, _: Kind, _: Option<Instant>, _: impl FnOnce(&mut Fields<'_>)) {}
+    pub(crate) const fn input(&self, _: Kind, _: Option<Instant>, _: &[u64]) {}
 
     #[inline]
-    pub(crate) fn output(&self, _: Kind, _: impl FnOnce(&mut Fields<'_>)) {}
+    pub(crate) const fn output(&self, _: Kind, _: &[u64]) {}
 
     #[inline]
     pub(crate) const fn connected(&self, _: Instant) {}
@@ -47,6 +47,12 @@ impl Recorder {
 
     #[inline]
     pub(crate) const fn update_servers(&self, _: Instant, _: &[Option<usize>], _: usize, _: bool) {}
+
+    #[inline]
+    pub(crate) const fn oversized(&self, _: Instant, _: &[u8], _: usize) {}
+
+    #[inline]
+    pub(crate) const fn addresses(&self, _: &[usize]) {}
 
     #[inline]
     pub(crate) const fn submitted(

@@ -63,7 +63,7 @@ impl<T> Session<T> {
     /// [`authentication_failed`](Self::authentication_failed), or report the connection as
     /// [lost](Self::handle_disconnected) to try again on the next one.
     pub fn authenticated(&mut self, now: Instant) {
-        self.recorder.input(Kind::AUTHENTICATED, Some(now), |_| {});
+        self.recorder.input(Kind::AUTHENTICATED, Some(now), &[]);
         if let Some(Connection { stage: Stage::Authenticating, exchange: None, .. }) =
             &self.connection
         {
@@ -74,7 +74,7 @@ impl<T> Session<T> {
     /// Ends the session with [`End::AuthFailed`], because the exchange failed in a way that every
     /// other server would repeat. Does nothing if no exchange is asked for.
     pub fn authentication_failed(&mut self) {
-        self.recorder.input(Kind::AUTHENTICATION_FAILED, None, |_| {});
+        self.recorder.input(Kind::AUTHENTICATION_FAILED, None, &[]);
         if let Some(Connection { stage: Stage::Authenticating, .. }) = &self.connection {
             self.actions.push_back(Action::Disconnect);
             self.finish(End::AuthFailed);

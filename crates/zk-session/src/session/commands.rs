@@ -254,10 +254,7 @@ impl<T> Session<T> {
     /// If no other request shares the watch, the session removes it from the server. Call this as
     /// early as right after the request was submitted.
     pub fn unwatch(&mut self, request: RequestId) {
-        self.recorder.input(Kind::UNWATCH, None, |fields| {
-            fields.number(request.number);
-            fields.number(request.place.into());
-        });
+        self.recorder.input(Kind::UNWATCH, None, &[request.number, request.place.into()]);
         let removal = self.watches.remove(request, self.is_connected());
         self.remove_watch(removal);
     }
@@ -305,7 +302,7 @@ impl<T> Session<T> {
     /// Requests without a reply fail as if the session were closed, so wait for their replies
     /// first. If there is no session to resume, this closes it and returns `None`.
     pub fn detach(&mut self) -> Option<SessionTicket> {
-        self.recorder.input(Kind::DETACH, None, |_| {});
+        self.recorder.input(Kind::DETACH, None, &[]);
         let ticket = self.ticket();
         match ticket {
             None => self.begin_close(),
@@ -325,7 +322,7 @@ impl<T> Session<T> {
     /// With attached machines, use [`Dispatcher::close`](crate::dispatch::Dispatcher::close), which
     /// notifies them.
     pub fn close(&mut self) {
-        self.recorder.input(Kind::CLOSE, None, |_| {});
+        self.recorder.input(Kind::CLOSE, None, &[]);
         self.begin_close();
     }
 

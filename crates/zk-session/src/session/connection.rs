@@ -128,7 +128,7 @@ impl<T> Connection<T> {
 impl<T> Session<T> {
     /// Reports that the transport is lost, or that it could not connect.
     pub fn handle_disconnected(&mut self, now: Instant) {
-        self.recorder.input(Kind::DISCONNECTED, Some(now), |_| {});
+        self.recorder.input(Kind::DISCONNECTED, Some(now), &[]);
         self.disconnected(now, Cause::Transport);
     }
 

@@ -562,8 +562,10 @@ impl<T> Session<T> {
         recording: &crate::recording::Recording,
         servers: &[crate::ServerAddress],
     ) -> Self {
-        let recorder = Recorder::new(recording, now, &config, servers);
-        Self { recorder, ..Self::new(now, config) }
+        let recorder = recording.start(now, &config, servers);
+        let mut session = Self::new(now, config);
+        session.recorder = recorder;
+        session
     }
 }
 

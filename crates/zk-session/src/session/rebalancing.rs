@@ -99,10 +99,7 @@ impl<T> Session<T> {
     /// assert_eq!(session.poll_action(), Some(Action::Connect(0)));
     /// ```
     pub fn set_addresses(&mut self, counts: &[usize]) {
-        self.recorder.input(Kind::ADDRESSES, None, |fields| {
-            fields.number(counts.len() as u64);
-            counts.iter().for_each(|count| fields.number(*count as u64));
-        });
+        self.recorder.addresses(counts);
         for (server, count) in counts.iter().enumerate() {
             self.servers.set_addresses(server, *count);
         }

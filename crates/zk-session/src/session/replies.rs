@@ -36,10 +36,7 @@ impl<T> Session<T> {
     /// the header has one. The session removes a watch that the request has set. Watch events, and
     /// replies to the session's own requests, are never this long: they cost the connection.
     pub fn handle_oversized(&mut self, now: Instant, start: &[u8], length: usize) {
-        self.recorder.input(Kind::OVERSIZED, Some(now), |fields| {
-            fields.bytes(start);
-            fields.number(length as u64);
-        });
+        self.recorder.oversized(now, start, length);
         let Some(connection) = &self.connection else { return };
         let result = match connection.stage {
             Stage::Connecting => Ok(()),

@@ -12,6 +12,7 @@ mod record;
 mod recorded;
 mod resync;
 mod show;
+mod story;
 mod tracker;
 mod wireshark;
 
@@ -120,6 +121,8 @@ enum Format {
     Lanes,
     /// The same as an image
     Svg,
+    /// A story for the page docs/play
+    Play,
     /// What `zk-explain locks` prints
     #[value(skip)]
     Locks,
