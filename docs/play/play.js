@@ -325,7 +325,7 @@ const play = (() => {
       return item;
     }));
     const servers = state.servers.map(([role, zxid], index) => {
-      const text = role === 'dead' ? ' dead' : ` ${role}, zxid ${zxid}`;
+      const text = role === 'dead' ? ' dead' : `${role && ` ${role},`} zxid ${zxid}`;
       return element('li', { className: role }, element('strong', { textContent: `server ${index}` }), text);
     });
     if (story.runs[run].storage) {

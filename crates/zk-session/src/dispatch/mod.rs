@@ -508,7 +508,7 @@ impl<T> Dispatcher<T> {
     /// With debug assertions, if events or due timers are undrained.
     pub fn settle(&mut self, now: Instant) {
         debug_assert!(!self.has_events(), "settle: drain the events first");
-        if !self.is_unsettled() {
+        if self.session.recorder.is_on() && !self.is_unsettled() {
             return;
         }
         self.session.recorder.begin(Kind::SETTLE, now, &[]);

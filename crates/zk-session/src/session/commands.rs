@@ -120,6 +120,7 @@ impl<T> Session<T> {
         accepted
     }
 
+    #[inline]
     fn accept(
         &mut self,
         request: &Request<'_>,
@@ -326,6 +327,7 @@ impl<T> Session<T> {
         self.begin_close();
     }
 
+    #[inline]
     fn begin_close(&mut self) {
         if self.is_expired() {
             return self.finish(End::Closed);
