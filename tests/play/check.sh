@@ -12,7 +12,7 @@ page=$(cd ../../docs/play && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 explain='cargo run --quiet --manifest-path ../../Cargo.toml -p zk-proto --features cli --bin zk-explain --'
-recording=$($explain outage.zkrec --format play)
+recording=$($explain ../../crates/zk-proto/tests/golden/outage.zkrec --format play)
 has_free=false
 if [ -e "$page/free.js" ]; then has_free=true; fi
 {

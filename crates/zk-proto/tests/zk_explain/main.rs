@@ -4,6 +4,7 @@
 mod captures;
 mod locks;
 mod pcap;
+mod recorded;
 #[path = "../skipped/mod.rs"]
 pub mod skipped;
 mod variants;

@@ -412,22 +412,22 @@ impl<T> Dispatcher<T> {
     /// Due timers come behind the session's events. When the session has ended and nothing is left,
     /// all machines are detached.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event<T>> {
-        let is_recorded = self.session.recorder.is_on() && self.begin_poll(now);
-        let event = self.deliver(now);
-        if is_recorded {
-            self.session.recorder.end();
+        match self.session.recorder.is_on() {
+            true => self.deliver_recorded(now),
+            false => self.deliver(now),
         }
-        event
     }
 
-    /// Records that events are delivered, if there are any.
+    /// Delivers events, and records that if there are any.
     #[cold]
-    fn begin_poll(&mut self, now: Instant) -> bool {
-        let has_events = self.session.reports() || self.machines.is_due();
-        if has_events {
-            self.session.recorder.begin(Kind::POLL, now, &[]);
+    fn deliver_recorded(&mut self, now: Instant) -> Option<Event<T>> {
+        if !self.session.reports() && !self.machines.is_due() {
+            return self.deliver(now);
         }
-        has_events
+        self.session.recorder.begin(Kind::POLL, now, &[]);
+        let event = self.deliver(now);
+        self.session.recorder.end();
+        event
     }
 
     fn deliver(&mut self, now: Instant) -> Option<Event<T>> {

@@ -71,7 +71,7 @@ impl Recorder {
     pub(crate) const fn add_auth(&self, _: &str, _: &[u8]) {}
 
     #[inline]
-    pub(crate) const fn action(&self, _: Option<Action>) {}
+    pub(crate) const fn action(&self, _: Option<&Action>) {}
 
     #[inline]
     pub(crate) const fn event<T>(&self, _: Option<&Event<T>>) {}

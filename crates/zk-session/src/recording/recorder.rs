@@ -207,9 +207,9 @@ impl Recorder {
     }
 
     #[inline]
-    pub(crate) fn action(&mut self, action: Option<Action>) {
+    pub(crate) fn action(&mut self, action: Option<&Action>) {
         if let Some(action) = action {
-            let numbers = match action {
+            let numbers = match *action {
                 Action::Connect(server) => [0, server as u64],
                 Action::Disconnect => [1, 0],
                 Action::Probe(server) => [2, server as u64],

@@ -573,14 +573,15 @@ impl<T> Session<T> {
 impl<T> Session<T> {
     /// Returns the next action to carry out on the transport.
     pub fn poll_action(&mut self) -> Option<Action> {
+        self.recorder.action(self.actions.front());
         let action = self.actions.pop_front();
-        self.recorder.action(action);
         outbox::shrink(&mut self.actions, self.config.max_kept);
         action
     }
 
     /// Returns the next event. [`Event::Room`] comes after all others.
     pub fn poll_event(&mut self) -> Option<Event<T>> {
+        self.recorder.event(self.events.front());
         let event = self.events.pop_front();
         outbox::shrink(&mut self.events, self.config.max_kept);
         if event.is_none() && self.refused && self.has_room() {
@@ -588,7 +589,6 @@ impl<T> Session<T> {
             self.recorder.event(Some(&Event::<T>::Room));
             return Some(Event::Room);
         }
-        self.recorder.event(event.as_ref());
         event
     }
 

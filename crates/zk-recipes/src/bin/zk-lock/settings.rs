@@ -72,7 +72,7 @@ pub(crate) struct Settings {
     #[arg(long, global = true, env = "ZK_LOCK_SASL_PASSWORD_FILE", value_name = "FILE")]
     sasl_password_file: Option<PathBuf>,
     /// Record the session to this new file, for zk-explain; it has no secrets and no node data
-    #[arg(long, global = true, env = "ZK_LOCK_RECORD", value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Read options from this file, or pipe, instead of ~/.config/zk-lock.conf or /etc/zk-lock.conf
     #[arg(long, global = true, env = CONFIG, value_name = "FILE")]
@@ -85,7 +85,8 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
         let recording = self.record.as_deref().map(|file| {
-            Recording::to_file(file).map_err(|error| format!("{}: {error}", file.display()))
+            let unusable = |error| Usage::new(format!("{}: {error}", file.display()));
+            Recording::to_file(file).map_err(unusable)
         });
         self.connect_with(&self.connect, recording.transpose()?).await
     }
