@@ -71,7 +71,7 @@ pub(crate) struct Settings {
     /// A file with the password of that user; or the password in ZK_LOCK_SASL_PASSWORD
     #[arg(long, global = true, env = "ZK_LOCK_SASL_PASSWORD_FILE", value_name = "FILE")]
     sasl_password_file: Option<PathBuf>,
-    /// Record the session to this new file, for zk-explain; it has no secrets and no node data
+    /// Record the session, without credentials and node data, to this new file, for zk-explain
     #[arg(long, global = true, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Read options from this file, or pipe, instead of ~/.config/zk-lock.conf or /etc/zk-lock.conf
