@@ -118,10 +118,8 @@ impl Record for Recorded {
     }
 
     fn rest(&mut self, now: Instant, bytes: &[u8]) {
-        let gaps = match self.keeps_data || bytes.is_empty() {
-            true => Vec::new(),
-            false => Vec::from([0..bytes.len()]),
-        };
+        let is_left_out = !self.keeps_data && !bytes.is_empty();
+        let gaps: Vec<_> = is_left_out.then_some(0..bytes.len()).into_iter().collect();
         self.write_at(Kind::REST, Some(now), |fields| fields.message(bytes, &gaps));
     }
 
