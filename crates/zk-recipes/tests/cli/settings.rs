@@ -228,10 +228,10 @@ fn a_session_is_recorded_to_a_new_file_without_secrets() {
         output(command)
     };
     assert_eq!(run().status.code(), Some(64));
-    std::fs::remove_file(&file).expect("removed");
+    fs::remove_file(&file).expect("removed");
     let done = run();
     assert_eq!((done.status.code(), error_message(&done)), (Some(0), String::new()));
-    let recording = std::fs::read(&file).expect("a recording");
+    let recording = fs::read(&file).expect("a recording");
     let replayed = zk_recipes::session::recording::replay(&recording).expect("replayed");
     assert!(replayed.inputs > 10);
     assert!(!recording.windows(7).any(|window| window == b"hunter4"));
