@@ -108,9 +108,11 @@ pub struct Options {
     pub bug: Option<Bug>,
     /// Whether to print a trace.
     pub print: bool,
-    /// Whether to keep the [moments](Sim::moments) of the run, and to [record](Sim::recordings) its
-    /// clients.
+    /// Whether to keep the [moments](Sim::moments) of the run.
     pub record: bool,
+    /// What makes the [recordings](Sim::recordings) of clients, if they are wanted. A browser has no
+    /// clock for them.
+    pub recording: Option<fn(usize) -> (Recording, Ring)>,
 }
 
 impl Default for Options {
@@ -130,6 +132,7 @@ impl Default for Options {
             bug: None,
             print: false,
             record: false,
+            recording: None,
         }
     }
 }
@@ -293,7 +296,7 @@ impl Sim {
         self.trace.moments()
     }
 
-    /// Returns the recordings of all clients so far, if the run is recorded.
+    /// Returns the recordings of all clients so far.
     pub fn recordings(&self) -> impl Iterator<Item = Vec<u8>> {
         self.recordings.iter().map(Ring::bytes)
     }
@@ -475,8 +478,8 @@ impl Sim {
             let seed = self.rng.u64(..);
             slot.behaviour = Behaviour::new(self.now, seed, slot.incarnation, &self.options);
         }
-        let recording = self.options.record.then(|| {
-            let (recording, ring) = Recording::ring(usize::MAX);
+        let recording = self.options.recording.map(|make| {
+            let (recording, ring) = make(usize::MAX);
             self.recordings.push(ring);
             recording
         });
