@@ -9,7 +9,7 @@ COVERED = re.compile(
     r"crates/(zk-proto/src/[^/]+\.rs"
     r"|zk-session/src/(session|dispatch)/.*"
     r"|zk-session/src/(chroot|connect_string|end|error|growth|time|sasl/mod|sasl/digest_md5)\.rs"
-    r"|zk-recipes/src/machine/.*)$"
+    r"|zk-recipes/src/(?!bin|client)\w+/(?!recipe).*)$"
 )
 PARTS = {
     "crates/zk-proto/": "zk-proto",

@@ -6,6 +6,7 @@
 #     tests/setup-real.sh          # ZooKeeper 3.8.0, Curator 5.4.0, kazoo
 #     tests/setup-real.sh --all    # also 3.6.3 with Curator 2.13.0, and 3.9.5 with Curator 5.9.0
 #     tests/setup-real.sh 3.9.4    # also this version: 3.6.3, 3.9.3, 3.9.4 or 3.9.5
+#     tests/setup-real.sh chdb     # also ClickHouse, as a Python module: a package of 126 MB, which takes 560
 #
 # The jars of other versions come from Python packages that contain them. Fetching a package
 # transfers about 400 MB, of which 15 MB stay in target/zookeeper-<version>.
@@ -25,12 +26,13 @@ package_of() {
 }
 
 for version; do
-    package_of "$version" >/dev/null || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+    [ "$version" = chdb ] || package_of "$version" >/dev/null || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 done
 
 jars=/usr/share/java
-# A virtual environment. Tests use this path, or the one in ZK_PYTHON.
+# Virtual environments. Tests use these paths, or the ones in ZK_PYTHON and ZK_CHDB_PYTHON.
 kazoo=target/kazoo
+chdb=target/chdb
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
@@ -102,10 +104,16 @@ fetch() {
     rm -rf "$fetched"
 }
 
-if [ $# -gt 0 ]; then
-    for version; do
+for version; do
+    if [ "$version" != chdb ]; then
         fetch "$version"
-    done
+    elif ! "$chdb/bin/python" -c 'import chdb' 2>/dev/null; then
+        python3 -m venv "$chdb"
+        # Without the data frames, which the tests do not need.
+        "$chdb/bin/python" -m pip install --quiet --no-deps 'chdb-core==26.9.0'
+    fi
+done
+if [ -n "$(ls -d target/zookeeper-* 2>/dev/null)" ]; then
     ls -d target/zookeeper-*/zookeeper-[0-9]*.jar target/zookeeper-*/curator-recipes-*.jar
 fi
 

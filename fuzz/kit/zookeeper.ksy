@@ -447,6 +447,14 @@ enums:
     -10: create_session
     -11: close_session
     -1: error
+    500: filtered_list
+    501: check_not_exists
+    502: create_if_not_exists
+    503: remove_recursive
+    504: check_stat
+    505: try_remove
+    506: filtered_list_with_stats_and_data
+    507: list_recursive
   error_code:
     0: ok
     -1: system_error

@@ -70,8 +70,17 @@ impl Proxy {
     ///
     /// If it does not start.
     pub fn start(server: &str, connections: usize, folder: &Path) -> Self {
+        Self::with_format("lanes", server, connections, folder)
+    }
+
+    /// As [`start`](Self::start), for another format.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn with_format(format: &str, server: &str, connections: usize, folder: &Path) -> Self {
         let mut command = Command::new(zk_explain());
-        command.args(["--format", "lanes", "--proxy", "127.0.0.1:0", server]);
+        command.args(["--format", format, "--proxy", "127.0.0.1:0", server]);
         command.args(["--connections", &connections.to_string(), "--record"]).arg(folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("zk-explain starts");
@@ -92,7 +101,7 @@ impl Proxy {
         &self.address
     }
 
-    /// Waits for the last connection to end, and returns the picture.
+    /// Waits for the last connection to end, and returns the picture, or the messages.
     ///
     /// # Panics
     ///

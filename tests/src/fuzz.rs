@@ -298,10 +298,10 @@ pub fn conversation(data: &[u8]) {
                 }),
                 _ => {}
             }
-            is_text |= matches!(message.kind, Kind::Word(_));
+            is_text |= matches!(message.kind, Kind::Word(_) | Kind::Opaque);
             assert_eq!(
                 message.explained_as().is_none(),
-                matches!(message.kind, Kind::Word(_) | Kind::Text)
+                matches!(message.kind, Kind::Word(_) | Kind::Text | Kind::Opaque)
             );
             let mut end = 0;
             if message.explain(&mut |field| end = field.range.end).is_ok() && !is_text {
@@ -364,7 +364,7 @@ fn survives_round_trip<'b, M: Encode + PartialEq + Debug>(
 }
 
 /// Checks that a multi of the same items has the same bytes. A decoded multi copies its bytes; a
-/// new one writes its own headers, without the unused error codes.
+/// new one writes its own headers, without the unused error codes, and a body of each error.
 fn survives_round_trip_item_by_item<'b, T>(
     multi: Result<Multi<'b, T>, DecodeError>,
     items: &'b mut Vec<T>,
@@ -375,7 +375,9 @@ fn survives_round_trip_item_by_item<'b, T>(
     items.extend(multi.iter());
     let rebuilt = Multi::new(items);
     assert_eq!(rebuilt, multi);
-    assert_eq!(encoded(&rebuilt).len(), multi.encoded_len());
+    // A failed result of ClickHouse Keeper has no body.
+    let bodies = encoded(&rebuilt).len() - multi.encoded_len();
+    assert_eq!(bodies % 4, 0, "{multi:?}");
 }
 
 fn encoded(message: &impl Encode) -> Vec<u8> {

@@ -38,6 +38,7 @@ pub mod scripted;
 pub mod sim;
 pub mod spied;
 pub mod suite;
+pub mod tap;
 pub mod tls;
 pub mod transaction_log;
 pub mod turns;

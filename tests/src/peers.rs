@@ -5,6 +5,8 @@
 //!   ZooKeeper in `ZK_VERSIONS`, or the class path in `ZK_CURATOR_CLASSPATH`.
 //! - kazoo: a module of the Python interpreter in `ZK_PYTHON`, by default that of the virtual
 //!   environment `target/kazoo`.
+//! - ClickHouse, which is no lock: the module `chdb` of the Python interpreter in `ZK_CHDB_PYTHON`, by
+//!   default that of the virtual environment `target/chdb`. `tests/setup-real.sh chdb` installs it.
 
 mod process;
 
@@ -16,6 +18,7 @@ use tempfile::TempDir;
 
 pub use self::process::Process;
 use crate::real;
+use crate::skipped::skip;
 
 /// The manifest of this jar names the others.
 const CURATOR_JAR: &str = "/usr/share/java/curator-recipes.jar";
@@ -140,12 +143,40 @@ fn curator() -> Result<Runnable, String> {
 }
 
 fn kazoo() -> Result<Runnable, String> {
-    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/kazoo/bin/python");
-    let interpreter = env::var_os("ZK_PYTHON").map_or(installed, PathBuf::from);
+    python("ZK_PYTHON", "kazoo").map(|interpreter| Runnable::Python { interpreter })
+}
+
+/// Returns the command that lets ClickHouse use ZooKeeper, without arguments. If it is not installed,
+/// prints that the test is skipped.
+///
+/// # Panics
+///
+/// If it is not installed and `ZK_CHDB=require`.
+pub fn clickhouse_or_skip() -> Option<Command> {
+    match python("ZK_CHDB_PYTHON", "chdb") {
+        Ok(interpreter) => {
+            let mut command = Command::new(interpreter);
+            command.arg(sources("clickhouse").join("replicate.py"));
+            Some(command)
+        }
+        Err(reason) => {
+            let is_required = env::var("ZK_CHDB").is_ok_and(|wish| wish == "require");
+            assert!(!is_required, "ZK_CHDB=require, but {reason}; run `tests/setup-real.sh chdb`");
+            skip(reason);
+            None
+        }
+    }
+}
+
+/// Returns the path of a Python interpreter that has a module.
+fn python(variable: &str, module: &str) -> Result<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let installed = root.join("../target").join(module).join("bin/python");
+    let interpreter = env::var_os(variable).map_or(installed, PathBuf::from);
     let mut import = Command::new(&interpreter);
-    import.args(["-c", "import kazoo"]).stderr(Stdio::null());
+    import.args(["-c", &format!("import {module}")]).stderr(Stdio::null());
     match import.status() {
-        Ok(status) if status.success() => Ok(Runnable::Python { interpreter }),
-        _ => Err(format!("{} cannot import kazoo", interpreter.display())),
+        Ok(status) if status.success() => Ok(interpreter),
+        _ => Err(format!("{} cannot import {module}", interpreter.display())),
     }
 }

@@ -115,6 +115,30 @@ wire_number! {
         /// Marks a failed result inside a multi; not an operation. Since 3.4.0.
         #[doc(alias = "error")]
         ERROR = -1,
+        /// Lists the children of one kind. ClickHouse Keeper's alone, as are all from here on.
+        #[doc(alias = "filteredList")]
+        FILTERED_LIST = 500,
+        /// Checks that a node does not exist.
+        #[doc(alias = "checkNotExists")]
+        CHECK_NOT_EXISTS = 501,
+        /// Creates a node, unless it exists.
+        #[doc(alias = "createIfNotExists")]
+        CREATE_IF_NOT_EXISTS = 502,
+        /// Deletes a node and all below it.
+        #[doc(alias = "removeRecursive")]
+        REMOVE_RECURSIVE = 503,
+        /// Checks the stat of a node.
+        #[doc(alias = "checkStat")]
+        CHECK_STAT = 504,
+        /// Deletes a node, if it exists.
+        #[doc(alias = "tryRemove")]
+        TRY_REMOVE = 505,
+        /// Lists the children of one kind, with stats and data.
+        #[doc(alias = "filteredListWithStatsAndData")]
+        FILTERED_LIST_WITH_STATS_AND_DATA = 506,
+        /// Lists all nodes below a node.
+        #[doc(alias = "listRecursive")]
+        LIST_RECURSIVE = 507,
     }
 }
 

@@ -13,6 +13,9 @@
 //! | to the client: a frame that is a `ConnectResponse` | [`Kind::ConnectResponse`] |
 //! | to the client: a header alone, with xid 0 and an error | [`Kind::Refusal`] |
 //!
+//! The protocol versions in the handshakes determine the [`Dialect`] of what follows. What is in an
+//! unknown one is [`Kind::Opaque`].
+//!
 //! Replies come in the order of the requests, except those to pings, credentials and a few others.
 //! So a reply answers the oldest unanswered request with its xid. Every reply to a ping has
 //! [`Xid::PING`], whatever the request had. A recording that begins in the middle of a connection
@@ -44,6 +47,8 @@ use crate::error::DecodeError;
 use crate::explain::{self, FieldVisitor, MessageKind};
 use crate::frame::{self, FrameError};
 use crate::header::{ReplyHeader, RequestHeader, Xid};
+use crate::ids::Password;
+use crate::keeper::Dialect;
 use crate::operations::{Request, Response};
 use crate::records::WatcherEvent;
 use crate::wire::{Decode, Reader};
@@ -87,6 +92,8 @@ pub struct Message<'s> {
     pub bytes: &'s [u8],
     /// What it is.
     pub kind: Kind,
+    /// The form in which it is.
+    pub dialect: Dialect,
 }
 
 /// What a message is.
@@ -121,13 +128,21 @@ pub enum Kind {
     Text,
     /// A frame without a header.
     Unreadable,
+    /// All bytes passed to [`Conversation::read`] behind a handshake that leads to
+    /// [compressed](Dialect::compression) streams, or to a dialect that is not known.
+    Opaque,
 }
 
 impl<'s> Message<'s> {
-    /// Returns the payload: the frame without its length prefix. Of text, it is everything.
+    /// Returns the payload: the frame without its length prefix, and without the trace context
+    /// behind it. Of text and opaque bytes, it is everything.
     pub fn payload(&self) -> &'s [u8] {
         match self.kind {
-            Kind::Word(_) | Kind::Text => self.bytes,
+            Kind::Word(_) | Kind::Text | Kind::Opaque => self.bytes,
+            Kind::Request(_) => match frame::split(self.bytes, usize::MAX) {
+                Ok(Some((payload, _))) => payload,
+                _ => &[],
+            },
             _ => self.bytes.get(frame::PREFIX_LEN..).unwrap_or_default(),
         }
     }
@@ -135,14 +150,28 @@ impl<'s> Message<'s> {
     /// Returns the payload without its header.
     pub fn body(&self) -> &'s [u8] {
         let header = match self.kind {
-            Kind::Request(_) => 8,
-            Kind::Refusal(_)
-            | Kind::Reply { .. }
-            | Kind::UnmatchedReply(_)
-            | Kind::Notification(_) => 16,
+            Kind::Refusal(_) => 16,
+            Kind::Request(_) => self.dialect.xid_length() + 4,
+            Kind::Reply { .. } | Kind::UnmatchedReply(_) | Kind::Notification(_) => {
+                self.dialect.xid_length() + 12
+            }
             _ => 0,
         };
         self.payload().get(header..).unwrap_or_default()
+    }
+
+    /// Returns the xid of a request, a reply or a watch event.
+    ///
+    /// Unlike [`Xid`], it has as many bits as there are on the wire.
+    pub fn xid(&self) -> Option<i64> {
+        let header = match self.kind {
+            Kind::Request(header) => header.xid,
+            _ => self.reply_header()?.xid,
+        };
+        match self.payload().first_chunk() {
+            Some(xid) if self.dialect.wide_xids => Some(i64::from_be_bytes(*xid)),
+            _ => Some(header.0.into()),
+        }
     }
 
     /// Returns the operation of a request, or the operation that a reply answers.
@@ -209,7 +238,7 @@ impl<'s> Message<'s> {
             Kind::UnmatchedReply(_) | Kind::Notification(_) => MessageKind::UnknownReply,
             Kind::Unreadable if self.direction == Direction::ToServer => MessageKind::Request,
             Kind::Unreadable => MessageKind::UnknownReply,
-            Kind::Word(_) | Kind::Text => return None,
+            Kind::Word(_) | Kind::Text | Kind::Opaque => return None,
         })
     }
 
@@ -221,7 +250,7 @@ impl<'s> Message<'s> {
     /// error are correct.
     pub fn explain(&self, visit: &mut FieldVisitor<'_>) -> Result<(), DecodeError> {
         match self.explained_as() {
-            Some(kind) => explain::frame(self.bytes, kind, visit),
+            Some(kind) => explain::frame_in(self.dialect, self.bytes, kind, visit),
             None => Ok(()),
         }
     }
@@ -242,6 +271,11 @@ pub struct Conversation {
     to_client: Position,
     unanswered: Unanswered,
     is_text: bool,
+    /// What the client asked for, until the server answers; then what it granted. `None` if that is
+    /// not known.
+    dialect: Option<Dialect>,
+    /// Whether the handshake of the client was read.
+    is_greeted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -258,7 +292,21 @@ impl Conversation {
 
     fn with_unanswered(limit: usize, unanswered: Unanswered) -> Self {
         let (to_server, to_client) = Default::default();
-        Self { limit, to_server, to_client, unanswered, is_text: false }
+        let dialect = Some(Dialect::default());
+        let (is_text, is_greeted) = (false, false);
+        Self { limit, to_server, to_client, unanswered, is_text, dialect, is_greeted }
+    }
+
+    /// Returns the form of the messages behind the handshake, or `None` if it is not known.
+    pub fn dialect(&self) -> Option<Dialect> {
+        self.dialect
+    }
+
+    /// Continues with streams that the caller decompresses.
+    pub fn decompressed(&mut self) {
+        if let Some(dialect) = &mut self.dialect {
+            dialect.compression = false;
+        }
     }
 
     /// Returns the number of requests that wait for their reply.
@@ -281,29 +329,41 @@ impl Conversation {
         stream: &'s [u8],
     ) -> Result<Option<Split<'s>>, FrameError> {
         let Position { number, offset } = *self.position(direction);
+        let is_opaque = number > 0 && self.dialect.is_none_or(|dialect| dialect.compression);
+        let dialect = self.dialect.filter(|_| number > 0).unwrap_or_default();
         let (kind, length) = match stream.first_chunk() {
             Some(word) if self.starts_with_word(direction, word) => {
                 self.is_text = true;
                 (Kind::Word(*word), word.len())
             }
-            _ if self.is_text && stream.is_empty() => return Ok(None),
+            _ if (self.is_text || is_opaque) && stream.is_empty() => return Ok(None),
             _ if self.is_text => (Kind::Text, stream.len()),
-            _ => match frame::split(stream, self.limit)? {
-                None => return Ok(None),
-                Some((payload, _)) => {
-                    let kind = match direction {
-                        Direction::ToServer => self.sent(payload),
-                        Direction::ToClient => self.received(payload),
-                    };
-                    (kind, frame::PREFIX_LEN + payload.len())
-                }
-            },
+            _ if is_opaque => (Kind::Opaque, stream.len()),
+            _ => {
+                let length = match direction {
+                    Direction::ToServer if number == 0 => {
+                        Dialect::handshake_length(stream, self.limit)
+                    }
+                    Direction::ToServer => dialect.request_length(stream, self.limit),
+                    Direction::ToClient => {
+                        frame::length(stream, self.limit).map(|it| Some(frame::PREFIX_LEN + it?))
+                    }
+                };
+                let Some(length) = length? else { return Ok(None) };
+                let Some(frame) = stream.get(..length) else { return Ok(None) };
+                let payload = &frame[frame::PREFIX_LEN..];
+                let kind = match direction {
+                    Direction::ToServer => self.sent(payload, dialect),
+                    Direction::ToClient => self.received(payload, dialect),
+                };
+                (kind, length)
+            }
         };
         let (bytes, rest) = stream.split_at(length);
         let position = self.position(direction);
         position.number += 1;
         position.offset = position.offset.saturating_add(length as u64);
-        Ok(Some((Message { direction, number, offset, bytes, kind }, rest)))
+        Ok(Some((Message { direction, number, offset, bytes, kind, dialect }, rest)))
     }
 
     /// Passes over bytes of a direction that nobody has, or that cannot be read.
@@ -343,14 +403,20 @@ impl Conversation {
             && word.iter().all(u8::is_ascii_lowercase)
     }
 
-    fn sent(&mut self, payload: &[u8]) -> Kind {
+    fn sent(&mut self, payload: &[u8], dialect: Dialect) -> Kind {
         let number = self.to_server.number;
-        // A handshake begins with the protocol version 0, and no header begins with that xid.
-        let is_handshake = |request: ConnectRequest<'_>| request.protocol_version == 0;
-        if number == 0 && ConnectRequest::decode_all(payload).is_ok_and(is_handshake) {
-            return Kind::ConnectRequest;
+        match Dialect::handshake(payload) {
+            Ok((asked, ConnectRequest { protocol_version, password, .. }))
+                if number == 0 && (protocol_version == 0 || is_password(password)) =>
+            {
+                let is_known = protocol_version == 0 || asked != Dialect::default();
+                self.dialect = is_known.then_some(asked);
+                self.is_greeted = true;
+                return Kind::ConnectRequest;
+            }
+            _ => {}
         }
-        match RequestHeader::decode(&mut Reader::new(payload)) {
+        match dialect.request_header(&mut Reader::new(payload)) {
             Ok(header) => {
                 self.unanswered.insert(header, number);
                 Kind::Request(header)
@@ -359,12 +425,21 @@ impl Conversation {
         }
     }
 
-    fn received(&mut self, payload: &[u8]) -> Kind {
-        let header = ReplyHeader::decode(&mut Reader::new(payload));
+    fn received(&mut self, payload: &[u8], dialect: Dialect) -> Kind {
         if self.to_client.number == 0 {
-            let is_handshake = |response: ConnectResponse<'_>| response.protocol_version == 0;
-            if ConnectResponse::decode_all(payload).is_ok_and(is_handshake) {
-                return Kind::ConnectResponse;
+            match ConnectResponse::decode_all(payload) {
+                Ok(ConnectResponse { protocol_version, password, .. })
+                    if protocol_version == 0 || self.is_greeted && is_password(password) =>
+                {
+                    self.dialect = match self.dialect {
+                        // A ZooKeeper does not know other dialects.
+                        None if protocol_version == 0 => Some(Dialect::default()),
+                        None => None,
+                        Some(asked) => asked.granted(protocol_version),
+                    };
+                    return Kind::ConnectResponse;
+                }
+                _ => {}
             }
             match ReplyHeader::decode_all(payload) {
                 Ok(header @ ReplyHeader { xid: Xid(0), err, .. }) if err != ErrorCode::OK => {
@@ -373,7 +448,7 @@ impl Conversation {
                 _ => {}
             }
         }
-        match header {
+        match dialect.reply_header(&mut Reader::new(payload)) {
             Err(_) => Kind::Unreadable,
             Ok(header) if header.xid == Xid::NOTIFICATION => Kind::Notification(header),
             Ok(header) => match self.unanswered.remove(header.xid) {
@@ -382,6 +457,12 @@ impl Conversation {
             },
         }
     }
+}
+
+/// Returns whether a handshake has a password of the length that all have. No header begins with the
+/// protocol version 0; behind another version, this tells a handshake from a header.
+fn is_password(password: Option<&[u8]>) -> bool {
+    password.is_some_and(|password| password.len() == Password::NONE.0.len())
 }
 
 /// The messages of a recorded connection.
@@ -441,15 +522,23 @@ pub enum End {
 pub fn transcript<'s>(to_server: &'s [u8], to_client: &'s [u8]) -> Transcript<'s> {
     let limit = frame::DEFAULT_LIMIT.max(to_server.len()).max(to_client.len());
     let mut conversation = Conversation::with_unanswered(limit, Unanswered::new(usize::MAX));
-    let (requests, end_to_server) = conversation.read_all(Direction::ToServer, to_server);
-    let (replies, end_to_client) = conversation.read_all(Direction::ToClient, to_client);
+    let (mut requests, mut replies) = (Vec::new(), Vec::new());
+    // The handshakes determine the form of what follows.
+    let to_server = conversation.read_first(Direction::ToServer, to_server, &mut requests);
+    let is_greeted = matches!(requests[..], [Message { kind: Kind::ConnectRequest, .. }]);
+    let to_client = match is_greeted {
+        true => conversation.read_first(Direction::ToClient, to_client, &mut replies),
+        false => to_client,
+    };
+    let end_to_server = conversation.read_all(Direction::ToServer, to_server, &mut requests);
+    let end_to_client = conversation.read_all(Direction::ToClient, to_client, &mut replies);
     let mut messages = Vec::with_capacity(requests.len() + replies.len());
     let mut asked = requests.into_iter().peekable();
     for reply in replies {
         let needed = match reply.kind {
             Kind::Reply { request, .. } => request + 1,
             Kind::ConnectResponse | Kind::Refusal(_) => 1,
-            Kind::Text => u64::MAX,
+            Kind::Text | Kind::Opaque => u64::MAX,
             _ => 0,
         };
         while let Some(request) = asked.next_if(|request| request.number < needed) {
@@ -462,13 +551,29 @@ pub fn transcript<'s>(to_server: &'s [u8], to_client: &'s [u8]) -> Transcript<'s
 }
 
 impl Conversation {
+    /// Reads one message, if it is whole. Returns the bytes behind it.
+    fn read_first<'s>(
+        &mut self,
+        direction: Direction,
+        stream: &'s [u8],
+        messages: &mut Vec<Message<'s>>,
+    ) -> &'s [u8] {
+        match self.read(direction, stream) {
+            Ok(Some((message, rest))) => {
+                messages.push(message);
+                rest
+            }
+            _ => stream,
+        }
+    }
+
     fn read_all<'s>(
         &mut self,
         direction: Direction,
         mut stream: &'s [u8],
-    ) -> (Vec<Message<'s>>, End) {
-        let mut messages = Vec::new();
-        let end = loop {
+        messages: &mut Vec<Message<'s>>,
+    ) -> End {
+        loop {
             match self.read(direction, stream) {
                 Ok(Some((message, rest))) => {
                     messages.push(message);
@@ -484,8 +589,7 @@ impl Conversation {
                     break End::Unreadable { offset, error };
                 }
             }
-        };
-        (messages, end)
+        }
     }
 }
 

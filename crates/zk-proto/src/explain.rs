@@ -27,7 +27,9 @@ use crate::connect::{ConnectRequest, ConnectResponse};
 use crate::error::{DecodeError, DecodeErrorKind, FieldName};
 use crate::field::{Bytes, field};
 pub use crate::field::{Explain, Field, FieldLayout, FieldPath, FieldVisitor, Layout};
+use crate::frame::PREFIX_LEN;
 use crate::header::{ReplyHeader, RequestHeader, Xid};
+use crate::keeper::{self, Dialect};
 use crate::operations::{Request, Response};
 use crate::records::WatcherEvent;
 use crate::wire::Reader;
@@ -61,62 +63,80 @@ pub fn frame(
     message: MessageKind,
     visit: &mut FieldVisitor<'_>,
 ) -> Result<(), DecodeError> {
+    frame_in(Dialect::default(), bytes, message, visit)
+}
+
+/// Passes every field of a frame of a dialect to `visit`, as [`frame()`] does. `bytes` include what
+/// its length does not count.
+///
+/// # Errors
+///
+/// As [`frame()`].
+pub fn frame_in(
+    dialect: Dialect,
+    bytes: &[u8],
+    message: MessageKind,
+    visit: &mut FieldVisitor<'_>,
+) -> Result<(), DecodeError> {
     const LENGTH: &FieldName = &FieldName { record: "Frame", field: "length" };
 
     let mut reader = Reader::new(bytes);
     let announced = reader.clone().length();
     field::<i32>(LENGTH, &mut reader, &FieldPath::Root, visit)?;
-    match announced? {
-        None => return Err(Reader::new(bytes).error(DecodeErrorKind::NegativeLength(-1))),
-        Some(length) => {
-            let mut behind = reader.clone();
-            behind.take(length)?;
-            behind.finish()?;
-        }
+    let Some(length) = announced? else {
+        return Err(Reader::new(bytes).error(DecodeErrorKind::NegativeLength(-1)));
+    };
+    let payload = reader.rest();
+    if message == MessageKind::ConnectRequest && Dialect::asked(payload).is_some() {
+        keeper::explain_handshake(&mut reader, visit)?;
+        return reader.finish();
     }
-    let root = &FieldPath::Root;
-    match message {
-        MessageKind::ConnectRequest => ConnectRequest::explain(&mut reader, root, visit)?,
-        // A server that refuses sends a header, which is shorter than any handshake.
-        MessageKind::ConnectResponse if reader.rest().len() == 16 => {
-            ReplyHeader::explain(&mut reader, root, visit)?;
-        }
-        MessageKind::ConnectResponse => ConnectResponse::explain(&mut reader, root, visit)?,
-        MessageKind::Request => {
-            let RequestHeader { opcode, .. } = header(&mut reader, visit)?;
-            Request::explain(opcode, &mut reader, visit)?;
-        }
-        MessageKind::Reply(opcode) => {
-            let header: ReplyHeader = header(&mut reader, visit)?;
-            // The body of a failed reply has no meaning, and may be absent.
-            let failed = header.err != ErrorCode::OK;
-            if header.xid == Xid::NOTIFICATION {
-                WatcherEvent::explain(&mut reader, root, visit)?;
-            } else if failed && Response::decode(opcode, reader.rest()).is_err() {
-                uninterpreted(&mut reader, visit)?;
-            } else {
-                Response::explain(opcode, &mut reader, visit)?;
-            }
-        }
-        MessageKind::UnknownReply => {
-            let header: ReplyHeader = header(&mut reader, visit)?;
-            if header.xid == Xid::NOTIFICATION {
-                WatcherEvent::explain(&mut reader, root, visit)?;
-            } else {
-                uninterpreted(&mut reader, visit)?;
-            }
-        }
+    let mut behind = reader.clone();
+    behind.take(length)?;
+    let is_traced = message == MessageKind::Request && dialect.tracing;
+    if !is_traced {
+        behind.clone().finish()?;
     }
-    reader.finish()
+    let mut reader = Reader::new(&bytes[..behind.position()]);
+    reader.take(PREFIX_LEN)?;
+    explain_payload(dialect, &mut reader, message, visit)?;
+    reader.finish()?;
+    if is_traced { keeper::explain_trace(&mut behind, visit) } else { Ok(()) }
 }
 
-fn header<'a, H: Explain<'a>>(
-    reader: &mut Reader<'a>,
+fn explain_payload(
+    dialect: Dialect,
+    reader: &mut Reader<'_>,
+    message: MessageKind,
     visit: &mut FieldVisitor<'_>,
-) -> Result<H, DecodeError> {
-    let mut again = reader.clone();
-    H::explain(reader, &FieldPath::Root, visit)?;
-    H::decode(&mut again)
+) -> Result<(), DecodeError> {
+    let root = &FieldPath::Root;
+    match message {
+        MessageKind::ConnectRequest => ConnectRequest::explain(reader, root, visit),
+        // A server that refuses sends a header, which is shorter than any handshake.
+        MessageKind::ConnectResponse if reader.rest().len() == 16 => {
+            ReplyHeader::explain(reader, root, visit)
+        }
+        MessageKind::ConnectResponse => ConnectResponse::explain(reader, root, visit),
+        MessageKind::Request => {
+            let RequestHeader { opcode, .. } = dialect.explain_request_header(reader, visit)?;
+            Request::explain(opcode, reader, visit)
+        }
+        MessageKind::Reply(_) | MessageKind::UnknownReply => {
+            let header = dialect.explain_reply_header(reader, visit)?;
+            match message {
+                _ if header.xid == Xid::NOTIFICATION => WatcherEvent::explain(reader, root, visit),
+                // The body of a failed reply has no meaning, and may be absent.
+                MessageKind::Reply(opcode)
+                    if header.err == ErrorCode::OK
+                        || Response::decode(opcode, reader.rest()).is_ok() =>
+                {
+                    Response::explain(opcode, reader, visit)
+                }
+                _ => uninterpreted(reader, visit),
+            }
+        }
+    }
 }
 
 /// Shows the remaining bytes, if there are any, without interpreting them.

@@ -37,6 +37,7 @@ pub mod frame;
 mod generate;
 mod header;
 mod ids;
+pub mod keeper;
 mod kind;
 mod list;
 mod multi;

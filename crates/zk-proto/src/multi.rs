@@ -8,6 +8,7 @@ use core::fmt;
 use crate::codes::{ErrorCode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::field::{Explain, FieldPath, FieldVisitor, Layout};
+use crate::keeper;
 use crate::records::*;
 use crate::sink::Sink;
 use crate::wire::{Decode, Encode, Reader, total};
@@ -28,6 +29,12 @@ record! {
 
 impl MultiHeader {
     const END: Self = Self { opcode: OpCode::ERROR, done: true, err: ErrorCode(-1) };
+
+    /// Returns whether it is a failed result without a body. ClickHouse Keeper has the operation in
+    /// its header, ZooKeeper always [`OpCode::ERROR`] and a body.
+    fn is_bare_failure(self) -> bool {
+        self.err != ErrorCode::OK && self.opcode != OpCode::ERROR
+    }
 }
 
 /// An item of a multi that can be written.
@@ -231,6 +238,7 @@ macro_rules! multi_items {
             $( $(#[$doc:meta])* $opcode:ident => $name:ident($record:tt $(<$of:lifetime>)?), )*
         }
         error: $header:ident => $header_err:expr;
+        $(failed: $failed:ident;)?
     ) => {
         $(#[$meta])*
         #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
@@ -263,6 +271,9 @@ macro_rules! multi_items {
                 header: MultiHeader,
                 reader: &mut Reader<$lt>,
             ) -> Result<Self, DecodeError> {
+                $( if header.is_bare_failure() {
+                    return Ok(Self::$failed(ErrorResponse { err: header.err }));
+                } )?
                 match header.opcode {
                     $( OpCode::$opcode => Decode::decode(reader).map(Self::$name), )*
                     OpCode(number) => Err(reader.error(DecodeErrorKind::UnknownOperation(number))),
@@ -275,9 +286,12 @@ macro_rules! multi_items {
                 path: &FieldPath<'_>,
                 visit: &mut FieldVisitor<'_>,
             ) -> Result<(), DecodeError> {
+                let failed: &[&str] = &[$( stringify!($failed) )?];
+                let is_reply = !failed.is_empty();
                 match header.opcode {
+                    _ if is_reply && header.is_bare_failure() => Ok(()),
                     $( OpCode::$opcode => <$record $(<$of>)?>::explain(reader, path, visit), )*
-                    OpCode(number) => Err(reader.error(DecodeErrorKind::UnknownOperation(number))),
+                    opcode => keeper::explain_body(opcode, is_reply, reader, path, visit),
                 }
             }
         }
@@ -379,6 +393,7 @@ multi_items! {
         MultiResult::Error(ErrorResponse { err }) => *err,
         _ => ErrorCode::OK,
     };
+    failed: Error;
 }
 
 multi_items! {
@@ -416,6 +431,7 @@ multi_items! {
         MultiReadResult::Error(ErrorResponse { err }) => *err,
         _ => ErrorCode::OK,
     };
+    failed: Error;
 }
 
 /// A request to apply several writes as one transaction: `multi` (14). Since 3.4.0.

@@ -3,6 +3,7 @@
 use crate::codes::{CreateMode, OpCode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::field::{Explain, FieldPath, FieldVisitor, Layout};
+use crate::keeper;
 use crate::list::List;
 use crate::multi::{MultiReadRequest, MultiReadResponse, MultiRequest, MultiResponse};
 use crate::records::*;
@@ -106,7 +107,7 @@ macro_rules! operations {
             ) -> Result<(), DecodeError> {
                 match opcode {
                     $( OpCode::$opcode => <$request $(<$asks>)?>::explain(reader, &FieldPath::Root, visit), )*
-                    OpCode(number) => Err(unknown(number, reader.position())),
+                    _ => keeper::explain_body(opcode, false, reader, &FieldPath::Root, visit),
                 }
             }
         }
@@ -166,7 +167,7 @@ macro_rules! operations {
             ) -> Result<(), DecodeError> {
                 match opcode {
                     $( OpCode::$opcode => <$response $(<$answers>)?>::explain(reader, &FieldPath::Root, visit), )*
-                    OpCode(number) => Err(unknown(number, reader.position())),
+                    _ => keeper::explain_body(opcode, true, reader, &FieldPath::Root, visit),
                 }
             }
         }

@@ -2,7 +2,9 @@
 
 use core::mem::size_of;
 
-use crate::machine::{AttemptConfig, Contender, SemaphoreMachine};
+use crate::attempt::AttemptConfig;
+use crate::lock::Contender;
+use crate::semaphore::SemaphoreMachine;
 use crate::{LockError, Loss, Options};
 
 const fn is_shared<T: Send + Sync + Unpin + 'static>() {}

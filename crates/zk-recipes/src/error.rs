@@ -7,7 +7,7 @@ use core::fmt;
 use zk_session::proto::path::PathError;
 use zk_session::{End, Error, Outcome, RequestError};
 
-use crate::machine::Scheme;
+use crate::attempt::Scheme;
 
 zk_session::proto::named! {
     /// Why a lock was not acquired or could not be released: the reason of a [`RecipeError`].
@@ -34,7 +34,7 @@ zk_session::proto::named! {
             node: String,
         },
         /// The node ahead of ours belongs to this client, and the ensemble [refused to delete
-        /// it](crate::machine::Event::Abandoned).
+        /// it](crate::attempt::Event::Abandoned).
         ///
         /// It stays until the session ends, so waiting would never succeed. Delete it with a client
         /// that has the permission, or close this client.
@@ -93,7 +93,7 @@ zk_session::proto::named! {
         ///
         /// The two locks would ignore each other, and both could be held at once. Use another path.
         /// If it is meant to be the same lock, use its
-        /// [scheme](crate::machine::AttemptConfig::scheme) (`Options::scheme`).
+        /// [scheme](crate::attempt::AttemptConfig::scheme) (`Options::scheme`).
         /// [`UnknownNodePolicy::Ignore`](crate::machine::UnknownNodePolicy::Ignore) allows both
         /// side by side.
         OtherLock {
@@ -161,10 +161,10 @@ zk_session::proto::named! {
         /// outlives the guard.
         Released,
         /// The connection is lost, and the lock is held [only while
-        /// connected](crate::machine::DisconnectPolicy::WhileConnected).
+        /// connected](crate::attempt::DisconnectPolicy::WhileConnected).
         Disconnected,
         /// The [lease](zk_session::session::Session::lease) of the session has ended, so the
-        /// ensemble [may expire it](crate::machine::DisconnectPolicy::UntilLeaseEnds).
+        /// ensemble [may expire it](crate::attempt::DisconnectPolicy::UntilLeaseEnds).
         LeaseEnded,
         /// The session has expired, and the client has [renewed](zk_session::State::Renewing) it.
         /// Only a [candidate](crate::machine::ElectionMachine) reports this: it queues again on the

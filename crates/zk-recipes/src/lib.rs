@@ -13,20 +13,33 @@ extern crate alloc;
 #[cfg(any(test, feature = "tokio", feature = "blocking"))]
 extern crate std;
 
+mod attempt;
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod auto_traits;
-#[cfg(feature = "blocking")]
-mod blocking;
+mod barrier;
+mod cache;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod client;
+#[cfg(feature = "full")]
+mod double_barrier;
+mod election;
+mod ephemeral;
 mod error;
 #[cfg(all(feature = "defmt", target_os = "none"))]
 mod formats;
+mod lock;
 pub mod machine;
 #[cfg(all(feature = "metrics", any(feature = "tokio", feature = "blocking")))]
 pub mod metrics;
+mod multi_lock;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-mod recipes;
-#[cfg(feature = "tokio")]
-mod tokio;
+mod options;
+#[cfg(feature = "full")]
+mod semaphore;
+#[cfg(test)]
+mod tests;
+#[cfg(feature = "study")]
+mod textbook;
 
 pub use bytes;
 pub use uuid;
@@ -36,15 +49,37 @@ pub use self::error::{
     CacheError, Fault, LeaveError, LockError, Loss, ModeError, Reason, RecipeError, SemaphoreError,
     Unconfirmed,
 };
+#[cfg(all(feature = "study", any(feature = "tokio", feature = "blocking")))]
+pub use self::textbook::recipe::{HerdMutex, SimpleLock};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::machine::multi_lock::MultiLockError;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::machine::{
-    CacheState, CachedNode, DisconnectPolicy, Event, Leadership, LockMode, Presence, Scheme, Term,
-    UnknownNodePolicy,
+pub use self::{
+    attempt::{DisconnectPolicy, Event, LockMode, Scheme, UnknownNodePolicy},
+    barrier::recipe::Barrier,
+    cache::{CacheState, CachedNode},
+    client::{
+        FencingToken, Guard, Holding, NextPlace, Pending, Place, QueueEntry, RunError,
+        SessionClient, Signal,
+    },
+    election::{
+        Leadership, Term,
+        recipe::{Candidate, LeaderElection},
+    },
+    ephemeral::{Presence, recipe::Ephemeral},
+    lock::recipe::{Mutex, Owner, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, WriteGuard},
+    multi_lock::{
+        MultiLockError,
+        recipe::{LockRequest, MultiGuard, MultiLock, MultiLoss},
+    },
+    options::{Attempt, Options},
 };
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::recipes::*;
+#[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
+pub use self::{
+    cache::recipe::{Cache, CacheChange, CacheChanges, CacheOptions},
+    double_barrier::recipe::{BarrierGuard, DoubleBarrier},
+    lock::recipe::NotConverted,
+    options::HandOver,
+    semaphore::recipe::Semaphore,
+};
 
 #[cfg(all(feature = "blocking", not(feature = "tokio")))]
 use self::no_default::Client;

@@ -83,7 +83,7 @@ fn a_lock_is_held_across_servers() {
     let world = World::new(3);
     let mut client = world.connect();
     let lock = acquire(&mut client);
-    let State::Connected { server, .. } = client.dispatcher.session().state() else {
+    let State::Connected { server, .. } = client.session.dispatcher.session().state() else {
         panic!("a lock is held without a connection");
     };
     world.ensemble.kill(server);
@@ -99,10 +99,10 @@ fn a_lock_is_lost_with_its_session() {
     let world = World::new(1);
     let mut client = world.connect();
     let lock = acquire(&mut client);
-    world.ensemble.expire_session(client.dispatcher.session().id());
+    world.ensemble.expire_session(client.session.dispatcher.session().id());
     let lost = core::iter::from_fn(|| client.next_event(&lock, Instant::END)).last();
     assert_eq!(lost, Some(Event::Lost(Loss::Ended(End::Expired))));
-    assert_eq!(client.dispatcher.attached(), 0);
+    assert_eq!(client.session.dispatcher.attached(), 0);
     // Neither has anything to wait for.
     client.release(&lock);
     client.close();
@@ -118,7 +118,7 @@ fn a_loop_that_is_closed_before_it_has_a_connection_ends() {
     let lock = client.enter_queue(LOCK);
     client.close();
     while client.next_event(&lock, Instant::END).is_some() {}
-    assert_eq!(client.dispatcher.attached(), 0);
+    assert_eq!(client.session.dispatcher.attached(), 0);
 }
 
 /// Passes bytes between one client and a server. After the handshake, it reads nothing more from
@@ -147,7 +147,7 @@ fn what_a_full_socket_does_not_take_is_written_later() {
     let (go_on, goes_on) = channel();
     let proxy = pass_on(world.ensemble.address(0), goes_on);
     let mut client = EventLoop::new(&proxy.to_string()).expect("an address");
-    while !matches!(client.dispatcher.session().state(), State::Connected { .. }) {
+    while !matches!(client.session.dispatcher.session().state(), State::Connected { .. }) {
         client.turn(Instant::END);
     }
     // More than the buffers of both sockets hold.
@@ -155,6 +155,7 @@ fn what_a_full_socket_does_not_take_is_written_later() {
     let request = SetDataRequest { path: "/missing", data: Some(&data), version: -1 };
     for _ in 0..32 {
         let submitted = client
+            .session
             .dispatcher
             .session_mut()
             .submit(&Request::SetData(request), Token::Caller("answered"));
@@ -162,13 +163,13 @@ fn what_a_full_socket_does_not_take_is_written_later() {
     }
     let now = client.now();
     client.turn(now);
-    let unsent = client.dispatcher.session().output().len();
+    let unsent = client.session.dispatcher.session().output().len();
     assert!(unsent > 0, "the socket has taken everything");
-    assert_eq!(client.dispatcher.session().pending(), 32);
+    assert_eq!(client.session.dispatcher.session().pending(), 32);
     go_on.send(()).expect("the proxy waits");
-    while client.dispatcher.session().pending() > 0 {
+    while client.session.dispatcher.session().pending() > 0 {
         client.turn(Instant::END);
     }
-    assert_eq!(client.dispatcher.session().statistics().connections, 1);
+    assert_eq!(client.session.dispatcher.session().statistics().connections, 1);
     client.close();
 }

@@ -12,9 +12,11 @@ mod connect_string;
 pub mod dispatch;
 mod end;
 mod error;
+pub mod event_loop;
 #[cfg(all(feature = "defmt", target_os = "none"))]
 mod formats;
 mod growth;
+mod inbox;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub mod recording;
 #[cfg(not(any(feature = "tokio", feature = "blocking")))]

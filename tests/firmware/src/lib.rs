@@ -11,6 +11,8 @@ pub mod embassy;
 mod formats;
 #[cfg(feature = "lock")]
 pub mod heap;
+#[cfg(feature = "embassy")]
+pub mod io_async;
 pub mod line;
 #[cfg(target_arch = "arm")]
 mod memory;

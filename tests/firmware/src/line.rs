@@ -6,6 +6,12 @@
 //! * to the modem, the server to connect to, or [`HANG_UP`];
 //! * from the modem, 1 when that connection is up, 0 when it is down.
 
+#[cfg(feature = "lock")]
+use zk_session::{
+    event_loop::{Link, LinkState},
+    time::Instant,
+};
+
 use crate::board;
 
 /// Ends the connection.
@@ -31,6 +37,16 @@ enum Expected {
     Data(u8),
     Connection,
     Report(u8),
+}
+
+impl Expected {
+    /// Returns what follows a byte of a block with so many left.
+    fn after(left: u8) -> Self {
+        match left {
+            1 => Self::Length,
+            left => Self::Data(left - 1),
+        }
+    }
 }
 
 /// The line to the servers.
@@ -78,35 +94,80 @@ impl Line {
         block.len()
     }
 
-    /// Returns the next byte that has arrived. `None` if there is none, or if the
-    /// [state](Self::state) has changed.
-    pub fn receive(&mut self) -> Option<u8> {
-        loop {
-            let byte = board::receive()?;
+    /// Takes what has arrived, up to the next byte of the connection.
+    pub fn poll(&mut self) {
+        while !self.has_data()
+            && let Some(byte) = board::receive()
+        {
             self.expected = match self.expected {
                 Expected::Length if byte == 0 => Expected::Connection,
                 Expected::Length => Expected::Data(byte),
-                Expected::Data(left) => {
-                    self.expected = match left {
-                        1 => Expected::Length,
-                        left => Expected::Data(left - 1),
-                    };
-                    // What is left of an earlier connection is dropped.
-                    if self.state == State::Up {
-                        return Some(byte);
-                    }
-                    continue;
-                }
+                // What is left of an earlier connection is dropped.
+                Expected::Data(left) => Expected::after(left),
                 Expected::Connection => Expected::Report(byte),
                 Expected::Report(connection) => {
-                    self.expected = Expected::Length;
                     if connection == self.connection && self.state != State::Down {
                         self.state = if byte == 1 { State::Up } else { State::Down };
-                        return None;
                     }
-                    continue;
+                    Expected::Length
                 }
             };
         }
+    }
+
+    /// Returns whether the next byte is one of the connection.
+    fn has_data(&self) -> bool {
+        self.state == State::Up && matches!(self.expected, Expected::Data(_))
+    }
+
+    /// Returns the next byte that has arrived.
+    pub fn receive(&mut self) -> Option<u8> {
+        self.poll();
+        match self.expected {
+            Expected::Data(left) if self.has_data() => {
+                let byte = board::receive()?;
+                self.expected = Expected::after(left);
+                Some(byte)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "lock")]
+impl Link for Line {
+    fn connect(&mut self, server: usize) {
+        Self::connect(self, server as u8);
+    }
+
+    fn hang_up(&mut self) {
+        Self::hang_up(self);
+    }
+
+    fn state(&self) -> LinkState {
+        match self.state {
+            State::Down => LinkState::Down,
+            State::Connecting => LinkState::Connecting,
+            State::Up => LinkState::Up,
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> usize {
+        Self::send(self, bytes)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> usize {
+        let mut count = 0;
+        while let Some(place) = buffer.get_mut(count)
+            && let Some(byte) = Self::receive(self)
+        {
+            *place = byte;
+            count += 1;
+        }
+        count
+    }
+
+    fn poll(&mut self, _: Instant) {
+        Self::poll(self);
     }
 }

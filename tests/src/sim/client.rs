@@ -23,7 +23,7 @@ use zk_recipes::machine::{
     Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme, SemaphoreMachine,
     SimpleContender, WaitPolicy,
 };
-use zk_session::dispatch::{Attached, Dispatcher, Key, Token};
+use zk_session::dispatch::{Attached, Dispatcher, Key, SharedSession, Token};
 use zk_session::recording::Recording;
 use zk_session::session::{Action, Cause, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
@@ -255,7 +255,7 @@ impl SimClient {
         is_event && self.bug == Some(Bug::DropsEvents)
     }
 
-    fn session(&mut self) -> &mut Session<Token<CallId>> {
+    fn session(&mut self) -> &mut SharedSession<CallId> {
         self.dispatcher.session_mut()
     }
 }

@@ -81,8 +81,9 @@ impl Program {
         }
     }
 
-    /// Returns the command that runs an image of the program, whose UART connects to this address.
-    pub(super) fn run(self, image: &Path, uart: SocketAddr) -> Command {
+    /// Returns the command that runs an image of the program, whose UART connects to this address. The
+    /// monitor of QEMU is a socket at this path.
+    pub(super) fn run(self, image: &Path, uart: SocketAddr, monitor: &Path) -> Command {
         let (runner, board) = self.runner();
         let mut command = Command::new(runner);
         command.args(board);
@@ -91,8 +92,8 @@ impl Program {
             uart.set_nonblocking(true).expect("a socket");
             command.arg(image).stdin(OwnedFd::from(uart));
         } else {
-            command.args(["-display", "none", "-monitor", "none", "-serial"]);
-            command.arg(format!("tcp:{uart}"));
+            command.args(["-display", "none", "-serial"]).arg(format!("tcp:{uart}"));
+            command.arg("-monitor").arg(format!("unix:{},server,nowait", monitor.display()));
             command.args(["-semihosting-config", "enable=on,target=native", "-kernel"]).arg(image);
             command.stdin(Stdio::null());
         }
@@ -149,9 +150,11 @@ pub(super) struct Size {
 }
 
 impl Size {
+    /// Where the memory of a Cortex-M3 begins.
+    pub(super) const RAM_START: usize = 0x2000_0000;
+
     /// Reads the segments of a 32-bit ELF file.
     pub(super) fn of(image: &Path) -> Self {
-        const RAM_START: usize = 0x2000_0000;
         const LOAD: usize = 1;
         let file = fs::read(image).expect("an image");
         let number = |at: usize, length: usize| {
@@ -163,7 +166,7 @@ impl Size {
         for segment in (0..count).map(|index| table + index * entry) {
             if number(segment, 4) == LOAD {
                 size.flash += number(segment + 16, 4);
-                if number(segment + 8, 4) >= RAM_START {
+                if number(segment + 8, 4) >= Self::RAM_START {
                     size.ram += number(segment + 20, 4);
                 }
             }

@@ -25,6 +25,8 @@ const LOCK_PATH: &str = "/locks/shared with firmware";
 const NODE: &str = "/turns-of-firmware";
 /// A board's turn takes 100 ms, and nearly every turn waits.
 const MAX_TURNS: usize = 200;
+/// What docs/embedding.md says of the stack, in bytes, and a tenth more.
+const MAX_STACK: usize = 4_800;
 
 fn servers(connect_string: &str) -> Vec<SocketAddr> {
     connect_string.split(',').map(|server| server.parse().expect("an address")).collect()
@@ -115,6 +117,24 @@ async fn a_board_takes_turns_with_a_client() {
     next.expect("nobody is ahead").expect("acquired").release().await.expect("released");
 }
 
+/// The servers have not heard of the board for too long. It goes on with another session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_board_goes_on_after_its_session_has_expired() {
+    let Some(image) = LOCK.build_or_skip() else { return };
+    let embedded = Embedded::start(1).await.expect("loopback");
+    let client = client(&embedded).await;
+    client.create(NODE, b"", NodeKind::Persistent).await.expect("created");
+    let mut board = Board::start(LOCK, &image, servers(&embedded.connect_string())).await;
+    for _ in 0..2 {
+        board.wait_for("acquired").await;
+        let is_board = |session: &SessionId| *session != client.session_id();
+        let session = embedded.with(|ensemble| ensemble.sessions().find(is_board));
+        assert!(embedded.expire_session(session.expect("one of the board")));
+        board.wait_for("expired").await;
+    }
+    board.wait_for("released").await;
+}
+
 /// Whatever the length of the queue is, the board reads it in the same memory. It gets its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_board_waits_in_a_long_queue() {
@@ -155,6 +175,9 @@ async fn a_board_waits_in_a_long_queue() {
         let peak: usize = heap.rsplit(' ').next().and_then(|peak| peak.parse().ok()).expect(&heap);
         println!("{ahead} ahead: heap {heap}");
         assert!(peak <= 3_000, "{ahead} ahead: {peak} bytes");
+        let stack = board.stack(&image);
+        println!("{ahead} ahead: stack {stack}");
+        assert!(stack <= MAX_STACK, "{ahead} ahead: {stack} bytes");
         drop(board);
         let is_board = |session: &SessionId| *session != client.session_id();
         let session = embedded.with(|ensemble| ensemble.sessions().find(is_board));

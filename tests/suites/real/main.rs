@@ -2,6 +2,7 @@
 
 mod action;
 mod chaos;
+mod clickhouse;
 mod conformance;
 mod explained;
 mod facts;

@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
+use zk_proto::keeper::blocks;
 use zk_proto::{
-    CreateMode, MultiOp, MultiReadRequest, MultiRequest, OpCode, Request, SessionId, Zxid,
+    ConnectResponse, CreateMode, Decode, ErrorCode, MultiOp, MultiReadRequest, MultiRequest,
+    OpCode, Request, SessionId, Zxid, frame,
 };
 use zk_testkit::raw::{Message, RawClient};
-use zk_testkit::server::{Config, Keeper};
+use zk_testkit::server::{Config, ConnId, Ensemble, Keeper, Output};
 
 use crate::world::{World, create, create_as, exists, get_children, get_data};
 
@@ -101,4 +103,142 @@ fn clients_can_see_that_it_is_no_zookeeper() {
         let is_early = flags.is_some_and(|flags| flags == [0x40, 0]);
         assert_eq!(is_early, keeper == Keeper::Early, "{flags:?}");
     }
+}
+
+// ---- Its dialect -------------------------------------------------------------------------------
+
+/// A client that asks for a protocol version, with the bytes behind it.
+struct Speaker {
+    ensemble: Ensemble,
+    conn: ConnId,
+}
+
+impl Speaker {
+    fn greet(config: Config, version: &[u8]) -> (Self, Option<Vec<u8>>) {
+        let mut ensemble = Ensemble::new(config);
+        let conn = ensemble.handle_connect(0).expect("a live server");
+        let mut speaker = Self { ensemble, conn };
+        let plain = RawClient::connect(30_000);
+        // The length counts the version alone, as ClickHouse has it.
+        let answer = speaker.say(&[&plain[..4], &[0, 0, 0], version, &plain[8..]].concat());
+        (speaker, answer)
+    }
+
+    /// Sends bytes. Returns what the server sends, or `None` if it only closes the connection.
+    fn say(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        self.ensemble.handle_bytes(Duration::ZERO, self.conn, bytes);
+        let mut sent = Vec::new();
+        while let Some(output) = self.ensemble.poll_output() {
+            match output {
+                Output::Send { frame, .. } => sent.extend_from_slice(&frame),
+                Output::Close { .. } if sent.is_empty() => return None,
+                Output::Close { .. } => {}
+            }
+        }
+        Some(sent)
+    }
+}
+
+/// `getData` of a node that is missing, behind its xid; and the reply, behind its xid.
+const GET: &[u8] = b"\0\0\0\x04\0\0\0\x02/a\0";
+const MISSING: &[u8] = b"\0\0\0\0\0\0\0\x01\xff\xff\xff\x9b";
+
+fn framed(parts: &[&[u8]]) -> Vec<u8> {
+    let payload = parts.concat();
+    [&(payload.len() as u32).to_be_bytes()[..], &payload].concat()
+}
+
+#[test]
+fn a_handshake_of_its_clients_is_granted_or_closes_the_connection() {
+    for (keeper, wide_xids, version, granted) in [
+        (Some(Keeper::Early), false, &b"\x0a"[..], Some(10)),
+        (Some(Keeper::Early), false, b"\x0b\0", None),
+        (Some(Keeper::Early), true, b"\x0b\0", Some(11)),
+        (Some(Keeper::Early), true, b"\x0c\0\0", None),
+        (Some(Keeper::WithWatches), false, b"\x0c\0\0", Some(12)),
+        (Some(Keeper::WithWatches), false, b"\x0c\x01\0", None),
+        (Some(Keeper::WithContainers), true, b"\x0c\x01\x01", Some(12)),
+        (Some(Keeper::WithContainers), true, b"\0", Some(0)),
+        // A ZooKeeper ignores the version.
+        (None, false, b"\x0a", Some(0)),
+        // What is behind the version moves all fields, and a session seems to be resumed.
+        (None, false, b"\x0b\0", Some(0)),
+        (None, false, b"\x0c\0\0", Some(0)),
+    ] {
+        let config = match keeper {
+            Some(keeper) => Config { wide_xids, ..Config::servers(1).with_keeper(keeper) },
+            None => Config::servers(1),
+        };
+        let (_, answer) = Speaker::greet(config, version);
+        let answer = answer.as_ref().map(|frame| ConnectResponse::decode_all(&frame[4..]));
+        let answer = answer.map(|answer| answer.expect("an answer"));
+        let case = format!("{keeper:?} {version:?}: {answer:?}");
+        assert_eq!(answer.map(|answer| answer.protocol_version), granted, "{case}");
+        let is_shifted = keeper.is_none() && version.len() > 1;
+        assert!(answer.is_none_or(|answer| answer.is_expired() == is_shifted), "{case}");
+    }
+}
+
+#[test]
+fn xids_have_eight_bytes_if_the_handshake_says_so() {
+    let config = Config::servers(1).with_keeper(Keeper::Early);
+    let (mut speaker, _) = Speaker::greet(Config { wide_xids: true, ..config }, b"\x0b\0");
+    let xid = &7i64.to_be_bytes()[..];
+    let request = framed(&[xid, GET]);
+    assert_eq!(speaker.say(&request[..9]), Some(Vec::new()));
+    assert_eq!(speaker.say(&request[9..]), Some(framed(&[xid, MISSING])));
+    let ping = (-2i64).to_be_bytes();
+    let pong = framed(&[&ping, &1i64.to_be_bytes(), &[0; 4]]);
+    assert_eq!(speaker.say(&framed(&[&ping, b"\0\0\0\x0b"])), Some(pong));
+    // The last one closes the session, for which there is no reply.
+    assert_eq!(speaker.say(&framed(&[&i64::MAX.to_be_bytes(), b"\xff\xff\xff\xf5"])), None);
+    assert_eq!(speaker.ensemble.sessions().count(), 0);
+}
+
+#[test]
+fn trace_contexts_behind_requests_are_passed_over() {
+    let config = Config::servers(1).with_keeper(Keeper::WithWatches);
+    let (mut speaker, _) = Speaker::greet(config, b"\x0c\0\0");
+    let xid = &7i32.to_be_bytes()[..];
+    let (request, reply) = (framed(&[xid, GET]), framed(&[xid, MISSING]));
+    assert_eq!(speaker.say(&request), Some(Vec::new()));
+    assert_eq!(speaker.say(&[0]), Some(reply.clone()));
+    assert_eq!(speaker.say(&[&request[..], b"\x01id\n1\n\n1"].concat()), Some(Vec::new()));
+    assert_eq!(speaker.say(b"\n"), Some(reply));
+}
+
+#[test]
+fn streams_are_compressed_if_the_handshake_says_so() {
+    let config = Config::servers(1).with_keeper(Keeper::Early);
+    let (mut speaker, _) = Speaker::greet(config, b"\x0a");
+    let xid = &7i32.to_be_bytes()[..];
+    let request = framed(&[xid, GET]);
+    let mut answer = Vec::new();
+    for half in request.chunks(10) {
+        let length = (blocks::HEADER_LEN + half.len()) as u8;
+        let header = [blocks::NONE, length, 0, 0, 0, half.len() as u8, 0, 0, 0];
+        let block = [&[0; blocks::CHECKSUM_LEN], &header[..], half].concat();
+        answer = speaker.say(&block).expect("served");
+    }
+    let mut plain = Vec::new();
+    let rest = blocks::decompress(&answer, frame::DEFAULT_LIMIT, &mut plain);
+    assert_eq!((rest, plain), (Ok(Some(&b""[..])), framed(&[xid, MISSING])));
+    assert_eq!(speaker.say(&[0xff; 40]), None);
+}
+
+#[test]
+fn a_read_that_fails_in_a_multi_read_has_its_operation_and_no_body() {
+    let config = Config::servers(1).with_keeper(Keeper::Early);
+    let (mut speaker, _) = Speaker::greet(config, b"\0");
+    let part = |opcode: u8, path: &str| {
+        let head = [0, 0, 0, opcode, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, path.len() as u8];
+        [&head[..], path.as_bytes(), &[0]].concat()
+    };
+    let end = b"\xff\xff\xff\xff\x01\xff\xff\xff\xff";
+    let parts = [part(4, "/a"), part(3, "/"), part(12, "/keeper"), part(8, "/b")].concat();
+    let request = framed(&[&7i32.to_be_bytes(), b"\0\0\0\x16", &parts, end]);
+    let reply = speaker.say(&request).expect("a reply");
+    let missing = ErrorCode::NO_NODE.0.to_be_bytes();
+    assert!(reply[20..].starts_with(&[&[0, 0, 0, 4, 0][..], &missing, &[0, 0, 0, 3, 0]].concat()));
+    assert!(reply.ends_with(&[&[0, 0, 0, 8, 0][..], &missing, end].concat()));
 }

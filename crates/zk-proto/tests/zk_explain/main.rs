@@ -2,6 +2,7 @@
 
 #[path = "../captures/mod.rs"]
 mod captures;
+mod keeper;
 mod locks;
 mod pcap;
 mod recorded;

@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 
 use super::ensemble_config::EnsembleConfig;
 use crate::connect_string::ServerAddress;
-use crate::session::{Session, State};
+use crate::dispatch::SharedSession;
+use crate::session::State;
 use crate::time::Instant;
 
 /// Decides when to read the configuration, and which servers to use.
@@ -122,7 +123,7 @@ impl ConfigFollower {
     /// that the session has not reported yet have indices of the old one.
     pub fn replace_servers<T>(
         &mut self,
-        session: &mut Session<T>,
+        session: &mut SharedSession<T>,
         now: Instant,
         servers: &[ServerAddress],
     ) -> Option<Vec<ServerAddress>> {
@@ -131,7 +132,7 @@ impl ConfigFollower {
             _ => None,
         };
         let wanted = self.poll_servers(servers, current)?;
-        session.replace_servers(now, &places(servers, &wanted), wanted.len(), self.has_changed);
+        session.0.replace_servers(now, &places(servers, &wanted), wanted.len(), self.has_changed);
         Some(wanted)
     }
 

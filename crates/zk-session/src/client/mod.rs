@@ -43,7 +43,6 @@ mod effects;
 mod ensemble_config;
 mod following;
 mod handle;
-mod inbox;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod multi_read;
@@ -85,7 +84,6 @@ pub(crate) use self::effects::{EffectsGuard, EffectsMutex, HasEffects};
 pub use self::handle::Client;
 #[cfg(test)]
 pub(crate) use self::handle::ClientHandle;
-pub(crate) use self::inbox::Inbox;
 pub use self::multi_read::{MultiRead, ReadResult};
 pub(crate) use self::process::ClientProcess;
 pub use self::ready::Ready;

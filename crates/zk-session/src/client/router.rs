@@ -19,7 +19,7 @@ use super::room::RoomQueue;
 use super::{ConnectError, RoomTicket, Sender, WatchQueue};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::effects::Wakers;
-use crate::dispatch::{Dispatcher, Token};
+use crate::dispatch::{Dispatcher, SharedSession, Token};
 use crate::end::End;
 use crate::error::{Error, Outcome};
 use crate::sasl::{Authenticator, BegunExchange, Mechanism, SaslError};
@@ -117,7 +117,7 @@ impl Router {
     }
 
     pub(crate) fn session_mut(&mut self) -> &mut Session<Token<ReplySender>> {
-        self.dispatcher.session_mut()
+        self.dispatcher.whole_session()
     }
 
     /// Submits a request, with the time at which it is too late.
@@ -291,7 +291,7 @@ impl Router {
         }
         self.servers = servers.into();
         self.reports.servers(&self.servers);
-        self.dispatcher.session_mut().recorder.servers(&self.servers);
+        self.dispatcher.session_mut().0.recorder.servers(&self.servers);
         self.lasting_failures.clear();
     }
 
@@ -376,7 +376,7 @@ impl Router {
         server: usize,
         step: impl FnOnce(
             &mut Authenticator,
-            &mut Session<Token<ReplySender>>,
+            &mut SharedSession<ReplySender>,
             &ServerAddress,
         ) -> Result<(), SaslError>,
     ) {

@@ -39,7 +39,8 @@ impl Key {
 /// The machine of each watch.
 #[derive(Default)]
 pub(super) struct Watches {
-    /// In the order of their numbers. They may include watches that were removed.
+    /// In the order of their numbers. Watches that were removed stay until all events are delivered:
+    /// theirs may be among them, and are nobody else's.
     owners: Vec<Owner>,
     removed: usize,
 }
@@ -52,7 +53,7 @@ struct Owner {
 }
 
 /// The key of no machine: there are never so many.
-const NOBODY: Key = Key { place: u32::MAX, generation: 0 };
+pub(super) const NOBODY: Key = Key { place: u32::MAX, generation: 0 };
 
 impl Watches {
     fn is_empty(&self) -> bool {
@@ -69,21 +70,22 @@ impl Watches {
         self.owners.binary_search_by_key(&id.number, |owner| owner.number).ok()
     }
 
-    /// Returns the machine of a watch.
+    /// Returns the machine of a watch: [`NOBODY`] if the machine has dropped it, `None` if no machine
+    /// had it.
     pub(super) fn get(&self, id: RequestId) -> Option<Key> {
-        let owner = self.owners.get(self.place(id)?)?;
-        Some(owner.key).filter(|key| *key != NOBODY)
+        self.owners.get(self.place(id)?).map(|owner| owner.key)
     }
 
-    /// Forgets a watch and returns its machine.
+    /// Removes a watch and returns its machine, as [`get`](Self::get).
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Key> {
         let place = self.place(id)?;
         let key = core::mem::replace(&mut self.owners.get_mut(place)?.key, NOBODY);
-        if key == NOBODY {
-            return None;
-        }
-        self.removed += 1;
-        // So that each removal takes little time.
+        self.removed += usize::from(key != NOBODY);
+        Some(key)
+    }
+
+    /// Forgets removed watches once they are more than the others, so that each costs little time.
+    pub(super) fn forget_removed(&mut self) {
         if self.removed * 2 > self.owners.len() {
             self.owners.retain(|owner| owner.key != NOBODY);
             self.removed = 0;
@@ -91,7 +93,6 @@ impl Watches {
                 self.owners = Vec::new();
             }
         }
-        Some(key)
     }
 
     /// Drops all watches of one machine.
@@ -144,7 +145,7 @@ enum Call<'a> {
 pub(super) struct Machines {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    watches: Watches,
+    pub(super) watches: Watches,
     /// The deadlines of machines, and earlier deadlines that were changed. The first one is valid.
     timers: BinaryHeap<Reverse<(Instant, Key)>>,
     waiting: Waiting,

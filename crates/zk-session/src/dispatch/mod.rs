@@ -3,14 +3,13 @@
 //! A [`Dispatcher`] owns a [`Session`] and the machines that are [attached](Attached) to it. Each
 //! machine receives its replies, watch events, timers and the states of the session, in the order
 //! of the session's events. The dispatcher has no socket, clock, task or source of randomness. Both
-//! clients of this crate are built on it, and your own loop can be.
-//!
-//! Two examples in the repository:
-//!
-//! * `crates/zk-recipes/examples/no_runtime.rs` is a complete loop on a plain socket.
-//! * `crates/zk-session/examples/counter.rs` is a machine, attached to the tokio client.
+//! clients of this crate are built on it, and so is [`Loop`](crate::event_loop::Loop), which drives it
+//! over any transport. In the repository, `crates/zk-session/examples/counter.rs` is a machine,
+//! attached to the tokio client.
 //!
 //! # The loop
+//!
+//! A driver of your own does what [`Loop::turn`](crate::event_loop::Loop::turn) does:
 //!
 //! ```text
 //!   drain:   events -> effects -> actions -> output <--+
@@ -110,6 +109,7 @@ pub(crate) mod effects;
 mod machines;
 mod port;
 mod seat;
+mod shared_session;
 
 #[cfg(test)]
 mod tests;
@@ -126,6 +126,7 @@ use zk_proto::recording::Kind;
 pub use self::attachment::Attachment;
 use self::machines::Machines;
 pub use self::port::{Host, Port, Submission};
+pub use self::shared_session::SharedSession;
 use crate::error::Error;
 use crate::session::{Event, Reply, Session, State, WatchedEvent};
 use crate::time::{Instant, earlier};
@@ -134,7 +135,8 @@ use crate::time::{Instant, earlier};
 ///
 /// The dispatcher calls its methods synchronously; a client calls it with the session locked. They
 /// must not block. They act on the session through the [`Port`]. Wakers and user code go to
-/// [`Port::wake`] and [`Port::defer`].
+/// [`Port::wake`] and [`Port::defer`]. They are `Send` on boards, too, so that interrupts and tasks can
+/// share a session, as a resource of RTIC or in a mutex of embassy.
 ///
 /// ```
 /// use zk_session::dispatch::{Attached, Dispatcher, Input, Port};
@@ -304,7 +306,7 @@ impl<T> Token<T> {
 /// ```
 #[derive(Debug)]
 pub struct Dispatcher<T> {
-    session: Session<Token<T>>,
+    session: SharedSession<T>,
     machines: Machines,
 }
 
@@ -317,7 +319,7 @@ impl<T> Dispatcher<T> {
     /// With debug assertions, if the session has events that were not polled.
     pub fn new(session: Session<Token<T>>) -> Self {
         debug_assert!(!session.has_events(), "new: the session has events");
-        Self { machines: Machines::new(session.state()), session }
+        Self { machines: Machines::new(session.state()), session: SharedSession(session) }
     }
 
     /// Makes a dispatcher for a new session, and records both. `servers` is what the recording calls
@@ -355,19 +357,21 @@ impl<T> Dispatcher<T> {
     }
 
     /// Returns the session, for its inputs, commands, actions and output.
-    ///
-    /// Do not call the methods that the dispatcher replaces: `poll_event`, `poll_timeout` and
-    /// `handle_timeout`. Events polled from the session do not reach the machines.
-    pub fn session_mut(&mut self) -> &mut Session<Token<T>> {
+    pub fn session_mut(&mut self) -> &mut SharedSession<T> {
         &mut self.session
+    }
+
+    /// Returns the session with the methods that the dispatcher replaces.
+    pub(crate) fn whole_session(&mut self) -> &mut Session<Token<T>> {
+        &mut self.session.0
     }
 
     /// Attaches a machine. The machine receives the state of the session before this returns, and
     /// may be finished and detached by then. If the session has ended, it always is.
     pub fn attach(&mut self, now: Instant, machine: Box<dyn Attached>) -> Key {
-        self.session.recorder.begin(Kind::ATTACH, now, &[]);
-        let key = self.machines.attach(&mut self.session, now, machine);
-        self.session.recorder.end();
+        self.session.0.recorder.begin(Kind::ATTACH, now, &[]);
+        let key = self.machines.attach(&mut self.session.0, now, machine);
+        self.session.0.recorder.end();
         key
     }
 
@@ -376,9 +380,9 @@ impl<T> Dispatcher<T> {
     /// If the [lease](Session::lease) has ended, the machine receives
     /// [`LeaseEnded`](Input::LeaseEnded) before and after the message.
     pub fn command(&mut self, now: Instant, key: Key, message: &mut dyn Any) -> bool {
-        self.session.recorder.begin(Kind::COMMAND, now, &key.numbers());
-        let attached = self.machines.command(&mut self.session, now, key, message);
-        self.session.recorder.end();
+        self.session.0.recorder.begin(Kind::COMMAND, now, &key.numbers());
+        let attached = self.machines.command(&mut self.session.0, now, key, message);
+        self.session.0.recorder.end();
         attached
     }
 
@@ -392,18 +396,18 @@ impl<T> Dispatcher<T> {
     /// The machines receive [`Closing`](Input::Closing) before this returns, and so before the
     /// request leaves. So no owner relies on a lock that the servers may give to somebody else.
     pub fn close(&mut self, now: Instant) {
-        self.session.recorder.begin(Kind::CLOSE_ALL, now, &[]);
+        self.session.0.recorder.begin(Kind::CLOSE_ALL, now, &[]);
         // First, since it spares the removal of the machines' watches.
-        self.session.close();
-        self.machines.deliver_closing(&mut self.session, now);
-        self.session.recorder.end();
+        self.session.0.close();
+        self.machines.deliver_closing(&mut self.session.0, now);
+        self.session.0.recorder.end();
     }
 
     /// Closes the session when no machine is attached: now, or when the last one is detached.
     pub fn close_when_done(&mut self) {
-        self.session.recorder.begin(Kind::CLOSE_WHEN_DONE, Instant::START, &[]);
-        self.machines.close_when_done(&mut self.session);
-        self.session.recorder.end();
+        self.session.0.recorder.begin(Kind::CLOSE_WHEN_DONE, Instant::START, &[]);
+        self.machines.close_when_done(&mut self.session.0);
+        self.session.0.recorder.end();
     }
 
     /// Delivers events to the machines until one is for the owner, and returns that one. Returns
@@ -412,7 +416,7 @@ impl<T> Dispatcher<T> {
     /// Due timers come behind the session's events. When the session has ended and nothing is left,
     /// all machines are detached.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event<T>> {
-        match self.session.recorder.is_on() {
+        match self.session.0.recorder.is_on() {
             true => self.deliver_recorded(now),
             false => self.deliver(now),
         }
@@ -421,19 +425,20 @@ impl<T> Dispatcher<T> {
     /// Delivers events, and records that if there are any.
     #[cold]
     fn deliver_recorded(&mut self, now: Instant) -> Option<Event<T>> {
-        if !self.session.reports() && !self.machines.is_due() {
+        if !self.session.0.reports() && !self.machines.is_due() {
             return self.deliver(now);
         }
-        self.session.recorder.begin(Kind::POLL, now, &[]);
+        self.session.0.recorder.begin(Kind::POLL, now, &[]);
         let event = self.deliver(now);
-        self.session.recorder.end();
+        self.session.0.recorder.end();
         event
     }
 
     fn deliver(&mut self, now: Instant) -> Option<Event<T>> {
-        let Self { session, machines } = self;
+        let Self { session: SharedSession(session), machines } = self;
         loop {
             let Some(event) = session.poll_event() else {
+                machines.watches.forget_removed();
                 if machines.deliver_timer(session, now) {
                     continue;
                 }
@@ -508,12 +513,12 @@ impl<T> Dispatcher<T> {
     /// With debug assertions, if events or due timers are undrained.
     pub fn settle(&mut self, now: Instant) {
         debug_assert!(!self.has_events(), "settle: drain the events first");
-        if self.session.recorder.is_on() && !self.is_unsettled() {
+        if self.session.0.recorder.is_on() && !self.is_unsettled() {
             return;
         }
-        self.session.recorder.begin(Kind::SETTLE, now, &[]);
-        self.machines.settle(&mut self.session, now);
-        self.session.recorder.end();
+        self.session.0.recorder.begin(Kind::SETTLE, now, &[]);
+        self.machines.settle(&mut self.session.0, now);
+        self.session.0.recorder.end();
     }
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout), or `None` if nothing is due
@@ -549,10 +554,10 @@ impl<T> Dispatcher<T> {
     /// Handles the deadlines that have come by `now`. Does nothing if there is none. The next drain
     /// delivers the machines' timers.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.session.recorder.is_on() && self.next_deadline().is_some_and(|due| due <= now) {
-            self.session.recorder.input(Kind::TIMEOUT, Some(now), &[]);
+        if self.session.0.recorder.is_on() && self.next_deadline().is_some_and(|due| due <= now) {
+            self.session.0.recorder.input(Kind::TIMEOUT, Some(now), &[]);
         }
-        self.session.handle_timeout(now);
+        self.session.0.handle_timeout(now);
         self.machines.handle_timeout(now);
     }
 

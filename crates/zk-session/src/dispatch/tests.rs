@@ -130,7 +130,7 @@ impl World {
         world
     }
 
-    fn session(&mut self) -> &mut Session<Token<u32>> {
+    fn session(&mut self) -> &mut SharedSession<u32> {
         self.dispatcher.session_mut()
     }
 
@@ -463,7 +463,7 @@ fn the_end_of_the_session_is_the_last_input() {
         port.settle();
     });
     world.sent();
-    world.session().close();
+    world.dispatcher.whole_session().close();
     let now = world.now;
     world.session().handle_disconnected(now);
     world.dispatcher.handle_timeout(now);
@@ -480,7 +480,7 @@ fn the_end_of_the_session_is_the_last_input() {
 fn nothing_is_attached_to_a_session_that_has_ended() {
     let mut world = World::connected();
     world.attach();
-    world.session().close();
+    world.dispatcher.whole_session().close();
     let now = world.now;
     world.session().handle_disconnected(now);
     while world.dispatcher.has_events() {

@@ -236,7 +236,7 @@ fn apply_to_session(
     now: Instant,
     fields: &mut FieldReader<'_>,
 ) -> Result<(), Malformed> {
-    let session = dispatcher.session_mut();
+    let session = &mut dispatcher.session_mut().0;
     match kind {
         Kind::CONNECTED => session.handle_connected(now),
         Kind::SENT => session.handle_sent(now, fields.small()?),

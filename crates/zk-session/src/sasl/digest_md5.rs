@@ -40,12 +40,27 @@ pub struct DigestMd5 {
     user: String,
     /// Overwritten with zeros when dropped.
     password: Zeroizing<String>,
+    nonce: NonceSource,
 }
 
+/// Returns random bytes, other ones each time.
+///
+/// # Errors
+///
+/// [`SaslError::Mechanism`], if there are none.
+pub type NonceSource = fn() -> Result<[u8; 16], SaslError>;
+
 impl DigestMd5 {
-    /// Makes the mechanism for a user and a password.
+    /// Makes the mechanism for a user and a password. Its nonces are from the operating system.
+    #[cfg(not(any(target_os = "none", target_os = "unknown")))]
     pub fn new(user: &str, password: &str) -> Self {
-        Self { user: user.to_string(), password: Zeroizing::new(password.to_string()) }
+        Self::with_nonces(user, password, random_nonce)
+    }
+
+    /// Makes the mechanism for a user and a password, with nonces of the program: those of a board's
+    /// hardware.
+    pub fn with_nonces(user: &str, password: &str, nonce: NonceSource) -> Self {
+        Self { user: user.to_string(), password: Zeroizing::new(password.to_string()), nonce }
     }
 }
 
@@ -61,15 +76,16 @@ impl Mechanism for DigestMd5 {
     }
 
     fn begin(&self, _: &ServerAddress) -> Result<BegunExchange, SaslError> {
-        let nonce = random_nonce()?;
+        let nonce = hex(&(self.nonce)()?);
         Ok((Box::new(ChallengeState::Begun { credentials: self.clone(), nonce }), Vec::new()))
     }
 }
 
-fn random_nonce() -> Result<String, SaslError> {
+#[cfg(not(any(target_os = "none", target_os = "unknown")))]
+fn random_nonce() -> Result<[u8; 16], SaslError> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|error| SaslError::Mechanism(error.to_string()))?;
-    Ok(hex(&random))
+    Ok(random)
 }
 
 #[derive(Debug)]

@@ -16,7 +16,7 @@
 //!
 //! | mechanism | type | feature |
 //! |---|---|---|
-//! | DIGEST-MD5, for a user and a password in the servers' JAAS file | `DigestMd5` | `sasl` |
+//! | DIGEST-MD5, for a user and a password in the servers' JAAS file | `DigestMd5`, on boards by `with_nonces` | `sasl` |
 //! | GSSAPI, for a Kerberos ticket | `Gssapi` | `gssapi` |
 //! | any other | your own [`Mechanism`] | |
 //!
@@ -56,12 +56,13 @@ use core::fmt;
 use zk_proto::{ErrorCode, GetSaslRequest, Request, SetSaslResponse};
 
 #[cfg(feature = "sasl")]
-pub use self::digest_md5::DigestMd5;
+pub use self::digest_md5::{DigestMd5, NonceSource};
 #[cfg(feature = "gssapi")]
 pub use self::gssapi::Gssapi;
 use crate::connect_string::ServerAddress;
+use crate::dispatch::SharedSession;
 use crate::error::Error;
-use crate::session::{Cause, Reply, Session};
+use crate::session::{Cause, Reply};
 use crate::sync::Arc;
 use crate::time::Instant;
 
@@ -145,7 +146,7 @@ impl fmt::Display for SaslError {
 
 impl core::error::Error for SaslError {}
 
-/// Runs the exchange of a [`Mechanism`] on a [`Session`]. Clients have one; a loop of your own can
+/// Runs the exchange of a [`Mechanism`] on a session. Clients have one; a loop of your own can
 /// use one.
 ///
 /// If a method fails, it has ended the session.
@@ -190,7 +191,7 @@ impl Authenticator {
     /// If the mechanism cannot begin, or servers refuse by silence.
     pub fn begin<T>(
         &mut self,
-        session: &mut Session<T>,
+        session: &mut SharedSession<T>,
         server: &ServerAddress,
     ) -> Result<(), SaslError> {
         self.first_token(server)
@@ -206,7 +207,7 @@ impl Authenticator {
     /// If the server refused the exchange, or the mechanism refuses the server.
     pub fn handle_reply<T>(
         &mut self,
-        session: &mut Session<T>,
+        session: &mut SharedSession<T>,
         now: Instant,
         result: Result<Reply, Error>,
     ) -> Result<(), SaslError> {
@@ -257,7 +258,7 @@ impl Authenticator {
     }
 }
 
-fn send<T>(session: &mut Session<T>, token: &[u8]) -> Result<(), SaslError> {
+fn send<T>(session: &mut SharedSession<T>, token: &[u8]) -> Result<(), SaslError> {
     let request = Request::Sasl(GetSaslRequest { token: Some(token) });
     match session.authenticate(&request) {
         // The connection is lost. The exchange begins anew on the next one.

@@ -5,7 +5,7 @@ use zk_proto::{ConnectResponse, Encode, ErrorCode, OpCode, ReplyHeader, SessionI
 
 use super::*;
 use crate::End;
-use crate::session::{Config, Event, State};
+use crate::session::{Config, Event, Session, State};
 
 /// Answers each challenge by itself, and is content with `!`.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Exchange for Echo {
 }
 
 struct World {
-    session: Session<u32>,
+    session: SharedSession<u32>,
     authenticator: Authenticator,
     /// The request that was sent last.
     xid: Xid,
@@ -45,7 +45,7 @@ impl World {
     /// A session whose exchange on its first connection begins with `host`.
     fn begin(host: &str) -> (Self, Result<(), SaslError>) {
         let config = Config { authenticate: true, ..Config::new(1, 0) };
-        let session = Session::new(Instant::START, config);
+        let session = SharedSession(Session::new(Instant::START, config));
         let mut world =
             Self { session, authenticator: Authenticator::new(Arc::new(Echo)), xid: Xid(0) };
         let begun = world.connect(host);
@@ -66,7 +66,7 @@ impl World {
             read_only: Some(false),
         };
         session.handle_frame(Instant::START, encoded(&welcome));
-        assert_eq!(session.poll_event(), Some(Event::Authenticate { server: 0 }));
+        assert_eq!(session.0.poll_event(), Some(Event::Authenticate { server: 0 }));
         let server = ServerAddress { host: host.to_string(), port: 2181 };
         authenticator.begin(session, &server)
     }
@@ -74,10 +74,10 @@ impl World {
     /// Loses the connection, as if for this cause, and makes the next one.
     fn reconnect(&mut self, cause: Cause) -> Result<(), SaslError> {
         self.session.handle_disconnected(Instant::START);
-        assert!(matches!(self.session.poll_event(), Some(Event::Disconnected { .. })));
+        assert!(matches!(self.session.0.poll_event(), Some(Event::Disconnected { .. })));
         self.authenticator.handle_disconnected(cause);
-        let retry = self.session.poll_timeout().expect("a retry is due");
-        self.session.handle_timeout(retry);
+        let retry = self.session.0.poll_timeout().expect("a retry is due");
+        self.session.0.handle_timeout(retry);
         self.connect("zk1")
     }
 
@@ -94,7 +94,7 @@ impl World {
     fn reply(&mut self, err: ErrorCode, token: Option<&[u8]>) -> Result<(), SaslError> {
         let header = ReplyHeader { xid: self.xid, zxid: Zxid(0), err };
         self.session.handle_frame(Instant::START, encoded(&(header, SetSaslResponse { token })));
-        let Some(Event::AuthenticationReply { server: 0, result }) = self.session.poll_event()
+        let Some(Event::AuthenticationReply { server: 0, result }) = self.session.0.poll_event()
         else {
             panic!("no reply");
         };

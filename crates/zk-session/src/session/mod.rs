@@ -23,130 +23,7 @@
 //! assert!(matches!(session.poll_action(), Some(Action::Connect(server)) if server < 3));
 //! ```
 //!
-//! This is a complete driver on the standard library alone:
-//!
-//! ```rust,no_run
-//! use std::hash::{BuildHasher, RandomState};
-//! use std::io::{ErrorKind, Read, Result, Write};
-//! use std::net::{SocketAddr, TcpStream};
-//! use std::time::Duration;
-//!
-//! use bytes::BytesMut;
-//! use zk_session::proto::frame::{Piece, Splitter};
-//! use zk_session::proto::{GetDataRequest, GetDataResponse, Request};
-//! use zk_session::session::{Action, Config, Event, Reply, Session, State};
-//! use zk_session::time::Instant;
-//!
-//! const ENSEMBLE: [SocketAddr; 1] =
-//!     [SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 2181)];
-//!
-//! fn main() -> Result<()> {
-//!     let start = std::time::Instant::now();
-//!     let now = || Instant::after_start(start.elapsed());
-//!     // Clients with the same seed would all retry at the same moments.
-//!     let seed = RandomState::new().hash_one(());
-//!     let config = Config::new(ENSEMBLE.len(), seed);
-//!     let max_reply = config.max_reply;
-//!     let mut session = Session::new(now(), config);
-//!     let mut connection: Option<TcpStream> = None;
-//!     let mut inbox = (BytesMut::new(), Splitter::new(max_reply));
-//!
-//!     let request = Request::GetData(GetDataRequest { path: "/zookeeper/config", watch: false });
-//!     session.submit(&request, "a token that the reply repeats").expect("accepted");
-//!
-//!     loop {
-//!         // Events: replies, watch events and states.
-//!         while let Some(event) = session.poll_event() {
-//!             match event {
-//!                 Event::Reply { token, result } => {
-//!                     let stat = |reply: Reply| Ok(reply.decode::<GetDataResponse<'_>>()?.stat);
-//!                     match result.and_then(stat) {
-//!                         Ok(stat) => println!("{token}: {stat:?}"),
-//!                         Err(error) => println!("{token}: {error}"),
-//!                     }
-//!                     session.close();
-//!                 }
-//!                 Event::State(State::Ended(_)) => return Ok(()),
-//!                 other => println!("{other:?}"),
-//!             }
-//!         }
-//!         // Actions for the driver to perform on the transport.
-//!         while let Some(action) = session.poll_action() {
-//!             inbox = (BytesMut::new(), Splitter::new(max_reply));
-//!             connection = match action {
-//!                 Action::Connect(server) => {
-//!                     // The deadline leaves time for the other servers.
-//!                     let due = session.connect_deadline().unwrap_or(Instant::END);
-//!                     TcpStream::connect_timeout(&ENSEMBLE[server], due - now()).ok()
-//!                 }
-//!                 Action::Disconnect => None,
-//!                 Action::Probe(_) => unreachable!("only with `Config::read_only`"),
-//!             };
-//!             match (action, &connection) {
-//!                 (Action::Connect(_), Some(_)) => session.handle_connected(now()),
-//!                 (Action::Connect(_), None) => session.handle_disconnected(now()),
-//!                 (Action::Disconnect | Action::Probe(_), _) => {}
-//!             }
-//!         }
-//!         // Bytes, until the next deadline.
-//!         let due = session.poll_timeout().unwrap_or(Instant::END);
-//!         let wait = (due - now()).max(Duration::from_millis(1));
-//!         match &mut connection {
-//!             None => std::thread::sleep(wait),
-//!             Some(stream) => {
-//!                 if exchange(&mut session, stream, &mut inbox, wait, now).is_err() {
-//!                     connection = None;
-//!                     session.handle_disconnected(now());
-//!                 }
-//!             }
-//!         }
-//!         session.handle_timeout(now());
-//!     }
-//! }
-//!
-//! fn exchange<T>(
-//!     session: &mut Session<T>,
-//!     stream: &mut TcpStream,
-//!     (inbox, frames): &mut (BytesMut, Splitter),
-//!     wait: Duration,
-//!     now: impl Fn() -> Instant,
-//! ) -> Result<()> {
-//!     while !session.output().is_empty() {
-//!         let before = now(); // the lease counts from before the bytes are sent
-//!         let count = stream.write(session.output())?;
-//!         session.handle_sent(before, count);
-//!     }
-//!     let mut chunk = [0; 4096];
-//!     stream.set_read_timeout(Some(wait))?;
-//!     match stream.read(&mut chunk) {
-//!         Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-//!         Ok(count) => {
-//!             inbox.extend_from_slice(&chunk[..count]);
-//!             session.handle_received(now(), count); // a long frame may take its time
-//!         }
-//!         Err(error) if is_a_wake_up(error.kind()) => {}
-//!         Err(error) => return Err(error),
-//!     }
-//!     loop {
-//!         match frames.split(inbox) {
-//!             Ok(Some(Piece::Frame(payload))) => session.handle_frame(now(), payload),
-//!             Ok(Some(Piece::TooLong { start, length })) => {
-//!                 session.handle_oversized(now(), &start, length);
-//!             }
-//!             Ok(Some(Piece::Rest(bytes))) => session.handle_rest(now(), bytes),
-//!             Ok(None) => return Ok(()),
-//!             Err(error) => {
-//!                 session.handle_bad_frame(now(), error);
-//!                 return Ok(());
-//!             }
-//!         }
-//!     }
-//! }
-//!
-//! fn is_a_wake_up(kind: ErrorKind) -> bool {
-//!     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-//! }
-//! ```
+//! The module [`event_loop`](crate::event_loop) has a complete driver, over any transport.
 //!
 //! **Order.** Servers execute requests in the order in which they were submitted. Replies come in
 //! that order, with three exceptions: those of [`add_auth`](Session::add_auth), deadlines that
@@ -629,6 +506,11 @@ impl<T> Session<T> {
     /// Returns how many bytes an empty buffer keeps.
     pub(crate) fn max_kept(&self) -> usize {
         self.config.max_kept
+    }
+
+    /// Returns the longest reply to accept, in bytes.
+    pub(crate) fn max_reply(&self) -> usize {
+        self.config.max_reply
     }
 
     /// Returns the server of the connection, or of the attempt to connect.

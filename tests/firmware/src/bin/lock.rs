@@ -14,19 +14,18 @@ use alloc::boxed::Box;
 use core::cell::Cell;
 use core::time::Duration;
 
-use bytes::BytesMut;
 use critical_section::Mutex;
 use uuid::Uuid;
 use zk_firmware::board::{self, print, print_number};
 use zk_firmware::heap;
-use zk_firmware::line::{self, Line};
+use zk_firmware::line::Line;
 use zk_recipes::machine::{
     AttemptConfig, Command, Contender, Event, LockMode, Observer, OnSession, Scheme,
 };
 use zk_recipes::session::dispatch::{Dispatcher, Key, Port, Token};
-use zk_recipes::session::proto::frame::{Piece, Splitter};
+use zk_recipes::session::event_loop::{ConfigError, Loop};
 use zk_recipes::session::proto::{Request, SetDataRequest, SetDataResponse, Zxid};
-use zk_recipes::session::session::{Action, Config, Event as SessionEvent, Session, State};
+use zk_recipes::session::session::{Config, Event as SessionEvent, State};
 use zk_recipes::session::time::Instant;
 
 /// Whether the lock is a read/write lock, or a mutex.
@@ -36,10 +35,6 @@ const LOCK: &str = "/locks/shared with firmware";
 const NODE: &str = "/turns-of-firmware";
 const HOLD: Duration = Duration::from_millis(100);
 const SERVERS: usize = 3;
-/// The longest reply, in bytes. Longer lists come in pieces.
-const MAX_REPLY: usize = 1024;
-/// The longest of these pieces.
-const PIECE: usize = 64;
 
 /// What the lock reported last.
 #[derive(Clone, Copy)]
@@ -108,11 +103,7 @@ impl Observer for Report {
     }
 }
 
-struct Board {
-    dispatcher: Dispatcher<()>,
-    line: Line,
-    received: BytesMut,
-    frames: Splitter,
+struct Program {
     lock: Option<Key>,
     work: Work,
     attempts: u64,
@@ -125,112 +116,42 @@ struct Board {
 extern "C" fn main() -> ! {
     heap::start();
     board::start();
+    let mut program = Program { lock: None, work: Work::None, attempts: 0, heap_before: 0 };
+    let mut line = Line::default();
+    // Another session follows one that has expired: the servers have not heard of the board for so
+    // long.
+    loop {
+        // Not moved, which would take stack for another one.
+        let mut started = start_session(line);
+        let Ok(session) = &mut started else { board::exit(false) };
+        while !matches!(session.dispatcher.session().state(), State::Ended(_)) {
+            program.work(&mut session.dispatcher);
+            let now = now();
+            let due = session.turn(now, |session, event| program.handle(session, event));
+            // The board sleeps for 5 ms at most.
+            if due.is_none_or(|due| due > now) {
+                board::sleep();
+            }
+        }
+        line = core::mem::take(&mut session.link);
+    }
+}
+
+/// The parts of a session take stack while they are put together, but no longer.
+#[inline(never)]
+fn start_session(line: Line) -> Result<Loop<(), Line>, ConfigError> {
     let mut config = Config::small(SERVERS, board::seed());
     config.timeout = Duration::from_secs(40);
-    config.max_reply = MAX_REPLY;
-    let mut board = Board {
-        dispatcher: Dispatcher::new(Session::new(now(), config)),
-        line: Line::default(),
-        received: BytesMut::new(),
-        frames: Splitter::new(MAX_REPLY),
-        lock: None,
-        work: Work::None,
-        attempts: 0,
-        heap_before: 0,
-    };
-    loop {
-        board.drain();
-        board.work();
-        board.drain();
-        board.wait();
-    }
+    Loop::new(now(), config, line)
 }
 
 fn now() -> Instant {
     Instant::after_start(Duration::from_millis(board::milliseconds()))
 }
 
-/// # The loop
-impl Board {
-    /// Delivers, connects and sends until only waiting is left.
-    fn drain(&mut self) {
-        loop {
-            while let Some(event) = self.dispatcher.poll_event(now()) {
-                self.handle(event);
-            }
-            self.dispatcher.take_effects().run();
-            match self.dispatcher.session_mut().poll_action() {
-                Some(Action::Connect(server)) => {
-                    self.received.clear();
-                    self.frames = Splitter::new(MAX_REPLY);
-                    self.line.connect(server as u8);
-                }
-                Some(Action::Disconnect) => self.line.hang_up(),
-                Some(Action::Probe(_)) => {}
-                None => {
-                    // The lease counts from before the bytes are handed over.
-                    let before = now();
-                    match self.line.send(self.dispatcher.session().output()) {
-                        0 => return,
-                        count => self.dispatcher.session_mut().handle_sent(before, count),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Takes what has arrived. Sleeps first if nothing has, and nothing is due.
-    fn wait(&mut self) {
-        let is_unsettled = self.dispatcher.is_unsettled();
-        let is_due = self.dispatcher.poll_timeout().is_some_and(|due| due <= now());
-        let mut has_read = self.read();
-        if !has_read && !is_unsettled && !is_due {
-            board::sleep();
-            has_read = self.read();
-        }
-        if is_unsettled && !has_read {
-            self.dispatcher.settle(now());
-        }
-        self.dispatcher.handle_timeout(now());
-    }
-
-    /// Returns whether anything had arrived.
-    fn read(&mut self) -> bool {
-        let state = self.line.state();
-        // No more than one frame is in memory, or a piece of a long one.
-        let before = self.received.len();
-        let missing = self.frames.missing(&self.received).unwrap_or(PIECE);
-        self.received.reserve(missing);
-        self.received.extend((0..missing).map_while(|_| self.line.receive()));
-        let count = self.received.len() - before;
-        let session = self.dispatcher.session_mut();
-        session.handle_received(now(), count);
-        loop {
-            match self.frames.split(&mut self.received) {
-                Ok(Some(Piece::Frame(payload))) => session.handle_frame(now(), payload),
-                Ok(Some(Piece::TooLong { start, length })) => {
-                    session.handle_oversized(now(), &start, length);
-                }
-                Ok(Some(Piece::Rest(bytes))) => session.handle_rest(now(), bytes),
-                Ok(None) => break,
-                Err(error) => {
-                    session.handle_bad_frame(now(), error);
-                    break;
-                }
-            }
-        }
-        if self.received.is_empty() {
-            self.received = BytesMut::new();
-        }
-        match self.line.state() {
-            new if new == state => return count > 0,
-            line::State::Up => session.handle_connected(now()),
-            _ => session.handle_disconnected(now()),
-        }
-        true
-    }
-
-    fn handle(&mut self, event: SessionEvent<()>) {
+/// # The work
+impl Program {
+    fn handle(&mut self, dispatcher: &mut Dispatcher<()>, event: SessionEvent<()>) {
         match event {
             SessionEvent::State(State::Connected { server, .. }) => {
                 print("connected to server ");
@@ -238,15 +159,14 @@ impl Board {
                 print("\n");
             }
             SessionEvent::State(State::Suspended) => print("disconnected\n"),
-            // Only a board that was off for longer than the session timeout gets here.
-            SessionEvent::State(State::Ended(_)) => board::exit(false),
+            SessionEvent::State(State::Ended(_)) => print("expired\n"),
             SessionEvent::Reply { result, .. } => {
                 let stat = result.and_then(|reply| Ok(reply.decode::<SetDataResponse>()?.stat));
                 self.work = match (self.work, stat) {
                     (Work::Entering, Ok(stat)) => {
                         Work::Inside { until: now() + HOLD, enter: stat.mzxid }
                     }
-                    (Work::Leaving { enter }, Ok(stat)) => self.done(enter, stat.mzxid),
+                    (Work::Leaving { enter }, Ok(stat)) => self.done(dispatcher, enter, stat.mzxid),
                     // It may have been written, or not. Writing it again does no harm.
                     (Work::Entering, Err(_)) => Work::None,
                     (Work::Leaving { enter }, Err(_)) => Work::Inside { until: now(), enter },
@@ -256,28 +176,25 @@ impl Board {
             _ => {}
         }
     }
-}
 
-/// # The work
-impl Board {
     /// Does the next step under the lock, or enters the queue again.
-    fn work(&mut self) {
+    fn work(&mut self, dispatcher: &mut Dispatcher<()>) {
         let now = now();
         self.work =
             match (critical_section::with(|section| STATUS.borrow(section).get()), self.work) {
                 (Status::Over, _) => {
-                    self.enter_queue(now);
+                    self.enter_queue(dispatcher, now);
                     Work::None
                 }
-                (Status::Held(_), Work::None) => self.write(Work::Entering),
+                (Status::Held(_), Work::None) => self.write(dispatcher, Work::Entering),
                 (Status::Held(_), Work::Inside { until, enter }) if until <= now => {
-                    self.write(Work::Leaving { enter })
+                    self.write(dispatcher, Work::Leaving { enter })
                 }
                 (_, work) => work,
             };
     }
 
-    fn enter_queue(&mut self, now: Instant) {
+    fn enter_queue(&mut self, dispatcher: &mut Dispatcher<()>, now: Instant) {
         set_status(Status::Waiting);
         self.heap_before = heap::used();
         self.attempts += 1;
@@ -290,7 +207,7 @@ impl Board {
         let mut config = AttemptConfig::new(LOCK.into(), scheme, guid);
         config.mode = self.mode();
         let machine = OnSession::new(Contender::new(config), Report, self.attempts);
-        self.lock = Some(self.dispatcher.attach(now, Box::new(machine)));
+        self.lock = Some(dispatcher.attach(now, Box::new(machine)));
     }
 
     /// Returns the mode of this attempt.
@@ -302,16 +219,16 @@ impl Board {
     }
 
     /// Writes to the node. If the session has no room, it is tried again.
-    fn write(&mut self, next: Work) -> Work {
+    fn write(&self, dispatcher: &mut Dispatcher<()>, next: Work) -> Work {
         let request = SetDataRequest { path: NODE, data: None, version: -1 };
-        match self.dispatcher.session_mut().submit(&Request::SetData(request), Token::Caller(())) {
+        match dispatcher.session_mut().submit(&Request::SetData(request), Token::Caller(())) {
             Ok(_) => next,
             Err(_) => self.work,
         }
     }
 
     /// Prints the turn, and releases the lock.
-    fn done(&mut self, enter: Zxid, leave: Zxid) -> Work {
+    fn done(&self, dispatcher: &mut Dispatcher<()>, enter: Zxid, leave: Zxid) -> Work {
         if let Status::Held(token) = critical_section::with(|section| STATUS.borrow(section).get())
         {
             let heap = [self.heap_before, heap::used(), heap::peak()].map(|bytes| bytes as u64);
@@ -323,7 +240,7 @@ impl Board {
             print_all(name, [token, enter, leave].map(|zxid| zxid.0 as u64));
         }
         if let Some(key) = self.lock {
-            self.dispatcher.command(now(), key, &mut Command::Release);
+            dispatcher.command(now(), key, &mut Command::Release);
         }
         Work::Done
     }

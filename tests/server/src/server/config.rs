@@ -41,6 +41,9 @@ pub struct Config {
     /// The ClickHouse Keeper whose rules are added to those of the release; see
     /// [`with_keeper`](Self::with_keeper). `None`, the default, is a ZooKeeper.
     pub keeper: Option<Keeper>,
+    /// Whether a Keeper accepts clients whose xids have 8 bytes (`use_xid_64`). By default, it
+    /// closes their connections.
+    pub wide_xids: bool,
     /// Whether nodes can have a time to live (`extendedTypesEnabled`). Unlike on a real server, the
     /// default is `true`.
     pub extended_types: bool,
@@ -130,6 +133,7 @@ impl Default for Config {
             seed: 0,
             version: Version::default(),
             keeper: None,
+            wide_xids: false,
             extended_types: true,
             reconfig: false,
             client_addresses: Vec::new(),

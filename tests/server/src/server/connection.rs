@@ -3,10 +3,10 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
-use bytes::BytesMut;
 use zk_proto::{SessionId, Xid};
 
 use super::auth::Identity;
+use super::dialect::Inbox;
 
 /// The id of a connection. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     /// When the client first and last sent something.
     pub(super) times: Option<(Duration, Duration)>,
     /// Received bytes that are not handled yet.
-    pub(super) inbox: BytesMut,
+    pub(super) inbox: Inbox,
     /// Requests wait until the server has applied this many entries of the log. These include the
     /// writes and syncs of earlier requests of this connection.
     pub(super) resume_at: usize,
@@ -49,7 +49,7 @@ impl Connection {
             identities: vec![Identity::of_address(address)],
             session: None,
             times: None,
-            inbox: BytesMut::new(),
+            inbox: Inbox::default(),
             resume_at: 0,
             sync: None,
         }

@@ -3,7 +3,10 @@
 use core::time::Duration;
 
 use bytes::Bytes;
-use zk_proto::{ConnectRequest, ConnectResponse, Decode, ErrorCode, Password, SessionId, Xid};
+use zk_proto::keeper::Dialect;
+use zk_proto::{
+    ConnectRequest, ConnectResponse, Decode, ErrorCode, Password, Reader, SessionId, Xid,
+};
 
 use super::Ensemble;
 use super::connection::ConnId;
@@ -15,7 +18,7 @@ impl Ensemble {
         let Some(server) = self.connections.get(&conn).map(|connection| connection.server) else {
             return;
         };
-        let Ok(request) = ConnectRequest::decode_all(frame) else { return self.close(conn) };
+        let Some(request) = self.greet(conn, frame) else { return self.close(conn) };
         if (self.is_read_only(server) && request.read_only != Some(true))
             || request.last_zxid_seen > self.servers[server].zxid
         {
@@ -26,6 +29,23 @@ impl Ensemble {
             _ if self.config.keeper.is_some() => self.begin_session(now, conn, server, &request),
             id => self.take_up_session(now, conn, server, id, &request),
         }
+    }
+
+    /// Decodes a handshake. A Keeper grants the dialect that it asks for, or closes the connection;
+    /// a ZooKeeper ignores the version, and what follows the fields that it knows.
+    fn greet<'f>(&mut self, conn: ConnId, frame: &'f [u8]) -> Option<ConnectRequest<'f>> {
+        let Some(keeper) = self.config.keeper else {
+            let request = ConnectRequest::decode(&mut Reader::new(frame)).ok()?;
+            return Some(ConnectRequest { protocol_version: 0, ..request });
+        };
+        let (asked, request) = Dialect::handshake(frame).ok()?;
+        let dialect = keeper.grants(asked, self.config.wide_xids)?;
+        if dialect == Dialect::default() {
+            return Some(ConnectRequest { protocol_version: 0, ..request });
+        }
+        self.outbox.speak(conn, dialect);
+        self.connections.get_mut(&conn)?.inbox.speak(dialect);
+        Some(request)
     }
 
     fn begin_session(
@@ -46,12 +66,12 @@ impl Ensemble {
             }
             let id = self.local_sessions.create(now, server, timeout, conn);
             self.join(conn, id);
-            let answer = self.welcome(server, id, timeout, request.read_only);
+            let answer = self.welcome(server, id, timeout, request);
             return self.outbox.send(conn, id, answer);
         }
         let id = self.sessions.create(now, server, timeout, conn);
         self.join(conn, id);
-        let answer = self.welcome(server, id, timeout, request.read_only);
+        let answer = self.welcome(server, id, timeout, request);
         let origin = Origin { conn, xid: Xid(0) };
         self.propose(now, Some(origin), Txn::CreateSession { answer });
     }
@@ -90,7 +110,7 @@ impl Ensemble {
         }
         if is_attached {
             self.join(conn, id);
-            let answer = self.welcome(server, id, timeout, request.read_only);
+            let answer = self.welcome(server, id, timeout, request);
             self.outbox.send(conn, id, answer);
         } else {
             let expired = ConnectResponse {
@@ -122,15 +142,15 @@ impl Ensemble {
         server: usize,
         id: SessionId,
         timeout: Duration,
-        read_only: Option<bool>,
+        request: &ConnectRequest<'_>,
     ) -> Bytes {
         outbox::frame(&ConnectResponse {
-            protocol_version: 0,
+            protocol_version: request.protocol_version,
             timeout: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
             session_id: id,
             password: Some(&self.sessions.password(id).0),
             // Only for clients that know this field.
-            read_only: read_only.map(|_| self.is_read_only(server)),
+            read_only: request.read_only.map(|_| self.is_read_only(server)),
         })
     }
 }

@@ -2,13 +2,16 @@
 
 use core::time::Duration;
 
-use zk_proto::{Decode, MultiOp, MultiRequest, OpCode};
+use zk_proto::keeper::Dialect;
+use zk_proto::{Decode, MultiHeader, MultiOp, MultiRequest, OpCode, Reader, Request};
 
 /// A ClickHouse Keeper, as far as clients can tell it from ZooKeeper and from others.
 ///
 /// - An operation that it lacks ends the connection, without a reply.
+/// - A part of a `multiRead` that fails has its operation in its header, and no body.
 /// - Sessions are never resumed: each handshake creates one. The nodes of a session whose connection
 ///   has ended stay until its timeout.
+/// - The end of a session has no reply: the connection ends.
 ///
 /// The operations that only Keeper has, from 500 on, are not implemented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +54,15 @@ impl Keeper {
         since <= self
     }
 
+    /// Returns the dialect that it grants, or `None` if it closes the connection instead.
+    ///
+    /// It reads no trace contexts before [`WithWatches`](Self::WithWatches).
+    pub(super) fn grants(self, asked: Dialect, wide_xids: bool) -> Option<Dialect> {
+        let is_known = (wide_xids || !asked.wide_xids) && (self > Self::Early || !asked.tracing);
+        let is_refused = asked.compression && !cfg!(feature = "compression");
+        is_known.then_some(if is_refused { Dialect::default() } else { asked })
+    }
+
     /// Returns whether it supports a request, also inside a multi.
     pub(super) fn serves_request(self, opcode: OpCode, body: &[u8]) -> bool {
         let serves_part = |part: MultiOp<'_>| match part {
@@ -61,7 +73,29 @@ impl Keeper {
         };
         let serves_all = |parts: MultiRequest<'_>| parts.iter().all(serves_part);
         self.serves(opcode)
-            && (opcode != OpCode::MULTI || MultiRequest::decode_all(body).is_ok_and(serves_all))
+            && match opcode {
+                OpCode::MULTI => MultiRequest::decode_all(body).is_ok_and(serves_all),
+                OpCode::MULTI_READ => Self::reads(body).is_some(),
+                _ => true,
+            }
+    }
+
+    /// Decodes the parts of a `multiRead`. Unlike ZooKeeper's, these may be any reads of one node.
+    pub(super) fn reads(body: &[u8]) -> Option<Vec<Request<'_>>> {
+        let mut reader = Reader::new(body);
+        let mut reads = Vec::new();
+        loop {
+            let header = MultiHeader::decode(&mut reader).ok()?;
+            let reader = &mut reader;
+            reads.push(match header.opcode {
+                _ if header.done => return Some(reads),
+                OpCode::EXISTS => Request::Exists(Decode::decode(reader).ok()?),
+                OpCode::GET_DATA => Request::GetData(Decode::decode(reader).ok()?),
+                OpCode::GET_CHILDREN => Request::GetChildren(Decode::decode(reader).ok()?),
+                OpCode::GET_CHILDREN2 => Request::GetChildren2(Decode::decode(reader).ok()?),
+                _ => return None,
+            });
+        }
     }
 
     /// Returns the data of `/keeper/feature_flags`: a bit for each feature, the highest first.

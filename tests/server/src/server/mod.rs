@@ -42,6 +42,7 @@ mod config;
 mod connection;
 mod creation;
 mod credentials;
+mod dialect;
 mod handshake;
 mod inspect;
 mod keeper;
@@ -162,7 +163,7 @@ impl Ensemble {
         if let Some(connection) = self.connections.get_mut(&conn) {
             let (first, _) = connection.times.unwrap_or((now, now));
             connection.times = Some((first, now));
-            connection.inbox.extend_from_slice(bytes);
+            connection.inbox.receive(bytes);
             self.process(now, conn);
         }
     }
@@ -342,6 +343,7 @@ impl Ensemble {
 
     fn forget(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.connections.remove(&conn) else { return false };
+        self.outbox.forget(conn);
         self.servers[connection.server].watches.forget(conn);
         let session = connection.session();
         self.table_of(session).detach(session, conn);

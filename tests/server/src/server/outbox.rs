@@ -4,9 +4,10 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use rustc_hash::FxHashMap;
+use zk_proto::keeper::Dialect;
 use zk_proto::{Encode, OpCode, SessionId, frame};
 
-use super::ConnId;
+use super::{ConnId, dialect};
 
 /// An action for the owner of an [`Ensemble`](super::Ensemble).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,10 +59,36 @@ pub(super) struct Outbox {
     pub(super) by_session: FxHashMap<SessionId, Counters>,
     /// How many of the next watch events of a session to lose, and below which path.
     pub(super) swallowed: BTreeMap<SessionId, (&'static str, u64)>,
+    /// The dialects of connections that have others than ZooKeeper's.
+    dialects: FxHashMap<ConnId, Spoken>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Spoken {
+    dialect: Dialect,
+    /// Whether the answer to the handshake, which is in no dialect, was sent.
+    is_welcomed: bool,
 }
 
 impl Outbox {
+    /// Continues in a dialect, behind the next frame.
+    pub(super) fn speak(&mut self, conn: ConnId, dialect: Dialect) {
+        self.dialects.insert(conn, Spoken { dialect, is_welcomed: false });
+    }
+
+    pub(super) fn forget(&mut self, conn: ConnId) {
+        self.dialects.remove(&conn);
+    }
+
     pub(super) fn send(&mut self, conn: ConnId, session: SessionId, frame: Bytes) {
+        let frame = match self.dialects.get_mut(&conn) {
+            Some(spoken) if spoken.is_welcomed => dialect::translate(spoken.dialect, frame),
+            Some(spoken) => {
+                spoken.is_welcomed = true;
+                frame
+            }
+            None => frame,
+        };
         let bytes = frame.len() as u64;
         self.count(session, |counters| {
             counters.frames += 1;

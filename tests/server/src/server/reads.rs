@@ -3,11 +3,12 @@
 
 use bytes::Bytes;
 use zk_proto::{
-    AddWatchMode, ErrorCode, ErrorResponse, EventType, ExistsRequest, ExistsResponse,
+    AddWatchMode, Encode, ErrorCode, ErrorResponse, EventType, ExistsRequest, ExistsResponse,
     GetAclRequest, GetAclResponse, GetAllChildrenNumberResponse, GetChildren2Response,
     GetChildrenRequest, GetChildrenResponse, GetDataRequest, GetDataResponse,
-    GetEphemeralsResponse, List, Multi, MultiReadOp, MultiReadRequest, MultiReadResult, Perms,
-    Request, SessionId, SetWatches2, WhoAmIResponse, Xid,
+    GetEphemeralsResponse, List, Multi, MultiHeader, MultiReadOp, MultiReadRequest,
+    MultiReadResult, OpCode, Perms, Request, SessionId, SetWatches2, Sink, WhoAmIResponse, Xid,
+    frame,
 };
 
 use super::ConnId;
@@ -15,6 +16,19 @@ use super::acl::{self, Grant};
 use super::auth::Identity;
 use super::replica::{NO_ZXID, Replica, notification};
 use super::tree::{Node, Tree};
+
+/// Bytes that are encoded already.
+struct Encoded<'b>(&'b [u8]);
+
+impl Encode for Encoded<'_> {
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
+        out.put(self.0);
+    }
+}
 
 /// The client that reads.
 #[derive(Clone, Copy)]
@@ -167,6 +181,27 @@ impl Replica {
             })
             .collect();
         self.reply(xid, &Multi::new(&results))
+    }
+
+    /// Answers the parts of a `multiRead` as ClickHouse Keeper does.
+    pub(super) fn answer_reads(
+        &mut self,
+        reader: Reader<'_>,
+        xid: Xid,
+        reads: &[Request<'_>],
+    ) -> Bytes {
+        const HEADER: usize = frame::PREFIX_LEN + 16;
+
+        let mut results = Vec::new();
+        for read in reads {
+            let answer = self.try_answer(reader, xid, read);
+            let err = answer.as_ref().err().copied().unwrap_or(ErrorCode::OK);
+            MultiHeader { opcode: read.opcode(), done: false, err }.encode(&mut results);
+            results.extend(answer.iter().flat_map(|answer| answer.iter().skip(HEADER)));
+        }
+        let end = MultiHeader { opcode: OpCode::ERROR, done: true, err: ErrorCode(-1) };
+        end.encode(&mut results);
+        self.reply(xid, &Encoded(&results))
     }
 
     /// Sets watches again after a reconnect. Events that they missed come first. A null list ends

@@ -2,19 +2,22 @@
 
 use core::time::Duration;
 
+use bytes::Bytes;
 use zk_proto::{
     Decode, ErrorCode, List, Multi, MultiOp, MultiRequest, MultiResult, OpCode, Reader,
     ReconfigRequest, ReplyHeader, Request, RequestHeader, SessionId, SetWatches, SetWatches2,
-    SyncResponse, Xid, Zxid, frame,
+    SyncResponse, Xid, Zxid,
 };
 
 use super::Ensemble;
 use super::auth::Identity;
 use super::connection::{ConnId, Sync};
+use super::keeper::Keeper;
 use super::log::{Origin, Txn};
 use super::outbox;
 use super::prepare::{Draft, Writer};
 use super::reads;
+use super::replica::Replica;
 use super::sessions::Touched;
 
 impl Ensemble {
@@ -38,7 +41,12 @@ impl Ensemble {
             };
             let is_serving = self.is_serving(server);
             let Some(connection) = self.connections.get_mut(&conn) else { return };
-            match frame::split_bytes(&mut connection.inbox, self.config.frame_limit) {
+            let limit = self.config.frame_limit;
+            let frame = match connection.session {
+                Some(_) => connection.inbox.request(limit),
+                None => connection.inbox.handshake(limit, self.config.keeper.is_some()),
+            };
+            match frame {
                 Ok(None) => return,
                 Ok(Some(frame)) if is_serving => match connection.session {
                     Some(session) => self.handle_request(now, conn, session, &frame),
@@ -86,6 +94,15 @@ impl Ensemble {
         if opcode == OpCode::DELETE_CONTAINER && !version.deletes_containers() {
             return self.propose(now, Some(origin), Txn::Refused(ErrorCode::BAD_ARGUMENTS));
         }
+        if opcode == OpCode::MULTI_READ
+            && self.config.keeper.is_some()
+            && let Some(reads) = Keeper::reads(body)
+        {
+            let answer = |replica: &mut Replica, reader: reads::Reader<'_>| {
+                replica.answer_reads(reader, xid, &reads)
+            };
+            return self.read(conn, session, answer);
+        }
         match Request::decode(opcode, body) {
             Ok(request) => self.execute(now, origin, session, &request),
             Err(_) if version.orders_undecodable(opcode) => {
@@ -122,7 +139,9 @@ impl Ensemble {
         match *request {
             Request::CloseSession(()) => {
                 self.sessions.remove(session);
-                self.end_session(now, Some(origin), session);
+                // A Keeper ends the connection without a reply.
+                let asked = self.config.keeper.is_none().then_some(origin);
+                self.end_session(now, asked, session);
             }
             Request::Ping(()) => {
                 self.reply(Origin { conn, xid: Xid::PING }, session, ErrorCode::OK);
@@ -150,14 +169,22 @@ impl Ensemble {
                 self.set_watches(origin, session, &request);
             }
             Request::SetWatches2(request) => self.set_watches(origin, session, &request),
-            _ => {
-                if let Some(connection) = self.connections.get(&conn) {
-                    let identities = &connection.identities;
-                    let reader = reads::Reader { conn, session, identities };
-                    let reply = self.servers[connection.server].answer(reader, xid, request);
-                    self.outbox.send(conn, session, reply);
-                }
-            }
+            _ => self.read(conn, session, |replica, reader| replica.answer(reader, xid, request)),
+        }
+    }
+
+    /// Sends what the server of a connection answers by itself.
+    fn read(
+        &mut self,
+        conn: ConnId,
+        session: SessionId,
+        answer: impl FnOnce(&mut Replica, reads::Reader<'_>) -> Bytes,
+    ) {
+        if let Some(connection) = self.connections.get(&conn) {
+            let identities = &connection.identities;
+            let reader = reads::Reader { conn, session, identities };
+            let reply = answer(&mut self.servers[connection.server], reader);
+            self.outbox.send(conn, session, reply);
         }
     }
 

@@ -15,7 +15,7 @@ impl Ensemble {
     /// there was one.
     pub(super) fn answer_word(&mut self, conn: ConnId) -> bool {
         let Some(connection) = self.connections.get(&conn) else { return false };
-        let Some(word) = connection.inbox.first_chunk::<4>() else { return false };
+        let Some(word) = connection.inbox.received().first_chunk::<4>() else { return false };
         let Some(answer) = self.word(word, connection.server) else { return false };
         self.outbox.send(conn, connection.session(), Bytes::from(answer));
         self.close(conn);

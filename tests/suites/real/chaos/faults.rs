@@ -317,15 +317,9 @@ impl fmt::Display for Faults {
 }
 
 #[test]
-fn the_table_of_faults_is_that_of_the_code() {
-    let rows = Fault::ALL.map(|fault| {
-        let name = fault.in_the_simulator();
-        assert!(name.is_none_or(|name| zk_testkit::sim::Fault::NAMES.contains(&name)));
-        let name = name.map_or("none".into(), |name| format!("`{name}`"));
-        format!("| `{fault:?}` | {name} |")
-    });
-    let table = ["| chaos fault | simulator fault |", "|---|---|"].map(String::from);
-    let table = [&table[..], &rows[..]].concat().join("\n");
-    let page = include_str!("../../../../docs/testing.md");
-    assert!(page.contains(&table), "docs/testing.md has another table than\n{table}");
+fn the_simulator_has_the_faults_that_are_named_after_it() {
+    let names = zk_testkit::sim::Fault::NAMES;
+    let named: Vec<_> = Fault::ALL.into_iter().filter_map(Fault::in_the_simulator).collect();
+    assert_eq!(named.len(), Fault::ALL.len() - 1, "all but the full disk");
+    assert!(named.iter().all(|name| names.contains(name)), "{named:?}");
 }

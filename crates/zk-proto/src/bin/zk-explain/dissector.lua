@@ -211,7 +211,7 @@ function read_record(at, tree, record)
     return values
 end
 
-local function read_multi(at, tree, layouts)
+local function read_multi(at, tree, layouts, is_reply)
     while true do
         local item = tree:add(at.tvb(at.offset), "item")
         local start = at.offset
@@ -222,20 +222,24 @@ local function read_multi(at, tree, layouts)
             return
         end
         local record = layouts[header.opcode]
-        if not record then
+        item:set_text((names.OpCode[header.opcode] or header.opcode) .. "")
+        -- ClickHouse Keeper sends no body of a failed result, unless its operation is -1.
+        local is_bare = is_reply and header.err ~= 0 and header.opcode ~= -1
+        if not record and not is_bare then
             error({ what = "operation " .. header.opcode .. " is not allowed here" })
         end
-        item:set_text((names.OpCode[header.opcode] or header.opcode) .. "")
-        read_record(at, item:add(at.tvb(at.offset), record), record)
+        if not is_bare then
+            read_record(at, item:add(at.tvb(at.offset), record), record)
+        end
         item:set_len(at.offset - start)
     end
 end
 
-local function read_body(at, tree, layout)
+local function read_body(at, tree, layout, is_reply)
     if not layout then
         error({ what = "unknown operation" })
     elseif multis[layout] then
-        read_multi(at, tree, multis[layout])
+        read_multi(at, tree, multis[layout], is_reply)
     elseif #records[layout] > 0 then
         read_record(at, tree:add(at.tvb(at.offset), layout), layout)
     end
@@ -325,7 +329,7 @@ local function read_message(at, tree, message)
         tree:add(fields.opcode, header.opcode):set_generated()
         local text = names.OpCode[header.opcode] or ("operation " .. header.opcode)
         message.text = text
-        read_body(at, tree, requests[header.opcode])
+        read_body(at, tree, requests[header.opcode], false)
         return text
     end
     local error_name = names.ErrorCode[header.err] or ("error " .. header.err)
@@ -349,10 +353,10 @@ local function read_message(at, tree, message)
     message.text = "reply to " .. (names.OpCode[message.opcode] or message.opcode) .. (header.err ~= 0 and " " .. error_name or "")
     local layout = responses[message.opcode]
     if header.err == 0 then
-        read_body(at, tree, layout)
+        read_body(at, tree, layout, true)
     elseif at.offset < at.tvb:len() then
         -- The body of a failed reply has no meaning, and is mostly absent.
-        pcall(read_body, at, tree, layout)
+        pcall(read_body, at, tree, layout, true)
         at.offset = at.tvb:len()
     end
     return message.text
@@ -414,7 +418,18 @@ function zookeeper.dissector(tvb, pinfo, root)
         local is_word = is_request and stream.sent == 0 and tvb:len() >= 4
             and tvb(0, 4):string():match("^%l%l%l%l$") ~= nil
         stream.is_text = stream.is_text or is_word
-        messages[key] = { is_text = stream.is_text, is_word = is_word }
+        -- The dialects of ClickHouse Keeper: see the module `keeper` of zk-proto.
+        local length = is_request and stream.sent == 0 and tvb:len() >= 48 and tvb(0, 4):int()
+        local version = (length == 44 or length == 45) and tvb(4, 4):int()
+        if version and version >= 10 and version <= 12 then
+            stream.dialect, stream.sent = version, 1
+        end
+        messages[key] = { is_text = stream.is_text, is_word = is_word, dialect = stream.dialect }
+    end
+    if messages[key].dialect then
+        pinfo.cols.info = "protocol version " .. messages[key].dialect .. ", which is not dissected"
+        root:add(zookeeper, tvb()):append_text(", " .. tostring(pinfo.cols.info))
+        return tvb:len()
     end
     if messages[key].is_text then
         pinfo.cols.info = tvb():string()

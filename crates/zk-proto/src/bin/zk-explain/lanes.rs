@@ -174,7 +174,9 @@ impl Lanes {
                 (RowKind::Event { cause }, format!("{} {}", event.event_type, short(event.path)))
             }
             Kind::ConnectRequest => (RowKind::Request, "connect".to_owned()),
-            Kind::ConnectResponse => (RowKind::Reply { is_joined: false }, "connected".to_owned()),
+            Kind::ConnectResponse => {
+                (RowKind::Reply { is_joined: false }, show::answer(message).to_owned())
+            }
             Kind::Reply { request, .. } => {
                 let result = result(seen);
                 let place = self.open.remove(&(connection, request));

@@ -514,8 +514,7 @@ impl Entry {
 }
 
 fn connect_request(payload: &[u8]) -> Result<SessionId, zk_proto::DecodeError> {
-    use zk_proto::Decode as _;
-    zk_proto::ConnectRequest::decode_all(payload).map(|request| request.session_id)
+    zk_proto::keeper::Dialect::handshake(payload).map(|(_, request)| request.session_id)
 }
 
 fn connect_response(payload: &[u8]) -> Result<(SessionId, Duration), zk_proto::DecodeError> {

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value, json};
-use zk_proto::conversation::{Direction, Kind};
+use zk_proto::conversation::{Direction, Kind, Message};
 use zk_proto::explain::Field;
-use zk_proto::{ErrorCode, Xid, Zxid};
+use zk_proto::{ConnectResponse, Decode as _, ErrorCode, RequestHeader, Xid, Zxid, keeper};
 
 use crate::tracker::Seen;
 
@@ -17,6 +17,8 @@ const ROWS: usize = 4;
 const LETTERS: usize = 80;
 /// Of a line for a message, a value is short.
 const LETTERS_IN_LINE: usize = 64;
+/// What cannot be read behind a handshake.
+const OPAQUE: &str = "an unknown dialect";
 
 // ---- Every byte --------------------------------------------------------------------------------
 
@@ -25,7 +27,11 @@ pub(crate) fn dump(seen: &Seen<'_>, full: bool) -> String {
     let mut out = title(seen) + "\n";
     let bytes = seen.bytes();
     if seen.message.explained_as().is_none() {
-        rows(&mut out, bytes, 0..bytes.len(), full, "text", &cut(text(bytes), LETTERS, full));
+        let (wire_type, text) = match seen.message.kind {
+            Kind::Opaque => ("bytes", String::new()),
+            _ => ("text", cut(text(bytes), LETTERS, full)),
+        };
+        rows(&mut out, bytes, 0..bytes.len(), full, wire_type, &text);
         return out;
     }
     let mut shown = 0;
@@ -43,19 +49,21 @@ pub(crate) fn dump(seen: &Seen<'_>, full: bool) -> String {
 
 fn title(seen: &Seen<'_>) -> String {
     let message = &seen.message;
+    let xid = xid(seen).unwrap_or_default();
     let name = match message.kind {
         Kind::ConnectRequest | Kind::ConnectResponse | Kind::Refusal(_) => "handshake".to_owned(),
-        Kind::Request(header) => format!("{}, xid {}", header.opcode, header.xid),
+        Kind::Request(header) => format!("{}, xid {xid}", header.opcode),
         Kind::Reply { header, opcode, .. } => {
-            format!("reply to {opcode}, xid {}, {}", header.xid, header.err)
+            format!("reply to {opcode}, xid {xid}, {}", header.err)
         }
         Kind::UnmatchedReply(header) => match seen.opcode {
-            Some(opcode) => format!("reply to {opcode}, xid {}, {}", header.xid, header.err),
-            None => format!("reply, xid {}, {}", header.xid, header.err),
+            Some(opcode) => format!("reply to {opcode}, xid {xid}, {}", header.err),
+            None => format!("reply, xid {xid}, {}", header.err),
         },
         Kind::Notification(_) => "notification".to_owned(),
         Kind::Word(word) => format!("four-letter word {}", word.escape_ascii()),
         Kind::Text => "text".to_owned(),
+        Kind::Opaque => OPAQUE.to_owned(),
         _ => "not a message".to_owned(),
     };
     let mut title = format!(
@@ -119,13 +127,11 @@ pub(crate) fn line(seen: &Seen<'_>, date: Option<SystemTime>, full: bool) -> Str
         let _ = write!(line, "{}  ", printable(seen.name));
     }
     let xid = match message.kind {
-        Kind::Request(header) => Some(header.xid),
-        _ => message.reply_header().map(|header| header.xid),
+        Kind::Request(RequestHeader { xid: Xid::PING, .. }) | Kind::Notification(_) => None,
+        _ if message.reply_header().is_some_and(|header| header.xid == Xid::PING) => None,
+        _ => xid(seen),
     };
-    let xid = match xid {
-        Some(Xid::NOTIFICATION | Xid::PING) | None => String::new(),
-        Some(xid) => xid.to_string(),
-    };
+    let xid = xid.unwrap_or_default();
     let what = what(seen, full);
     let style = style(seen);
     let _ = write!(line, "{} ", arrow(message.direction));
@@ -136,17 +142,24 @@ pub(crate) fn line(seen: &Seen<'_>, date: Option<SystemTime>, full: bool) -> Str
     line + &timing(seen)
 }
 
+/// Returns the xid of a message, by its name if it has one.
+fn xid(seen: &Seen<'_>) -> Option<String> {
+    let xid = seen.message.xid()?;
+    Some(i32::try_from(xid).map_or_else(|_| xid.to_string(), |xid| Xid(xid).to_string()))
+}
+
 /// Returns what a message says, without its xid and its time.
 pub(crate) fn what(seen: &Seen<'_>, full: bool) -> String {
     let message = &seen.message;
     let mut what = match message.kind {
         Kind::ConnectRequest => "connect".to_owned(),
-        Kind::ConnectResponse => "connected".to_owned(),
+        Kind::ConnectResponse => answer(message).to_owned(),
         Kind::Refusal(header) => format!("refused: {}", header.err),
         Kind::Request(header) => header.opcode.to_string(),
         Kind::Notification(_) => "event".to_owned(),
         Kind::Word(_) => "word".to_owned(),
         Kind::Text => "text".to_owned(),
+        Kind::Opaque => return format!("{OPAQUE}, {} bytes", message.bytes.len()),
         _ => match (seen.opcode, message.reply_header()) {
             (opcode, Some(header)) => {
                 let opcode = opcode.map_or("reply".to_owned(), |opcode| opcode.to_string());
@@ -166,7 +179,9 @@ pub(crate) fn what(seen: &Seen<'_>, full: bool) -> String {
         let (record, name) = path.split_once('.').unwrap_or(("", &path));
         match (record, name) {
             ("Frame", "length") | ("RequestHeader", _) | ("ReplyHeader", "xid" | "err") => return,
-            (_, "protocol_version" | "password" | "auth_type") => return,
+            (_, "protocol_version") if field.value.to_string() == "0" => return,
+            (_, "password" | "auth_type" | "context") => return,
+            (_, "is_traced") if field.value.to_string() == "false" => return,
             _ => {}
         }
         if !full && (name.contains("acl[") || name.starts_with("stat.") && !is_short(name)) {
@@ -241,6 +256,7 @@ pub(crate) fn json(seen: &Seen<'_>, date: Option<SystemTime>) -> String {
         Kind::Notification(_) => "notification",
         Kind::Word(_) => "word",
         Kind::Text => "text",
+        Kind::Opaque => "opaque",
         _ => "unreadable",
     };
     put("message", json!(kind));
@@ -351,6 +367,14 @@ pub(crate) fn clock(time: Duration) -> String {
     match time.as_secs() {
         0..100 => format!("{}.{:03} ms", time.as_millis(), time.subsec_micros() % 1000),
         seconds => format!("{seconds}.{:03} s", time.subsec_millis()),
+    }
+}
+
+/// Returns what the answer to a handshake says. ClickHouse Keeper has a version that refuses.
+pub(crate) fn answer(message: &Message<'_>) -> &'static str {
+    match ConnectResponse::decode_all(message.payload()) {
+        Ok(ConnectResponse { protocol_version: keeper::REJECTED, .. }) => "rejected",
+        _ => "connected",
     }
 }
 

@@ -5,8 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use zk_proto::conversation::{Conversation, Direction, Kind, MAX_UNANSWERED, Message};
-use zk_proto::explain::{self, FieldVisitor, MessageKind};
+use zk_proto::explain::{self, FieldPath, FieldVisitor, MessageKind};
 use zk_proto::frame::FrameError;
+use zk_proto::keeper::blocks;
 use zk_proto::{DecodeError, ErrorCode, OpCode, Response, Xid, frame};
 
 use crate::input;
@@ -65,7 +66,8 @@ impl Seen<'_> {
     fn explain_padded(&self, visit: &mut FieldVisitor<'_>) -> Result<(), DecodeError> {
         match (self.message.kind, self.opcode) {
             (Kind::UnmatchedReply(_), Some(opcode)) => {
-                explain::frame(self.message.bytes, MessageKind::Reply(opcode), visit)
+                let Message { dialect, bytes, .. } = self.message;
+                explain::frame_in(dialect, bytes, MessageKind::Reply(opcode), visit)
             }
             _ => self.message.explain(visit),
         }
@@ -87,7 +89,7 @@ impl Seen<'_> {
 /// The rest of a direction cannot be read.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
-    error: FrameError,
+    error: String,
     offset: u64,
 }
 
@@ -112,6 +114,8 @@ pub(crate) struct Tracker {
     /// The operation that replies answer if their requests are not there.
     reply_to: Option<OpCode>,
     conversation: Conversation,
+    /// Whether both directions are compressed.
+    is_compressed: bool,
     sent: Buffer,
     received: Buffer,
     asked: BTreeMap<u64, Asked>,
@@ -119,6 +123,8 @@ pub(crate) struct Tracker {
 
 #[derive(Debug, Default)]
 struct Buffer {
+    /// What is not decompressed yet.
+    compressed: Vec<u8>,
     bytes: Vec<u8>,
     offset: u64,
     state: State,
@@ -157,6 +163,20 @@ pub(crate) struct Missing {
     pub(crate) hint: Option<String>,
 }
 
+/// Returns the paths of a request that has no record in the table of operations.
+fn explained_paths(message: &Message<'_>) -> Vec<String> {
+    let mut paths = Vec::new();
+    // What is in front of an error is correct.
+    let _ = message.explain(&mut |field| {
+        let is_path = matches!(field.path, FieldPath::Field(_, name) if name.field == "path");
+        let text = message.bytes.get(field.range.start + 4..field.range.end);
+        if let (true, Some(text)) = (is_path && paths.len() < PATHS, text) {
+            paths.push(String::from_utf8_lossy(text).into_owned());
+        }
+    });
+    paths
+}
+
 #[derive(Debug)]
 struct Asked {
     xid: Xid,
@@ -170,7 +190,7 @@ impl Tracker {
         let (name, server) = (name.to_owned(), server.to_owned());
         let (sent, received, asked) = Default::default();
         let conversation = Conversation::new(limit);
-        let (searches, zxid, reply_to) = (false, None, None);
+        let (searches, zxid, reply_to, is_compressed) = (false, None, None, false);
         Self {
             connection,
             name,
@@ -180,6 +200,7 @@ impl Tracker {
             zxid,
             reply_to,
             conversation,
+            is_compressed,
             sent,
             received,
             asked,
@@ -209,9 +230,14 @@ impl Tracker {
         time: Option<Duration>,
         visit: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let limit = self.limit;
+        let (is_compressed, limit) = (self.is_compressed, self.limit);
         let buffer = self.buffer(direction);
         buffer.missing.lost += lost;
+        if is_compressed {
+            // Nothing tells where the next block begins.
+            buffer.state = State::Unreadable;
+            return Ok(());
+        }
         let there = buffer.bytes.len();
         let rest = match buffer.state {
             State::Readable => {
@@ -333,23 +359,31 @@ impl Tracker {
         time: Option<Duration>,
         visit: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        let (is_compressed, limit) = (self.is_compressed, self.limit);
         let buffer = self.buffer(direction);
         if matches!(buffer.state, State::Unreadable) {
             return Ok(());
         }
-        buffer.bytes.extend_from_slice(bytes);
+        if is_compressed {
+            buffer.compressed.extend_from_slice(bytes);
+            buffer.decompress(limit)?;
+        } else {
+            buffer.bytes.extend_from_slice(bytes);
+        }
         while self.resume(direction) {
             let error = match self.read(direction, time, visit) {
+                Ok(None) if self.begins_compression(direction) => {
+                    self.buffer(direction).decompress(limit)?;
+                    continue;
+                }
                 Ok(None) => break,
                 Ok(Some(error)) => error,
                 Err(error) => return Err(error),
             };
-            let searches = self.searches;
+            let searches = self.searches && !self.is_compressed;
             let buffer = self.buffer(direction);
             if !searches {
-                buffer.state = State::Unreadable;
-                buffer.bytes = Vec::new();
-                return Err(Unreadable { error, offset: buffer.offset }.into());
+                return Err(buffer.fail(error.to_string()).into());
             }
             if buffer.offset == 0 {
                 buffer.missing.hint = input::foreign(&buffer.bytes);
@@ -357,6 +391,23 @@ impl Tracker {
             buffer.state = State::Search { from: 1, until: 0 };
         }
         Ok(())
+    }
+
+    fn is_compression_agreed(&self) -> bool {
+        self.conversation.dialect().is_some_and(|dialect| dialect.compression)
+    }
+
+    /// Returns whether a direction is that of an answer that begins compression. What is left in
+    /// its buffer is compressed then.
+    fn begins_compression(&mut self, direction: Direction) -> bool {
+        let begins = direction == Direction::ToClient && self.is_compression_agreed();
+        if begins {
+            self.conversation.decompressed();
+            self.is_compressed = true;
+            let buffer = self.buffer(direction);
+            buffer.compressed = core::mem::take(&mut buffer.bytes);
+        }
+        begins
     }
 
     /// Reads the whole messages in the buffer. Returns why the rest cannot be a frame.
@@ -376,8 +427,12 @@ impl Tracker {
                 Err(error) => break Ok(Some(error)),
             };
             rest = behind;
+            let is_welcome = message.kind == Kind::ConnectResponse;
             if let Err(error) = self.see(message, 0, in_flight, time, visit) {
                 break Err(error);
+            }
+            if is_welcome && self.is_compression_agreed() {
+                break Ok(None);
             }
         };
         let read = bytes.len() - rest.len();
@@ -409,7 +464,7 @@ impl Tracker {
         let paths = match message.request() {
             _ if missing > 0 => answered.map(|asked| asked.paths).unwrap_or_default(),
             Some(Ok(request)) => request.paths().take(PATHS).map(str::to_owned).collect(),
-            Some(Err(_)) => Vec::new(),
+            Some(Err(_)) => explained_paths(&message),
             None => match answered {
                 Some(asked) => asked.paths,
                 None => message.path().map(str::to_owned).into_iter().collect(),
@@ -443,12 +498,30 @@ impl Tracker {
     pub(crate) fn incomplete(&mut self, direction: Direction) -> Option<(u64, &[u8])> {
         let buffer = self.buffer(direction);
         let is_readable = matches!(buffer.state, State::Readable);
-        let is_incomplete = is_readable && !buffer.bytes.is_empty();
-        is_incomplete.then_some((buffer.offset, &buffer.bytes[..]))
+        let bytes = if buffer.bytes.is_empty() { &buffer.compressed } else { &buffer.bytes };
+        (is_readable && !bytes.is_empty()).then_some((buffer.offset, &bytes[..]))
     }
 }
 
 impl Buffer {
+    /// Makes the whole blocks that have arrived readable.
+    fn decompress(&mut self, limit: usize) -> Result<(), Unreadable> {
+        loop {
+            let rest = match blocks::decompress(&self.compressed, limit, &mut self.bytes) {
+                Ok(Some(rest)) => rest.len(),
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(self.fail(error.to_string())),
+            };
+            self.compressed.drain(..self.compressed.len() - rest);
+        }
+    }
+
+    fn fail(&mut self, error: String) -> Unreadable {
+        self.state = State::Unreadable;
+        self.bytes = Vec::new();
+        Unreadable { error, offset: self.offset }
+    }
+
     /// Drops bytes that belong to no whole frame.
     fn drop(&mut self, count: usize, conversation: &mut Conversation, direction: Direction) {
         self.bytes.drain(..count);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use zk_proto::explain::{Explain, Layout};
 use zk_proto::{
     ConnectRequest, ConnectResponse, ErrorCode, EventType, MultiHeader, OpCode, ReplyHeader,
-    RequestHeader, WatcherEvent,
+    RequestHeader, WatcherEvent, keeper,
 };
 
 /// The part that is the same for every protocol.
@@ -49,8 +49,11 @@ fn tables() -> String {
         tables.body(layout, "");
     }
     let (mut requests, mut responses) = (String::new(), String::new());
-    for opcode in OpCode::REQUESTS {
-        let bodies = [opcode.request_layout(), opcode.response_layout()];
+    for opcode in OpCode::KNOWN {
+        let bodies = match keeper::layouts(*opcode) {
+            Some(layouts) => layouts.map(Some),
+            None => [opcode.request_layout(), opcode.response_layout()],
+        };
         for (layout, (out, table)) in
             bodies.into_iter().zip([(&mut requests, "requests"), (&mut responses, "responses")])
         {

@@ -3,8 +3,9 @@
 use alloc::sync::Arc;
 
 use super::connect::Transport;
-use crate::client::{Inbox, ReplySender};
+use crate::client::ReplySender;
 use crate::dispatch::Token;
+use crate::inbox::Inbox;
 use crate::session::Session;
 use crate::time::Instant;
 

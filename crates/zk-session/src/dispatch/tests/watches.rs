@@ -1,7 +1,7 @@
 //! Which machines receive a watch event.
 
 use super::*;
-use crate::dispatch::machines::Watches;
+use crate::dispatch::machines::{NOBODY, Watches};
 use crate::session::RequestId;
 
 #[test]
@@ -177,12 +177,33 @@ fn a_watch_set_before_an_event_is_delivered_takes_no_event_of_another() {
 }
 
 #[test]
+fn events_of_a_machine_that_is_detached_meanwhile_are_not_the_owners() {
+    for is_persistent in [false, true] {
+        let mut world = World::connected();
+        let key = world.attach();
+        let watch = AddWatchRequest { path: NODE, mode: AddWatchMode::PERSISTENT };
+        world.act(key, move |port| match is_persistent {
+            true => port.submit_and_watch(1, &Request::AddWatch(watch)),
+            false => port.submit_and_watch(1, &exists()),
+        });
+        world.sent();
+        world.deliver(&(ReplyHeader { xid: Xid(1), zxid: Zxid(1), err: ErrorCode::OK }, ()));
+        world.drain();
+        // The event has arrived, and is not delivered yet.
+        world.fire();
+        world.end(key);
+        assert_eq!((world.drain(), world.dispatcher.attached()), (Vec::new(), 0));
+    }
+}
+
+#[test]
 fn the_machines_of_watches_are_found_and_take_little_memory() {
     use alloc::collections::BTreeMap;
 
     let (mut watches, mut model) = (Watches::default(), BTreeMap::new());
     let mut random = fastrand::Rng::with_seed(7);
     let mut number = 0;
+    let is_machine = |key: &Key| *key != NOBODY;
     let id = |number| RequestId { number, place: 0 };
     for round in 0..20_000 {
         // Some requests set no watch of a machine.
@@ -194,12 +215,15 @@ fn the_machines_of_watches_are_found_and_take_little_memory() {
         } else {
             let around = random.u64(number.saturating_sub(1000)..=number);
             let near = model.range(around..).next().map_or(around, |(near, _)| *near);
-            assert_eq!(watches.get(id(near)), model.get(&near).copied());
-            assert_eq!(watches.remove(id(near)), model.remove(&near));
-            assert_eq!((watches.get(id(near)), watches.remove(id(near))), (None, None));
+            assert_eq!(watches.get(id(near)).filter(is_machine), model.get(&near).copied());
+            assert_eq!(watches.remove(id(near)).filter(is_machine), model.remove(&near));
+            let again = [watches.get(id(near)), watches.remove(id(near))];
+            assert_eq!(again.map(|key| key.filter(is_machine)), [None, None]);
         }
+        watches.forget_removed();
         assert!(watches.places() <= 2 * model.len(), "{} {}", watches.places(), model.len());
     }
     assert!(model.iter().all(|(number, key)| watches.remove(id(*number)) == Some(*key)));
+    watches.forget_removed();
     assert_eq!(watches.places(), 0);
 }

@@ -42,6 +42,20 @@ fn the_answer_proves_the_password_and_the_server_has_to_prove_it_too() {
 }
 
 #[test]
+fn a_program_without_an_operating_system_brings_its_nonces() {
+    let mechanism = DigestMd5::with_nonces("alice", "secret", || Ok([0xa5; 16]));
+    let server = ServerAddress { host: "zk1".into(), port: 1 };
+    let (mut exchange, _) = mechanism.begin(&server).expect("a nonce");
+    let answer = text(exchange.respond(Some(CHALLENGE)).expect("a usable challenge"));
+    assert!(answer.contains(&format!("cnonce=\"{}\"", "a5".repeat(16))), "{answer}");
+    let none = SaslError::Mechanism("no entropy".into());
+    let mechanism = DigestMd5::with_nonces("alice", "secret", || {
+        Err(SaslError::Mechanism("no entropy".into()))
+    });
+    assert_eq!(mechanism.begin(&server).err(), Some(none));
+}
+
+#[test]
 fn a_server_that_does_not_know_the_password_is_noticed() {
     for proof in [&b"rspauth=00"[..], b"", b"other=1"] {
         let mut exchange = begun("alice", "secret");
@@ -83,7 +97,7 @@ fn quoted_values_are_read_and_written() {
 #[test]
 fn each_exchange_has_another_nonce() {
     let (one, two) = (random_nonce().expect("entropy"), random_nonce().expect("entropy"));
-    assert!(one != two && one.len() == 32, "{one} {two}");
+    assert!(one != two, "{one:?}");
 }
 
 #[test]

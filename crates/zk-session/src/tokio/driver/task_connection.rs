@@ -6,8 +6,9 @@ use core::task::{Context, Poll};
 use std::io;
 
 use super::Transport;
-use crate::client::{Clock, Inbox, ReplySender};
+use crate::client::{Clock, ReplySender};
 use crate::dispatch::Token;
+use crate::inbox::Inbox;
 use crate::session::Session;
 use crate::time::Instant;
 

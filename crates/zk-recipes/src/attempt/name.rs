@@ -1,0 +1,681 @@
+//! Names of lock nodes: how to build and how to parse them.
+
+use alloc::string::String;
+#[cfg(feature = "full")]
+use alloc::string::ToString;
+use core::array::from_fn;
+use core::fmt;
+
+use uuid::Uuid;
+use zk_session::proto::{SequenceNumber, SessionId};
+
+/// Whether a contender shares the lock with others.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LockMode {
+    /// Held together with other contenders in this mode: a reader.
+    Shared,
+    /// Held alone: a writer, or any contender of a mutex.
+    Exclusive,
+}
+
+/// Most names are shorter, so that they are allocated once.
+pub(crate) const NAME_CAPACITY: usize = 64;
+
+/// The naming of the nodes of one kind of lock.
+///
+/// All contenders of a lock must use the same scheme, in any programming language.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheme {
+    format: PrefixFormat,
+    exclusive: &'static str,
+    shared: Option<&'static str>,
+    private: bool,
+}
+
+/// The part of a name before the marker.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PrefixFormat {
+    /// `_c_<guid>-`, with or without dashes in the GUID. Both forms are parsed.
+    Curator { dashes: bool },
+    /// `<guid>`, without dashes.
+    #[cfg(feature = "full")]
+    Kazoo,
+    /// `<guid>-`, with the GUID in as few characters as possible.
+    #[cfg(feature = "full")]
+    Compact,
+    /// `x-<session>-`, followed by `<guid>-` in names of this crate. ZooKeeper's own recipe writes
+    /// no GUID.
+    #[cfg(feature = "full")]
+    Session,
+}
+
+impl Scheme {
+    /// The exclusive lock of Apache Curator (`InterProcessMutex`): `_c_<guid>-lock-<sequence>`.
+    pub const CURATOR_MUTEX: Self =
+        Self::new(PrefixFormat::Curator { dashes: true }, "lock-", None);
+
+    /// The read/write lock of Apache Curator (`InterProcessReadWriteLock`):
+    /// `_c_<guid>-__READ__<sequence>` and `_c_<guid>-__WRIT__<sequence>`.
+    pub const CURATOR_READ_WRITE: Self =
+        Self::new(PrefixFormat::Curator { dashes: true }, "__WRIT__", Some("__READ__"));
+
+    /// The leader election of Apache Curator (`LeaderLatch`): `_c_<guid>-latch-<sequence>`.
+    pub const CURATOR_LEADER: Self =
+        Self::new(PrefixFormat::Curator { dashes: true }, "latch-", None);
+
+    /// The permits of Apache Curator's semaphore (`InterProcessSemaphoreV2`), which it calls
+    /// leases: `_c_<guid>-lease-<sequence>`.
+    pub const CURATOR_LEASE: Self =
+        Self::new(PrefixFormat::Curator { dashes: true }, "lease-", None);
+
+    /// The lock of go-zk: `_c_<guid without dashes>-lock-<sequence>`. Curator's mutex and this one
+    /// read each other's names.
+    pub const GO_ZK: Self = Self::new(PrefixFormat::Curator { dashes: false }, "lock-", None);
+
+    /// The exclusive lock of kazoo: `<guid>__lock__<sequence>`.
+    #[cfg(feature = "full")]
+    pub const KAZOO_MUTEX: Self = Self::new(PrefixFormat::Kazoo, "__lock__", None);
+
+    /// The read/write lock of kazoo: `<guid>__rlock__<sequence>` and `<guid>__lock__<sequence>`.
+    #[cfg(feature = "full")]
+    pub const KAZOO_READ_WRITE: Self =
+        Self::new(PrefixFormat::Kazoo, "__lock__", Some("__rlock__"));
+
+    /// The lock recipe that comes with ZooKeeper (`WriteLock`): `x-<session>-<sequence>`.
+    ///
+    /// This crate adds a GUID after the session; that recipe reads such names as well. Without a
+    /// GUID, nothing would distinguish two contenders of one session, or an earlier node with the
+    /// same name.
+    #[cfg(feature = "full")]
+    pub const ZOOKEEPER_RECIPE: Self = Self::new(PrefixFormat::Session, "", None);
+
+    /// A private lock, for contenders of this library only: `<guid>-<marker><sequence>`.
+    ///
+    /// `exclusive` is the marker of exclusive nodes, `shared` the one of shared nodes if it is a
+    /// read/write lock. Neither may be a prefix of the other.
+    ///
+    /// Names are short, which shortens the lists that contenders read. Contenders also agree who is
+    /// first when the sequence numbers of the lock path are exhausted. Other schemes fail then.
+    #[cfg(feature = "full")]
+    pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
+        Self { private: true, ..Self::new(PrefixFormat::Compact, exclusive, shared) }
+    }
+
+    const fn new(
+        format: PrefixFormat,
+        exclusive: &'static str,
+        shared: Option<&'static str>,
+    ) -> Self {
+        Self { format, exclusive, shared, private: false }
+    }
+
+    /// Returns whether the scheme has shared nodes besides the exclusive ones.
+    pub const fn has_readers(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Returns whether only contenders of this library use the scheme.
+    pub const fn is_private(&self) -> bool {
+        self.private
+    }
+
+    /// Returns the name of a new node without the sequence number, which the server appends. In a
+    /// scheme without shared nodes, every mode is exclusive.
+    pub fn prefix(&self, mode: LockMode, guid: Uuid, session: SessionId) -> String {
+        let mut name = String::with_capacity(NAME_CAPACITY);
+        self.push_prefix(&mut name, mode, guid, session);
+        name
+    }
+
+    /// Appends the name of a new node, without the sequence number, to the path of its parent.
+    pub(crate) fn push_prefix(
+        &self,
+        path: &mut String,
+        mode: LockMode,
+        guid: Uuid,
+        session: SessionId,
+    ) {
+        let marker = match (mode, self.shared) {
+            (LockMode::Shared, Some(shared)) => shared,
+            _ => self.exclusive,
+        };
+        let mut text = [0; 36];
+        let mut push = |parts: &[&str]| parts.iter().for_each(|part| path.push_str(part));
+        #[cfg(not(feature = "full"))]
+        let _ = session;
+        match self.format {
+            PrefixFormat::Curator { dashes } => {
+                let guid = match dashes {
+                    true => guid.as_hyphenated().encode_lower(&mut text),
+                    false => guid.as_simple().encode_lower(&mut text),
+                };
+                push(&["_c_", guid, "-", marker]);
+            }
+            #[cfg(feature = "full")]
+            PrefixFormat::Kazoo => push(&[guid.as_simple().encode_lower(&mut text), marker]),
+            #[cfg(feature = "full")]
+            PrefixFormat::Compact => push(&[&*compact(guid), "-", marker]),
+            #[cfg(feature = "full")]
+            PrefixFormat::Session => {
+                let guid = guid.as_simple().encode_lower(&mut text);
+                push(&["x-", &*session.0.to_string(), "-", guid, "-"]);
+            }
+        }
+    }
+
+    /// Parses the name of a child of the lock path. Returns `None` if it is no contender's.
+    pub fn parse<'a>(&self, child: &'a str) -> Option<Name<'a>> {
+        let (guid, rest) = match self.format {
+            PrefixFormat::Curator { .. } => curator_guid(child)?,
+            #[cfg(feature = "full")]
+            PrefixFormat::Kazoo => guid_of(child, 32)?,
+            #[cfg(feature = "full")]
+            PrefixFormat::Compact => compact_guid(child)?,
+            #[cfg(feature = "full")]
+            PrefixFormat::Session => return session_name(child),
+        };
+        let (mode, suffix) = match (rest.strip_prefix(self.exclusive), self.shared) {
+            (Some(suffix), _) => (LockMode::Exclusive, suffix),
+            (None, Some(shared)) => (LockMode::Shared, rest.strip_prefix(shared)?),
+            (None, None) => return None,
+        };
+        Some(Name { child, guid: Some(guid), mode, sequence: SequenceNumber::parse(suffix)? })
+    }
+}
+
+/// # Schemes of other programs
+impl Scheme {
+    /// One scheme for each naming in use. None of them parses the names of another.
+    const KNOWN: &[Self] = &[
+        Self::CURATOR_MUTEX,
+        Self::CURATOR_READ_WRITE,
+        Self::CURATOR_LEADER,
+        Self::CURATOR_LEASE,
+        #[cfg(feature = "full")]
+        Self::KAZOO_READ_WRITE,
+        #[cfg(feature = "full")]
+        Self::ZOOKEEPER_RECIPE,
+    ];
+
+    /// Returns the scheme of a node's name, if it is a contender of any known kind of lock. A
+    /// private scheme is recognized with any markers.
+    ///
+    /// Without the feature `full`, only the schemes of Curator are known.
+    pub fn recognize(child: &str) -> Option<Self> {
+        let known = Self::KNOWN.iter().find(|scheme| scheme.parse(child).is_some()).copied();
+        #[cfg(feature = "full")]
+        let known = known.or_else(|| Self::recognize_private(child));
+        known
+    }
+
+    #[cfg(feature = "full")]
+    fn recognize_private(child: &str) -> Option<Self> {
+        let (_, rest) = compact_guid(child)?;
+        let sequence = |length| {
+            let (_, suffix) = rest.split_at_checked(rest.len().checked_sub(length)?)?;
+            SequenceNumber::parse(suffix)
+        };
+        sequence(10).or_else(|| sequence(11)).map(|_| Self::private("", None))
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.format, self.exclusive, self.shared) {
+            (PrefixFormat::Curator { .. }, "lock-", None) => {
+                "a mutex of this crate, Apache Curator or go-zk"
+            }
+            (PrefixFormat::Curator { .. }, "latch-", None) => {
+                "a leader election of this crate or Apache Curator"
+            }
+            (PrefixFormat::Curator { .. }, "lease-", None) => {
+                "a semaphore of this crate or Apache Curator"
+            }
+            (PrefixFormat::Curator { .. }, ..) => {
+                "a read/write lock of this crate or Apache Curator"
+            }
+            #[cfg(feature = "full")]
+            (PrefixFormat::Kazoo, ..) => "a kazoo lock",
+            #[cfg(feature = "full")]
+            (PrefixFormat::Compact, ..) => "a lock with private names",
+            #[cfg(feature = "full")]
+            (PrefixFormat::Session, ..) => "ZooKeeper's WriteLock",
+        })
+    }
+}
+
+/// The parts of a name that [`FastParser`] reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FastName {
+    pub(crate) mode: LockMode,
+    /// The ten digits of the sequence number, as a [`digits_key`].
+    pub(crate) digits: u128,
+    /// A part of the GUID. It differs between most GUIDs.
+    pub(crate) guid_tag: u64,
+}
+
+/// The number of bytes checked at each end of a name. The two ranges may overlap.
+const PATTERN_LEN: usize = 32;
+/// The shortest list for which building the patterns costs less than it saves.
+const MIN_NAMES: usize = 8;
+
+/// The bytes allowed at each position of one end of a name. There are two ranges for each position,
+/// each given by its lowest byte and the number of further bytes.
+#[derive(Debug)]
+struct BytePattern {
+    low: [u8; PATTERN_LEN],
+    span: [u8; PATTERN_LEN],
+    letters_low: [u8; PATTERN_LEN],
+    letters_span: [u8; PATTERN_LEN],
+}
+
+impl BytePattern {
+    /// Creates the pattern from the lowest and the highest name of a kind. They differ where digits
+    /// are.
+    fn new(lowest: &[u8; PATTERN_LEN], highest: &[u8; PATTERN_LEN]) -> Self {
+        let (low, none) = (*lowest, [0; PATTERN_LEN]);
+        let mut pattern = Self { low, span: none, letters_low: low, letters_span: none };
+        for at in 0..PATTERN_LEN {
+            let (low, high) = (lowest[at], highest[at]);
+            let has_letters = low == b'0' && high.is_ascii_lowercase();
+            let (last, letter) = if has_letters { (b'9', b'a') } else { (high, low) };
+            pattern.span[at] = last.wrapping_sub(low);
+            pattern.letters_low[at] = letter;
+            pattern.letters_span[at] = high.wrapping_sub(letter);
+        }
+        pattern
+    }
+
+    /// Returns whether all bytes are allowed. Checking every byte takes fewer instructions than
+    /// stopping at the first mismatch.
+    #[inline(always)]
+    fn matches(&self, bytes: &[u8; PATTERN_LEN]) -> bool {
+        (0..PATTERN_LEN).fold(true, |all, at| {
+            let is_low = bytes[at].wrapping_sub(self.low[at]) <= self.span[at];
+            let is_letter = bytes[at].wrapping_sub(self.letters_low[at]) <= self.letters_span[at];
+            all & (is_low | is_letter)
+        })
+    }
+}
+
+/// The pattern of names of one kind, which have one length.
+#[derive(Debug)]
+struct NamePattern {
+    mode: LockMode,
+    length: usize,
+    head: BytePattern,
+    tail: BytePattern,
+}
+
+impl NamePattern {
+    /// Returns `None` if the names are too long or too short for the pattern. `names` is a buffer for
+    /// the lowest and the highest name.
+    fn new(scheme: &Scheme, mode: LockMode, names: &mut String) -> Option<Self> {
+        names.clear();
+        for (guid, sequence) in [(Uuid::nil(), "0000000000"), (Uuid::max(), "9999999999")] {
+            scheme.push_prefix(names, mode, guid, SessionId(0));
+            names.push_str(sequence);
+        }
+        let (lowest, highest) = names.as_bytes().split_at(names.len() / 2);
+        let pattern = Self {
+            mode,
+            length: lowest.len(),
+            head: BytePattern::new(lowest.first_chunk()?, highest.first_chunk()?),
+            tail: BytePattern::new(lowest.last_chunk()?, highest.last_chunk()?),
+        };
+        (pattern.length <= 2 * PATTERN_LEN).then_some(pattern)
+    }
+
+    #[inline(always)]
+    fn read(&self, child: &[u8]) -> Option<FastName> {
+        if child.len() != self.length {
+            return None;
+        }
+        let (head, tail) = (child.first_chunk()?, child.last_chunk()?);
+        let digits = digits_key(*tail.last_chunk()?);
+        let matches = self.head.matches(head) & self.tail.matches(tail) & (digits <= LAST_SAFE_KEY);
+        matches.then_some(FastName { mode: self.mode, digits, guid_tag: guid_tag_of(head)? })
+    }
+}
+
+/// Parses the names of one scheme without decoding their GUIDs and sequence numbers. It costs a
+/// fraction of [`Scheme::parse`].
+#[derive(Debug)]
+pub(crate) struct FastParser {
+    patterns: [Option<NamePattern>; PATTERNS],
+}
+
+/// One for each format and mode. Without the feature there is none, and no name is read.
+const PATTERNS: usize = if cfg!(feature = "full") { 4 } else { 0 };
+
+impl FastParser {
+    /// Creates a parser for a list of at least this many names.
+    pub(crate) fn new(scheme: &Scheme, names: usize) -> Self {
+        let formats = match scheme.format {
+            _ if names < MIN_NAMES => [None; 2],
+            PrefixFormat::Curator { .. } => {
+                [true, false].map(|dashes| Some(PrefixFormat::Curator { dashes }))
+            }
+            // Session ids have no fixed length.
+            #[cfg(feature = "full")]
+            PrefixFormat::Session => [None; 2],
+            #[cfg(feature = "full")]
+            _ => [Some(scheme.format), None],
+        };
+        // If one marker is a prefix of the other, `Scheme::parse` reads shared nodes as malformed.
+        let has_readers = scheme.shared.is_some_and(|shared| {
+            !shared.starts_with(scheme.exclusive) && !scheme.exclusive.starts_with(shared)
+        });
+        let mut names = String::new();
+        let pattern = |at: usize| {
+            let format = formats[at / 2]?;
+            let mode = [LockMode::Exclusive, LockMode::Shared][at % 2];
+            let is_in_use = mode == LockMode::Exclusive || has_readers;
+            names.reserve(2 * NAME_CAPACITY);
+            is_in_use.then(|| NamePattern::new(&Scheme { format, ..*scheme }, mode, &mut names))?
+        };
+        Self { patterns: from_fn(pattern) }
+    }
+
+    /// Reads a name. If it returns `None`, only [`Scheme::parse`] can classify the name. Otherwise
+    /// `Scheme::parse` succeeds as well, and the sequence number is [safe to
+    /// compare](Name::has_safe_sequence).
+    #[inline(always)]
+    pub(crate) fn parse(&self, child: &str) -> Option<FastName> {
+        self.patterns.iter().flatten().find_map(|pattern| pattern.read(child.as_bytes()))
+    }
+}
+
+/// Returns eight of the GUID's digits, in lower case. Every format that [`FastParser`] reads has digits
+/// at this offset.
+pub(crate) fn guid_tag_of(name: &[u8]) -> Option<u64> {
+    let digits = name.get(3..)?.first_chunk().copied();
+    digits.map(|digits| u64::from_be_bytes(digits) | u64::from_be_bytes([b' '; 8]))
+}
+
+/// Returns the digits of a sequence number as an integer that sorts like the text.
+pub(crate) const fn digits_key(digits: [u8; 10]) -> u128 {
+    let [a, b, c, d, e, f, g, h, i, j] = digits;
+    u128::from_be_bytes([a, b, c, d, e, f, g, h, i, j, 0, 0, 0, 0, 0, 0])
+}
+
+/// The key of [`LAST_SAFE_SEQUENCE`](super::queue::LAST_SAFE_SEQUENCE).
+pub(crate) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
+
+fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
+    let (guid, rest) = text.split_at_checked(length)?;
+    let (mut high, mut low, mut left) = (0, 0, guid.as_bytes());
+    // 64 bits at a time are far less work than 128.
+    for (is_low, digits, has_dash) in
+        [(false, 8, false), (false, 4, true), (false, 4, true), (true, 4, true), (true, 12, true)]
+    {
+        if has_dash && length == 36 {
+            left = left.strip_prefix(b"-")?;
+        }
+        let (group, after) = left.split_at_checked(digits)?;
+        let half = if is_low { &mut low } else { &mut high };
+        *half = *half << (4 * digits) | hexadecimal(group)?;
+        left = after;
+    }
+    Some((Uuid::from_u64_pair(high, low), rest))
+}
+
+// Once, and not for each group of a GUID. Boards have it inlined, where that takes less.
+#[cfg_attr(not(target_os = "none"), inline(never))]
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    digits
+        .iter()
+        .try_fold(0, |value, digit| Some(value << 4 | u64::from(char::from(*digit).to_digit(16)?)))
+}
+
+/// The digits of a compact GUID, five bits each.
+#[cfg(feature = "full")]
+const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+#[cfg(feature = "full")]
+const COMPACT_LENGTH: usize = 26;
+
+#[cfg(feature = "full")]
+fn compact(guid: Uuid) -> String {
+    let digit = |place: usize| DIGITS[(guid.as_u128() >> (5 * place)) as usize % DIGITS.len()];
+    (0..COMPACT_LENGTH).rev().map(|place| char::from(digit(place))).collect()
+}
+
+#[cfg(feature = "full")]
+fn compact_guid(child: &str) -> Option<(Uuid, &str)> {
+    let (digits, rest) = child.split_at_checked(COMPACT_LENGTH)?;
+    let value = digits.bytes().try_fold(0u128, |value, byte| {
+        let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+        value.checked_mul(32)?.checked_add(digit as u128)
+    })?;
+    Some((Uuid::from_u128(value), rest.strip_prefix('-')?))
+}
+
+/// Parses the GUID of Curator's format: with dashes from Curator and this crate, without from
+/// go-zk.
+fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
+    let rest = child.strip_prefix("_c_")?;
+    let of_length = |length| {
+        let (guid, rest) = guid_of(rest, length)?;
+        Some((guid, rest.strip_prefix('-')?))
+    };
+    of_length(36).or_else(|| of_length(32))
+}
+
+/// Parses a name of ZooKeeper's own recipe. The session is a signed decimal number in Java,
+/// hexadecimal in C.
+#[cfg(feature = "full")]
+fn session_name(child: &str) -> Option<Name<'_>> {
+    let rest = child.strip_prefix("x-")?;
+    let unsigned = rest.strip_prefix('-').unwrap_or(rest);
+    let (session, rest) = unsigned.split_once('-')?;
+    if session.is_empty() || !session.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let (guid, suffix) = match guid_of(rest, 32) {
+        Some((guid, rest)) => (Some(guid), rest.strip_prefix('-')?),
+        None => (None, rest),
+    };
+    let sequence = SequenceNumber::parse(suffix)?;
+    Some(Name { child, guid, mode: LockMode::Exclusive, sequence })
+}
+
+/// The parsed name of a contender's node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Name<'a> {
+    /// The whole name.
+    pub child: &'a str,
+    /// Identifies the attempt that created the node. Nodes of ZooKeeper's own recipe have none.
+    pub guid: Option<Uuid>,
+    /// Whether the contender shares the lock.
+    pub mode: LockMode,
+    /// The position in the queue: lower numbers come first.
+    pub sequence: SequenceNumber,
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    const DASHED: &str = "1f0e8c1a-7a53-4c0f-9d9e-0a1b2c3d4e5f";
+    const PLAIN: &str = "1f0e8c1a7a534c0f9d9e0a1b2c3d4e5f";
+
+    const ALL: [Scheme; 9] = [
+        Scheme::CURATOR_MUTEX,
+        Scheme::CURATOR_READ_WRITE,
+        Scheme::CURATOR_LEADER,
+        Scheme::CURATOR_LEASE,
+        Scheme::GO_ZK,
+        Scheme::KAZOO_MUTEX,
+        Scheme::KAZOO_READ_WRITE,
+        Scheme::ZOOKEEPER_RECIPE,
+        Scheme::private("mine-", Some("ours-")),
+    ];
+
+    fn guid() -> Uuid {
+        Uuid::try_parse(DASHED).expect("a guid")
+    }
+
+    fn read(scheme: Scheme, child: &str) -> Option<(LockMode, i32)> {
+        scheme.parse(child).map(|name| (name.mode, name.sequence.0))
+    }
+
+    #[test]
+    fn names_of_all_implementations_are_parsed() {
+        for (suffix, number) in [
+            ("0000000007", 7),
+            ("2147483647", i32::MAX),
+            ("-2147483648", i32::MIN),
+            ("-000000001", -1),
+        ] {
+            for (scheme, before, mode) in [
+                (Scheme::CURATOR_MUTEX, format!("_c_{DASHED}-lock-"), LockMode::Exclusive),
+                (Scheme::CURATOR_MUTEX, format!("_c_{PLAIN}-lock-"), LockMode::Exclusive),
+                (Scheme::GO_ZK, format!("_c_{DASHED}-lock-"), LockMode::Exclusive),
+                (Scheme::CURATOR_READ_WRITE, format!("_c_{DASHED}-__READ__"), LockMode::Shared),
+                (Scheme::CURATOR_READ_WRITE, format!("_c_{DASHED}-__WRIT__"), LockMode::Exclusive),
+                (Scheme::KAZOO_READ_WRITE, format!("{PLAIN}__rlock__"), LockMode::Shared),
+                (Scheme::KAZOO_READ_WRITE, format!("{PLAIN}__lock__"), LockMode::Exclusive),
+                (Scheme::ZOOKEEPER_RECIPE, "x-72057654740451328-".to_string(), LockMode::Exclusive),
+                (
+                    Scheme::ZOOKEEPER_RECIPE,
+                    "x--98566387950223723-".to_string(),
+                    LockMode::Exclusive,
+                ),
+                (Scheme::ZOOKEEPER_RECIPE, "x-00ff00000a1b2c3d-".to_string(), LockMode::Exclusive),
+            ] {
+                let child = before + suffix;
+                assert_eq!(read(scheme, &child), Some((mode, number)), "{child}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_names_are_unknown() {
+        for child in [
+            "lease_holder",
+            "lock-abc",
+            "_c_short",
+            "foo-12",
+            "_c_-lock-0000000001",
+            "x-",
+            "x--0000000001",
+            "x-y-0000000001",
+            "",
+        ] {
+            for scheme in ALL {
+                assert_eq!(read(scheme, child), None, "{child} by {scheme:?}");
+            }
+        }
+        for suffix in
+            ["latch-0000000001", "lock-12", "lock-00000000070", "lock-", "__WRIT__0000000005"]
+        {
+            assert_eq!(read(Scheme::CURATOR_MUTEX, &format!("_c_{DASHED}-{suffix}")), None);
+        }
+        assert_eq!(read(Scheme::KAZOO_MUTEX, &format!("{PLAIN}__rlock__0000000003")), None);
+        // As long as a GUID but none, and a cut within a character.
+        let not_hex = "_c_gggggggg-7a53-4c0f-9d9e-0a1b2c3d4e5f-lock-0000000001";
+        assert_eq!(read(Scheme::CURATOR_MUTEX, not_hex), None);
+        assert_eq!(read(Scheme::CURATOR_MUTEX, "_c_üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü"), None);
+    }
+
+    #[test]
+    fn every_known_scheme_is_recognized_by_its_names() {
+        for scheme in ALL {
+            for mode in [LockMode::Shared, LockMode::Exclusive] {
+                for number in [0, i32::MAX, i32::MIN] {
+                    let prefix = scheme.prefix(mode, guid(), SessionId(-7));
+                    let child = format!("{prefix}{}", SequenceNumber(number));
+                    let recognized = Scheme::recognize(&child).expect("known");
+                    let is_readable = recognized.parse(&child).is_some();
+                    assert!(is_readable || recognized.is_private(), "{child}: {recognized:?}");
+                    assert_eq!(recognized.format, scheme.format_read(), "{child}");
+                }
+            }
+        }
+        // Nodes beside a semaphore's queue, and arbitrary names.
+        for child in ["locks", "leases", "max", "ready", "lease_holder", "0000000001", "x-", ""] {
+            assert_eq!(Scheme::recognize(child), None, "{child}");
+        }
+    }
+
+    #[test]
+    fn no_known_scheme_parses_the_names_of_another() {
+        for writer in Scheme::KNOWN {
+            for mode in [LockMode::Shared, LockMode::Exclusive] {
+                let child = writer.prefix(mode, guid(), SessionId(7)) + "0000000007";
+                let readers = Scheme::KNOWN.iter().filter(|scheme| scheme.parse(&child).is_some());
+                assert_eq!(readers.collect::<alloc::vec::Vec<_>>(), [writer], "{child}");
+            }
+        }
+    }
+
+    impl Scheme {
+        /// Both formats of Curator are parsed as one.
+        fn format_read(&self) -> PrefixFormat {
+            match self.format {
+                PrefixFormat::Curator { .. } => PrefixFormat::Curator { dashes: true },
+                format => format,
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_are_built_are_parsed_back() {
+        for scheme in ALL {
+            for mode in [LockMode::Shared, LockMode::Exclusive] {
+                for session in [7, -7, i64::MIN] {
+                    let prefix = scheme.prefix(mode, guid(), SessionId(session));
+                    for number in [0, 42, i32::MAX, -1, i32::MIN] {
+                        let child = format!("{prefix}{}", SequenceNumber(number));
+                        let name = scheme.parse(&child).expect("ours");
+                        assert_eq!(name.guid, Some(guid()), "{child}");
+                        assert_eq!(name.sequence, SequenceNumber(number), "{child}");
+                        assert_eq!(
+                            name.mode == mode,
+                            mode == LockMode::Exclusive || scheme.has_readers()
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn prefixes_match_those_of_other_implementations() {
+        let prefix = |scheme: Scheme, mode| scheme.prefix(mode, guid(), SessionId(-5));
+        let exclusive = |scheme| prefix(scheme, LockMode::Exclusive);
+        assert_eq!(exclusive(Scheme::CURATOR_MUTEX), format!("_c_{DASHED}-lock-"));
+        assert_eq!(exclusive(Scheme::GO_ZK), format!("_c_{PLAIN}-lock-"));
+        assert_eq!(exclusive(Scheme::KAZOO_MUTEX), format!("{PLAIN}__lock__"));
+        assert_eq!(exclusive(Scheme::ZOOKEEPER_RECIPE), format!("x--5-{PLAIN}-"));
+        assert_eq!(exclusive(Scheme::CURATOR_READ_WRITE), format!("_c_{DASHED}-__WRIT__"));
+        let shared = |scheme| prefix(scheme, LockMode::Shared);
+        assert_eq!(shared(Scheme::CURATOR_READ_WRITE), format!("_c_{DASHED}-__READ__"));
+        assert_eq!(shared(Scheme::KAZOO_READ_WRITE), format!("{PLAIN}__rlock__"));
+        assert_eq!(shared(Scheme::private("w", Some("r"))), "0v1q61kuij9g7pr7ga3cm3qjiv-r");
+    }
+
+    #[test]
+    fn a_guid_tag_tells_guids_apart_but_not_the_case_of_their_digits() {
+        let tag = |guid: &str| guid_tag_of(format!("_c_{guid}").as_bytes());
+        assert!(tag(DASHED).is_some() && tag("1f0e").is_none());
+        assert_eq!(tag(&DASHED.to_uppercase()), tag(DASHED));
+        assert_ne!(tag(&DASHED.replace('f', "e")), tag(DASHED));
+    }
+
+    #[test]
+    fn a_compact_guid_out_of_range_is_unknown() {
+        let scheme = Scheme::private("w", None);
+        let highest = scheme.prefix(LockMode::Exclusive, Uuid::max(), SessionId(1)) + "0000000001";
+        assert!(highest.starts_with("7vvv") && scheme.parse(&highest).is_some());
+        assert_eq!(scheme.parse(&highest.replacen('7', "8", 1)), None, "too great");
+        assert_eq!(scheme.parse(&highest.replacen('v', "w", 1)), None, "no digit");
+        assert_eq!(scheme.parse("üüüüüüüüüüüüü-w0000000001"), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! The phases of an attempt to acquire a lock.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+#[cfg(feature = "full")]
+use alloc::vec::Vec;
+use zk_session::sync::Arc;
+
+#[cfg(feature = "full")]
+use zk_session::Error;
+use zk_session::proto::{Zxid, path};
+
+use super::OpId;
+use super::creation::Creation;
+use super::listing::Listing;
+#[cfg(feature = "full")]
+use super::synced_read::SyncedRead;
+
+/// A lock node of this contender.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) path: Arc<str>,
+    /// The offset of the name in the path. The name is read often.
+    name: usize,
+    pub(crate) czxid: Zxid,
+    /// Whether its deletion was noticed while our own transaction may have been the cause.
+    pub(crate) is_gone: bool,
+}
+
+impl Node {
+    pub(crate) fn new(path: impl Into<Arc<str>>, czxid: Zxid) -> Self {
+        let path = path.into();
+        Self { name: path.len() - path::name(&path).len(), path, czxid, is_gone: false }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.path.get(self.name..).unwrap_or_default()
+    }
+}
+
+/// The watch on our own node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SelfWatch {
+    pub(crate) op: OpId,
+    /// The latest request whose reply tells whether the node exists: `op`, or a look after a
+    /// reconnect.
+    pub(crate) look: OpId,
+    /// Whether the latest look was refused and must be repeated. Only if the watch is armed.
+    pub(crate) refused: bool,
+    /// Whether the server has confirmed the watch. From then on the session sets it again.
+    pub(crate) armed: bool,
+}
+
+#[cfg(feature = "full")]
+pub(crate) type Ranks = Vec<Rank>;
+/// Nothing is ranked, so the compiler drops the code for it.
+#[cfg(not(feature = "full"))]
+pub(crate) type Ranks = core::convert::Infallible;
+
+/// A contender ranked by czxid because sequence numbers are unusable.
+#[cfg(feature = "full")]
+#[derive(Clone, Debug)]
+pub(crate) struct Rank {
+    pub(crate) stat: OpId,
+    pub(crate) name: String,
+    /// The transaction that created the node. `None` until it is known, or if the node is gone.
+    pub(crate) czxid: Option<Zxid>,
+}
+
+/// The phase of an attempt, with the requests that it waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Phase {
+    /// Waits for the first state of the session.
+    Beginning,
+    /// Lists the queue before it enters
+    /// ([`WaitPolicy::OnlyIfFree`](super::WaitPolicy::OnlyIfFree)).
+    #[cfg(feature = "full")]
+    Looking {
+        list: OpId,
+        listing: Option<Box<Listing>>,
+    },
+    /// Creates the node, and lists the queue in the same round trip. `list` is `None` if no other
+    /// contender is expected, or once the list was answered, which then was too early.
+    Creating {
+        /// Boxed, since held locks need none.
+        creation: Box<Creation>,
+        list: Option<OpId>,
+    },
+    /// Lists the queue to find our position.
+    Deciding {
+        list: OpId,
+        /// The pieces of the list so far.
+        listing: Option<Box<Listing>>,
+    },
+    /// Reads the stat of each contender. The sequence numbers are unusable, so the transactions
+    /// that created the nodes decide.
+    Ranking {
+        ranks: Ranks,
+        left: usize,
+    },
+    /// Waits for the predecessor to be deleted.
+    Waiting {
+        predecessor: String,
+        watch: OpId,
+        /// Whether no other contender is ahead, and both watches belong to one connection.
+        only: bool,
+    },
+    /// Takes over after the only contender ahead has gone, unless an input that arrived with that
+    /// event says that our own node has gone, too. A transaction that deletes both nodes has its
+    /// events sent in any order.
+    TakingOver,
+    /// The lock is held, or was when a server last confirmed it.
+    Held {
+        suspended: bool,
+    },
+    /// Waits until all `deletions` are confirmed.
+    Leaving,
+    Done,
+}
+
+/// The progress of an upgrade or downgrade. It is independent of the phase: meanwhile the lock is
+/// held, or being released.
+#[cfg(feature = "full")]
+#[derive(Clone, Debug)]
+pub(crate) enum Conversion {
+    /// Replaces the writer's node by a reader's node with the same sequence number. `None`: the
+    /// server failed to answer, and the outcome is searched for later.
+    Downgrading { replace: Option<OpId> },
+    /// Reads the stat of the reader's node because the outcome of the replacement is unknown.
+    FindingReader(SyncedRead),
+    /// Creates a writer's node beside the reader's, and lists the queue.
+    Upgrading { create: OpId, list: OpId, created: Option<Node>, listing: Option<Box<Listing>> },
+    /// Searches for the writer's node of a failed upgrade, to delete it.
+    FindingWriter { search: Creation, error: Error },
+}
+
+/// No contender changes its mode, so the compiler drops the code for it.
+#[cfg(not(feature = "full"))]
+pub(crate) type Conversion = core::convert::Infallible;

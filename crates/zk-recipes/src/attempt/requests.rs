@@ -1,0 +1,154 @@
+//! The requests that several machines submit.
+
+#[cfg(feature = "full")]
+use alloc::vec::Vec;
+use zk_session::sync::Arc;
+
+#[cfg(feature = "full")]
+use zk_session::proto::{CheckVersionRequest, Multi, MultiOp, SetDataRequest};
+use zk_session::proto::{
+    CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest,
+    GetEphemeralsRequest, Request, SyncRequest,
+};
+
+use super::watches::{Watch, WatchKind};
+use super::{AccessList, OpId, Turn};
+
+/// # Writes
+impl Turn<'_> {
+    /// Creates a contender's node in the queue, with a sequence number. `create2` returns the stat,
+    /// which contains the fencing token.
+    pub(crate) fn create_node(&mut self, prefix: &str, data: &[u8], acl: &AccessList) -> OpId {
+        self.submit(&Request::Create2(create(prefix, data, CreateMode::EPHEMERAL_SEQUENTIAL, acl)))
+    }
+
+    /// Creates an ephemeral node with this very path.
+    pub(crate) fn create_alone(&mut self, path: &str, data: &[u8], acl: &AccessList) -> OpId {
+        self.submit(&Request::Create2(create(path, data, CreateMode::EPHEMERAL, acl)))
+    }
+
+    /// Creates several nodes with sequence numbers in one transaction.
+    #[cfg(feature = "full")]
+    pub(crate) fn create_nodes(
+        &mut self,
+        prefix: &str,
+        count: u32,
+        data: &[u8],
+        acl: &AccessList,
+    ) -> OpId {
+        let one = create(prefix, data, CreateMode::EPHEMERAL_SEQUENTIAL, acl);
+        let all: Vec<_> = (0..count).map(|_| MultiOp::Create(one)).collect();
+        self.submit(&Request::Multi(Multi::new(&all)))
+    }
+
+    /// Creates the node with the number of permits, in the format of Curator's `SharedCount`.
+    #[cfg(feature = "full")]
+    pub(crate) fn create_maximum(&mut self, path: &str, maximum: u32, acl: &AccessList) -> OpId {
+        let data = maximum.to_be_bytes();
+        self.submit(&Request::Create(create(path, &data, CreateMode::PERSISTENT, acl)))
+    }
+
+    /// Creates a container, which the server deletes when it is no longer used, or a persistent
+    /// node.
+    pub(crate) fn create_parent(&mut self, path: &str, container: bool, acl: &AccessList) -> OpId {
+        self.submit(&match container {
+            true => Request::CreateContainer(create(path, &[], CreateMode::CONTAINER, acl)),
+            false => Request::Create(create(path, &[], CreateMode::PERSISTENT, acl)),
+        })
+    }
+
+    /// Replaces one lock node by another in one transaction.
+    #[cfg(feature = "full")]
+    pub(crate) fn replace(&mut self, path: &str, by: &str, data: &[u8], acl: &AccessList) -> OpId {
+        let new = create(by, data, CreateMode::EPHEMERAL, acl);
+        let old = DeleteRequest { path, version: -1 };
+        let both = [MultiOp::Create(new), MultiOp::Delete(old)];
+        self.submit(&Request::Multi(Multi::new(&both)))
+    }
+
+    /// Creates `path` with `acl`, or sets its data if `acl` is `None`, in one transaction that checks
+    /// that all of `present` exist.
+    #[cfg(feature = "full")]
+    pub(crate) fn announce(
+        &mut self,
+        path: &str,
+        present: &[alloc::string::String],
+        acl: Option<&AccessList>,
+    ) -> OpId {
+        let change = match acl {
+            Some(acl) => MultiOp::Create(create(path, &[], CreateMode::PERSISTENT, acl)),
+            None => MultiOp::SetData(SetDataRequest { path, data: Some(&[]), version: -1 }),
+        };
+        let checks = present.iter().map(|path| check_presence(path));
+        let all: Vec<_> = checks.chain([change]).collect();
+        self.submit(&Request::Multi(Multi::new(&all)))
+    }
+
+    /// Deletes `path` if it has this version, in one transaction that checks that `present` exists.
+    #[cfg(feature = "full")]
+    pub(crate) fn retract(&mut self, path: &str, version: i32, present: &str) -> OpId {
+        let deletion = MultiOp::Delete(DeleteRequest { path, version });
+        self.submit(&Request::Multi(Multi::new(&[check_presence(present), deletion])))
+    }
+
+    pub(crate) fn delete(&mut self, path: &str) -> OpId {
+        self.submit(&Request::Delete(DeleteRequest { path, version: -1 }))
+    }
+}
+
+/// # Reads
+impl Turn<'_> {
+    pub(crate) fn list(&mut self, path: &str) -> OpId {
+        self.submit(&Request::GetChildren(GetChildrenRequest { path, watch: false }))
+    }
+
+    /// Lists the children, however many there are. The reply may come in pieces, which a
+    /// [`Listing`](super::listing::Listing) reads.
+    pub(crate) fn list_in_pieces(&mut self, path: &str) -> OpId {
+        self.submit_in_pieces(&Request::GetChildren(GetChildrenRequest { path, watch: false }))
+    }
+
+    /// Lists the session's own nodes with this path prefix, if the list of all nodes is unreadable.
+    pub(crate) fn list_own(&mut self, prefix: &str) -> OpId {
+        let prefix_path = Some(prefix);
+        self.submit(&Request::GetEphemerals(GetEphemeralsRequest { prefix_path }))
+    }
+
+    pub(crate) fn sync(&mut self, path: &str) -> OpId {
+        self.submit(&Request::Sync(SyncRequest { path }))
+    }
+
+    pub(crate) fn stat(&mut self, path: &str) -> OpId {
+        self.submit(&Request::Exists(ExistsRequest { path, watch: false }))
+    }
+
+    /// Watches for the deletion of a node, or for changes of the list of its children, which is the
+    /// reply. It is renewed while it stays silent, as the other watches are.
+    pub fn watch(&mut self, path: impl Into<Arc<str>>) -> OpId {
+        self.set_watch(Watch { path: path.into(), kind: WatchKind::End })
+    }
+
+    /// Watches for the deletion of a node, or for a change of its data, which is the reply.
+    pub fn watch_data(&mut self, path: impl Into<Arc<str>>) -> OpId {
+        self.set_watch(Watch { path: path.into(), kind: WatchKind::Data })
+    }
+
+    /// Watches for the creation of a node, or for a change. The reply has its stat.
+    pub fn watch_presence(&mut self, path: impl Into<Arc<str>>) -> OpId {
+        self.set_watch(Watch { path: path.into(), kind: WatchKind::Presence })
+    }
+}
+
+fn create<'a>(
+    path: &'a str,
+    data: &'a [u8],
+    mode: CreateMode,
+    acl: &'a AccessList,
+) -> CreateRequest<'a> {
+    CreateRequest { path, data: Some(data), acl: acl.list(), mode }
+}
+
+#[cfg(feature = "full")]
+fn check_presence(path: &str) -> MultiOp<'_> {
+    MultiOp::Check(CheckVersionRequest { path, version: -1 })
+}

@@ -1,0 +1,216 @@
+//! Queueing again after the place in the queue was lost.
+
+use uuid::Uuid;
+use zk_session::session::State;
+use zk_session::{End, Error};
+
+use super::retry_policy::RETRY_AFTER;
+use super::{AttemptConfig, Event, Input, Machine, Turn};
+use crate::error::{LockError, Loss};
+
+/// A machine whose attempt can begin anew.
+pub trait Restart: Machine {
+    /// Returns a machine for another attempt at the same lock, with another GUID, on the session of
+    /// `state`.
+    #[must_use]
+    fn restart(&self, state: Option<State>) -> Self;
+}
+
+impl AttemptConfig {
+    /// Returns the configuration of the next attempt.
+    pub(crate) fn restart(&self, state: Option<State>) -> Self {
+        // The upper half: the owner may count its attempts in the lower one.
+        let guid = Uuid::from_u128(self.guid.as_u128().wrapping_add(1 << 64));
+        let mut next = Self { guid, hint: None, ..self.clone() };
+        if let Some(state) = state {
+            next.follow(state);
+        }
+        next
+    }
+}
+
+/// A machine that queues again when its attempt has lost its place in the queue. Drive it as a
+/// [`Contender`](crate::machine::Contender).
+///
+/// The place is lost when the session is [renewed](State::Renewing) or the node is deleted. The
+/// next attempt enters the queue at its end, with a node of its own, and reports a second
+/// [`Event::Enqueued`]. It begins as soon as the new session is connected, or 100 ms after the
+/// deletion.
+///
+/// A lock that is held is lost with its session or its node. That ends this machine, as it ends
+/// the attempt.
+#[derive(Clone, Debug)]
+pub struct Requeuing<M> {
+    machine: M,
+    until: Until,
+    step: Step,
+    /// The last state of the session.
+    session: Option<State>,
+}
+
+/// How long to queue again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Never.
+    Begun,
+    Acquired,
+    /// Also after the loss of the lock.
+    Released,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The attempt goes on, or has reported its result.
+    Contending,
+    /// The attempt has lost its place, and deletes its nodes. Another one follows.
+    Retreating,
+    /// The attempt has lost its place, and deletes its nodes. No other follows.
+    Resigning {
+        is_concluded: bool,
+    },
+    /// Waits before the next attempt, so that it does not race with a client that deletes nodes.
+    Pausing,
+    /// Waits for the new session.
+    Renewing,
+    Done,
+}
+
+impl<M: Restart> Machine for Requeuing<M> {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        match input {
+            _ if self.is_done() => {}
+            // There is one attempt, and nothing to decide.
+            input if self.until == Until::Begun => self.machine.handle(input, turn),
+            Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
+                self.session_changed(State::Ended(end), turn);
+            }
+            Input::Session(state) => self.session_changed(state, turn),
+            Input::Timer if self.step == Step::Pausing => self.begin_again(turn),
+            Input::LeaseEnded => self.lease_ended(turn),
+            #[cfg(feature = "full")]
+            Input::Convert(_) if self.until == Until::Released => turn.report(Event::NO_READERS),
+            Input::Leave | Input::Release if self.step != Step::Contending => self.resign(turn),
+            input => self.attempt(input, turn),
+        }
+        match self.step {
+            Step::Retreating if self.machine.is_done() => self.retreated(turn),
+            Step::Resigning { is_concluded } if self.machine.is_done() => {
+                self.step = Step::Done;
+                if !is_concluded {
+                    turn.report(Event::Released);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match self.step {
+            Step::Contending => self.machine.is_done(),
+            Step::Done => true,
+            _ => false,
+        }
+    }
+
+    fn outlives_session(&self) -> bool {
+        self.until != Until::Begun
+    }
+}
+
+impl<M: Restart> Requeuing<M> {
+    /// Makes a machine queue again until it holds the lock, if `requeues` is set.
+    pub fn new(machine: M, requeues: bool) -> Self {
+        Self::until(machine, if requeues { Until::Acquired } else { Until::Begun })
+    }
+
+    pub(crate) fn until(machine: M, until: Until) -> Self {
+        Self { machine, until, step: Step::Contending, session: None }
+    }
+
+    /// Gives an input to the attempt. Replies and events of an earlier one are ignored by it.
+    fn attempt(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let (until, is_renewing) = (self.until, self.session == Some(State::Renewing));
+        let step = &mut self.step;
+        let mut judge = |event| judge(event, until, is_renewing, step);
+        turn.filtered(0, &mut judge, |turn| self.machine.handle(input, turn));
+    }
+
+    fn begin_again(&mut self, turn: &mut Turn<'_>) {
+        self.machine = self.machine.restart(self.session);
+        self.step = Step::Contending;
+        let state = self.session.map_or(Input::Settled, Input::Session);
+        self.attempt(state, turn);
+    }
+
+    fn resign(&mut self, turn: &mut Turn<'_>) {
+        match self.step {
+            Step::Retreating => self.step = Step::Resigning { is_concluded: false },
+            Step::Pausing | Step::Renewing => self.conclude(Event::Released, turn),
+            Step::Contending | Step::Resigning { .. } | Step::Done => {}
+        }
+    }
+
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+        let is_first = self.session.replace(state).is_none();
+        let seen = match state {
+            // The nodes of this attempt are gone. The next attempt belongs to the new session.
+            State::Renewing if !is_first && self.outlives_session() => State::Ended(End::Expired),
+            state => state,
+        };
+        self.attempt(Input::Session(seen), turn);
+        match (state, self.step) {
+            (State::Ended(end), Step::Retreating | Step::Pausing | Step::Renewing) => {
+                self.conclude(Event::Failed(LockError::Ended(end)), turn);
+            }
+            (State::Ended(_), Step::Resigning { is_concluded: true }) => self.step = Step::Done,
+            (State::Ended(end), Step::Resigning { .. }) => {
+                self.conclude(Event::gone_with(end), turn);
+            }
+            (State::Renewing, Step::Pausing) => self.step = Step::Renewing,
+            (State::Connected { .. }, Step::Renewing) => self.begin_again(turn),
+            _ => {}
+        }
+    }
+
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        self.attempt(Input::LeaseEnded, turn);
+        // The attempt has already reported its loss.
+        if let Step::Resigning { is_concluded: is_concluded @ false } = &mut self.step {
+            *is_concluded = true;
+            turn.report(Event::NOT_CONFIRMED);
+        }
+    }
+
+    /// Waits for the time of the next attempt: no node of this one is left.
+    fn retreated(&mut self, turn: &mut Turn<'_>) {
+        if self.session == Some(State::Renewing) {
+            self.step = Step::Renewing;
+        } else {
+            self.step = Step::Pausing;
+            turn.set_timer(RETRY_AFTER);
+        }
+    }
+
+    fn conclude(&mut self, event: Event, turn: &mut Turn<'_>) {
+        turn.report(event);
+        self.step = Step::Done;
+    }
+}
+
+/// Returns the event to report. Decides whether another attempt follows.
+fn judge(event: Event, until: Until, is_renewing: bool, step: &mut Step) -> Option<Event> {
+    if *step != Step::Contending {
+        return Some(event);
+    }
+    let stands = until == Until::Released;
+    let report = match event {
+        // It did not hold the lock, and queues again: nothing changes for the caller.
+        Event::Failed(LockError::NodeVanished) => None,
+        Event::Failed(LockError::Ended(_)) if is_renewing => None,
+        Event::Lost(Loss::Ended(_)) if stands && is_renewing => Some(Event::Lost(Loss::Renewed)),
+        Event::Lost(loss) if stands && !matches!(loss, Loss::Ended(_)) => Some(event),
+        event => return Some(event),
+    };
+    *step = Step::Retreating;
+    report
+}

@@ -1,0 +1,7 @@
+//! Tests of what the machines share.
+
+mod creation;
+mod on_session;
+mod paths;
+mod renewals;
+mod requeuing;

@@ -1,0 +1,171 @@
+//! What a machine acts through while it handles one input.
+
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+use core::time::Duration;
+
+use zk_session::dispatch::Port;
+use zk_session::proto::Request;
+
+use super::watches::{Watch, Watches};
+use super::{Event, Observer};
+
+/// The number of a request of one attempt. It also identifies the watch that the request sets.
+///
+/// No two requests of an attempt have the same. It is the tag of the request at the [`Port`].
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub(crate) u64);
+
+/// A machine that consists of several gives each a number: the upper half of its request numbers.
+impl OpId {
+    const PART: u32 = 32;
+
+    /// Returns the number of the request with this tag.
+    pub const fn of_tag(tag: u64) -> Self {
+        Self(tag)
+    }
+
+    /// Returns the sub-machine whose request it is.
+    pub(crate) const fn part(self) -> u32 {
+        (self.0 >> Self::PART) as u32
+    }
+}
+
+/// One call of a machine: it submits requests, sets watches and its timer, and reports to its
+/// owner.
+///
+/// Everything takes effect at once, in the order of the calls.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    port: Port<'a>,
+    owner: &'a mut dyn Observer,
+    watches: &'a mut Watches,
+    part: u32,
+}
+
+impl<'a> Turn<'a> {
+    /// Creates the turn of a machine that reports to `owner`. `watches` are those of its attempt.
+    pub fn new(port: Port<'a>, owner: &'a mut dyn Observer, watches: &'a mut Watches) -> Self {
+        Self { port, owner, watches, part: 0 }
+    }
+
+    /// Returns what the turn consists of, to put something else behind the port, or another owner
+    /// before this one, and [make](Self::new) a turn of that.
+    pub fn parts(&mut self) -> (Port<'_>, &mut dyn Observer, &mut Watches) {
+        (self.port.reborrow(), &mut *self.owner, &mut *self.watches)
+    }
+
+    /// Returns the turn of a sub-machine, which reports to `owner`.
+    pub(crate) fn part<'b>(&'b mut self, part: u32, owner: &'b mut dyn Observer) -> Turn<'b> {
+        Turn { port: self.port.reborrow(), owner, watches: &mut *self.watches, part }
+    }
+
+    /// Lets a sub-machine act whose events are changed, or left out, before the owner receives them.
+    pub(crate) fn filtered<R>(
+        &mut self,
+        part: u32,
+        filter: &mut dyn FnMut(Event) -> Option<Event>,
+        act: impl FnOnce(&mut Turn<'_>) -> R,
+    ) -> R {
+        let mut owner = Filtered { owner: &mut *self.owner, filter };
+        let (port, watches) = (self.port.reborrow(), &mut *self.watches);
+        act(&mut Turn { port, owner: &mut owner, watches, part })
+    }
+
+    /// Submits a request. The reply is an [`Input::Reply`](super::Input::Reply) with this number.
+    ///
+    /// Paths are those of the server. For a watch use [`watch`](Self::watch), or one of its
+    /// neighbours.
+    #[inline(never)]
+    pub fn submit(&mut self, request: &Request<'_>) -> OpId {
+        let op = self.next();
+        self.port.submit(op.0, request);
+        op
+    }
+
+    /// Submits a request whose reply may [come in pieces](Port::submit_in_pieces).
+    pub fn submit_in_pieces(&mut self, request: &Request<'_>) -> OpId {
+        let op = self.next();
+        self.port.submit_in_pieces(op.0, request);
+        op
+    }
+
+    /// Submits requests, and returns the range of their numbers.
+    pub(crate) fn submit_all(&mut self, submit: impl FnOnce(&mut Self)) -> RangeInclusive<OpId> {
+        let first = self.watches.last_op + 1;
+        submit(self);
+        self.numbered(first)..=self.numbered(self.watches.last_op)
+    }
+
+    /// Sets a watch, and renews it if it stays silent.
+    #[inline(never)]
+    pub(crate) fn set_watch(&mut self, watch: Watch) -> OpId {
+        let op = self.next();
+        self.watches.set(op, watch, &mut self.port);
+        op
+    }
+
+    fn next(&mut self) -> OpId {
+        self.watches.last_op += 1;
+        self.numbered(self.watches.last_op)
+    }
+
+    const fn numbered(&self, number: u64) -> OpId {
+        OpId(((self.part as u64) << OpId::PART) | number)
+    }
+
+    /// Removes the watch of a request.
+    #[inline(never)]
+    pub fn unwatch(&mut self, op: OpId) {
+        self.watches.remove(op, &mut self.port);
+    }
+
+    /// Sets the timer. It replaces an earlier one.
+    #[inline(never)]
+    pub fn set_timer(&mut self, after: Duration) {
+        let at = Some(self.port.now() + after);
+        self.watches.alarm = at;
+        self.port.set_timer(at);
+    }
+
+    /// Requests one [`Input::Settled`](super::Input::Settled), behind all inputs that have arrived.
+    pub fn settle(&mut self) {
+        self.port.settle();
+    }
+
+    /// Reports an event to the owner.
+    #[inline(never)]
+    pub fn report(&mut self, event: Event) {
+        self.owner.observe(event, &mut self.port);
+    }
+
+    /// Reports how the attempt ended, once.
+    #[inline(never)]
+    pub(crate) fn conclude(&mut self, is_concluded: &mut bool, event: Event) {
+        if !core::mem::replace(is_concluded, true) {
+            self.report(event);
+        }
+    }
+}
+
+/// The owner of a sub-machine whose events are filtered.
+struct Filtered<'a> {
+    owner: &'a mut dyn Observer,
+    filter: &'a mut dyn FnMut(Event) -> Option<Event>,
+}
+
+impl Observer for Filtered<'_> {
+    fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        if let Some(event) = (self.filter)(event) {
+            self.owner.observe(event, port);
+        }
+    }
+}
+
+/// Keeps the events of a sub-machine for the machine that it belongs to.
+impl Observer for Vec<Event> {
+    fn observe(&mut self, event: Event, _: &mut Port<'_>) {
+        self.push(event);
+    }
+}

@@ -1,0 +1,188 @@
+//! The watches of an attempt, which are renewed when they stay silent, and its timer.
+
+use alloc::vec::Vec;
+
+use zk_session::Error;
+use zk_session::dispatch::Port;
+use zk_session::proto::{ExistsRequest, GetChildrenRequest, GetDataRequest, Request};
+use zk_session::session::Reply;
+use zk_session::sync::Arc;
+use zk_session::time::Instant;
+
+use super::renewal::Renewal;
+use super::turn::OpId;
+
+/// A request that sets a watch.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    pub(crate) path: Arc<str>,
+    pub(crate) kind: WatchKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WatchKind {
+    End,
+    Data,
+    Presence,
+}
+
+impl Watch {
+    fn request(&self) -> Request<'_> {
+        let path = &*self.path;
+        match self.kind {
+            // `getChildren` is the cheapest watch. Lock nodes have no children, so the reply is
+            // empty, whatever their data is. It does not fire when the data changes. Unlike
+            // `exists`, it leaves no watch if the node is gone.
+            WatchKind::End => Request::GetChildren(GetChildrenRequest { path, watch: true }),
+            WatchKind::Data => Request::GetData(GetDataRequest { path, watch: true }),
+            WatchKind::Presence => Request::Exists(ExistsRequest { path, watch: true }),
+        }
+    }
+}
+
+/// The watches of an attempt and of all its parts, their request numbers, and its timer.
+///
+/// A watch that stays silent is [renewed](Renewal).
+#[derive(Clone, Debug)]
+pub struct Watches {
+    /// The last number of a request.
+    pub(crate) last_op: u64,
+    all: Vec<Watching>,
+    /// `None` if watches are not renewed.
+    renewal: Option<Renewal>,
+    /// The request that renews a watch, until it is answered.
+    renewing: Option<u64>,
+    /// The time of the last request for a watch, or of the session's resumption. Pings are counted
+    /// from then, too.
+    silent_since: Instant,
+    /// If the machine has received no input by this time, a watch is renewed.
+    silent_until: Option<Instant>,
+    /// When the machine receives [`Input::Timer`](super::Input::Timer).
+    pub(crate) alarm: Option<Instant>,
+}
+
+/// A watch that is set, and how to renew it.
+#[derive(Clone, Debug)]
+struct Watching {
+    op: OpId,
+    /// The session's tag of the request. Each renewal changes between two tags.
+    tag: u64,
+    watch: Watch,
+}
+
+/// The bit in which the two tags of a request differ. Request numbers do not reach it.
+const RENEWED: u64 = 1 << 63;
+
+impl Watches {
+    /// Creates the watches of one attempt, which are not renewed if `renewal` is `None`. A lost
+    /// watch event then makes the machine wait for ever.
+    pub const fn new(renewal: Option<Renewal>) -> Self {
+        Self {
+            last_op: 0,
+            all: Vec::new(),
+            renewal,
+            renewing: None,
+            silent_since: Instant::START,
+            silent_until: None,
+            alarm: None,
+        }
+    }
+
+    pub(crate) fn set(&mut self, op: OpId, watch: Watch, port: &mut Port<'_>) {
+        port.submit_and_watch(op.0, &watch.request());
+        self.silent_since = port.now();
+        // Mostly there is only one watch.
+        self.all.reserve_exact(1);
+        self.all.push(Watching { op, tag: op.0, watch });
+    }
+
+    /// Drops a watch. Returns whether it was set.
+    #[inline(never)]
+    pub(crate) fn remove(&mut self, op: OpId, port: &mut Port<'_>) -> bool {
+        port.unwatch(op.0);
+        port.unwatch(op.0 | RENEWED);
+        let place = self.all.iter().position(|watching| watching.op == op);
+        place.map(|place| self.all.remove(place)).is_some()
+    }
+
+    /// Returns the request whose watch has fired. `None` if it was removed.
+    pub(crate) fn fired(&mut self, tag: u64, port: &mut Port<'_>) -> Option<OpId> {
+        let op = OpId(tag & !RENEWED);
+        self.remove(op, port).then_some(op)
+    }
+
+    /// Takes note of a connection, or of the loss of one.
+    pub(crate) const fn session_changed(&mut self, now: Instant) {
+        self.silent_since = now;
+    }
+
+    /// Forgets all watches, which were dropped with their session.
+    pub(crate) fn clear(&mut self) {
+        self.all.clear();
+        self.renewing = None;
+    }
+
+    /// Returns whether the machine's timer is due.
+    pub(crate) fn take_alarm(&mut self, now: Instant) -> bool {
+        self.alarm.take_if(|at| *at <= now).is_some()
+    }
+
+    /// Submits the request of a silent watch again. The old watch stays until the new one is set.
+    pub(crate) fn renew_if_silent(&mut self, is_connected: bool, port: &mut Port<'_>) {
+        let now = port.now();
+        if self.silent_until.take_if(|at| *at <= now).is_none() {
+            return;
+        }
+        self.silent_since = now;
+        let renewal = self.renewal.as_mut();
+        let place = renewal.and_then(|renewal| renewal.next(self.all.len()));
+        let place = place.filter(|_| is_connected);
+        if let Some(Watching { tag, watch, .. }) = place.map(|place| &self.all[place]) {
+            let tag = tag ^ RENEWED;
+            self.renewing = Some(tag);
+            port.submit_and_watch(tag, &watch.request());
+        }
+    }
+
+    /// Handles a reply if it is that of a renewal. Returns the one for the machine, if any.
+    pub(crate) fn reply(
+        &mut self,
+        tag: u64,
+        result: Result<Reply, Error>,
+        port: &mut Port<'_>,
+    ) -> Option<(OpId, Result<Reply, Error>)> {
+        if self.renewing != Some(tag) {
+            return Some((OpId(tag), result));
+        }
+        self.renewing = None;
+        let op = OpId(tag & !RENEWED);
+        let Some(watching) = self.all.iter_mut().find(|watching| watching.op == op) else {
+            // It has fired or was removed since.
+            port.unwatch(tag);
+            return None;
+        };
+        if result.is_ok() {
+            port.unwatch(core::mem::replace(&mut watching.tag, tag));
+        } else {
+            port.unwatch(tag);
+        }
+        Renewal::is_conclusive(&result).then_some((op, result))
+    }
+
+    /// Called after each input: the machine is no longer silent.
+    pub(crate) fn set_timer(&mut self, port: &mut Port<'_>) {
+        self.silent_until = None;
+        if let Some(renewal) = &mut self.renewal
+            && self.renewing.is_none()
+            && !self.all.is_empty()
+        {
+            let wait = renewal.wait(port.session_timeout());
+            self.silent_until = Some(self.silent_since + wait);
+        }
+        let at = match (self.alarm, self.silent_until) {
+            (Some(alarm), Some(silent_until)) => Some(alarm.min(silent_until)),
+            (alarm, silent_until) => alarm.or(silent_until),
+        };
+        port.set_timer(at);
+    }
+}

@@ -1,0 +1,32 @@
+//! What the recipes share for any [`SessionClient`].
+//!
+//! Each recipe attaches a [machine](crate::machine) to the session of a client, and returns a
+//! guard. Methods that take time return a [`Pending`] operation or a [`Signal`], for tasks and
+//! threads.
+
+pub(crate) mod abandoned;
+#[cfg(feature = "blocking")]
+mod blocking;
+pub(crate) mod call;
+pub(crate) mod contenders;
+pub(crate) mod count;
+pub(crate) mod guard;
+pub(crate) mod guid;
+pub(crate) mod lookout;
+pub(crate) mod observed;
+pub(crate) mod once;
+pub(crate) mod pending;
+pub(crate) mod queue;
+pub(crate) mod reporter;
+pub(crate) mod run;
+pub(crate) mod session_client;
+pub(crate) mod status;
+#[cfg(feature = "tokio")]
+mod tokio;
+
+pub use self::contenders::QueueEntry;
+pub use self::guard::{FencingToken, Guard, Holding};
+pub use self::pending::{NextPlace, Pending, Signal};
+pub use self::run::RunError;
+pub use self::session_client::SessionClient;
+pub use self::status::Place;

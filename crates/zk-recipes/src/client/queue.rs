@@ -1,0 +1,439 @@
+//! A lock with a queue: its path and options, and the attempts to acquire it.
+
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use std::time::Instant;
+
+use zk_session::End;
+use zk_session::proto::{ErrorCode, NodeKind, path};
+
+use super::abandoned::Abandoned;
+use super::call::Call;
+use super::guard::Guard;
+use super::guid;
+use super::observed::Observed;
+use super::pending::Pending;
+use super::reporter;
+use super::reporter::{Hook, Note};
+use super::status::{Handle, HeldNode, Report, SharedStatus, WaitFor};
+use crate::attempt::{AccessList, AttemptConfig, LockMode, Machine, Scheme, WaitPolicy};
+#[cfg(feature = "full")]
+use crate::attempt::{Requeuing, Restart};
+use crate::client::SessionClient;
+use crate::client::lookout::{Lookout, Seen};
+use crate::client::session_client::TimeLimit;
+use crate::error::{LockError, Reason, RecipeError};
+use crate::lock::HintingContender;
+use crate::lock::recipe::hand_over::LocalLock;
+use crate::lock::recipe::hint_cache::HintCache;
+use crate::options::{Attempt, Options};
+
+/// A lock path, and the options of this process's contenders.
+#[derive(Clone)]
+pub(crate) struct Queue<C> {
+    pub(crate) client: C,
+    /// The recipe, as observers of the process know it.
+    recipe: &'static str,
+    pub(crate) path: Arc<str>,
+    pub(crate) scheme: Scheme,
+    pub(crate) options: Options,
+    cleanups: Arc<AtomicUsize>,
+    abandoned: Arc<AtomicUsize>,
+    attempts: Arc<AtomicUsize>,
+    hint_cache: HintCache,
+    /// With `Options::local_hand_over`.
+    local: Option<Arc<LocalLock<C>>>,
+}
+
+impl<C> fmt::Debug for Queue<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, scheme, options, .. } = self;
+        let mut queue = f.debug_struct("Queue");
+        queue.field("path", path).field("scheme", scheme).field("options", options);
+        queue.finish_non_exhaustive()
+    }
+}
+
+impl<C: SessionClient> Queue<C> {
+    pub(crate) fn new(
+        client: &C,
+        recipe: &'static str,
+        path: &str,
+        default: Scheme,
+        options: Options,
+    ) -> Result<Self, RecipeError> {
+        path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
+        Observed::register(recipe);
+        Ok(Self {
+            client: client.clone(),
+            recipe,
+            path: path.into(),
+            scheme: options.scheme.unwrap_or(default),
+            local: LocalLock::of(&options),
+            options,
+            cleanups: Arc::default(),
+            abandoned: Arc::default(),
+            attempts: Arc::default(),
+            hint_cache: HintCache::default(),
+        })
+    }
+
+    /// The operation and path that errors name.
+    pub(crate) fn call(&self, operation: &'static str) -> Call<C> {
+        Call { operation, path: self.path.clone(), client: self.client.clone() }
+    }
+
+    /// Acquires the lock of this queue.
+    pub(crate) fn acquire<G>(
+        &self,
+        operation: &'static str,
+        mode: LockMode,
+        wait_policy: WaitPolicy,
+        finish: fn(Result<Guard<C>, RecipeError>) -> Result<G, RecipeError>,
+    ) -> Pending<G, C> {
+        let queue = self.clone();
+        Pending::enter(Entrance { queue, operation, mode, wait_policy }, finish)
+    }
+
+    /// Acquires something else with nodes in this queue.
+    pub(crate) fn acquire_by<G: 'static, R: Reason>(
+        &self,
+        enter: impl FnOnce() -> Attempted<C, R> + Send + 'static,
+        finish: fn(Guard<C>) -> G,
+    ) -> Pending<G, C, RecipeError<R>> {
+        Pending::attempt(&self.client, move |end| {
+            let attempted = enter();
+            let status = attempted.status();
+            (async move { attempted.held(end).await.map(finish) }, status)
+        })
+    }
+
+    /// Enters the queue at once.
+    pub(crate) fn enter<R: Reason>(
+        &self,
+        operation: &'static str,
+        mode: LockMode,
+        wait_policy: WaitPolicy,
+    ) -> Attempted<C, R> {
+        let config = self.config(mode, wait_policy);
+        let contender = HintingContender::new(config, self.hint_cache.clone());
+        let parent = self.path.clone();
+        let pending = self.start(operation, self.requeuing(contender, wait_policy), parent);
+        pending.refusing_leftovers(self.scheme)
+    }
+
+    /// Makes a machine that waits queue again on the next session, if there can be one.
+    #[cfg(feature = "full")]
+    pub(crate) fn requeuing<M: Restart>(
+        &self,
+        machine: M,
+        wait_policy: WaitPolicy,
+    ) -> Requeuing<M> {
+        Requeuing::new(machine, wait_policy == WaitPolicy::Queue && self.client.renews())
+    }
+
+    #[cfg(not(feature = "full"))]
+    pub(crate) fn requeuing<M>(&self, machine: M, _: WaitPolicy) -> M {
+        machine
+    }
+
+    /// Returns the configuration of an attempt that begins as soon as a quorum serves the session.
+    pub(crate) fn config(&self, mode: LockMode, wait_policy: WaitPolicy) -> AttemptConfig {
+        let lock_path = match self.client.chroot().apply(&self.path) {
+            Cow::Borrowed(_) => self.path.clone(),
+            Cow::Owned(path) => path.into(),
+        };
+        AttemptConfig {
+            chroot_length: self.client.chroot().apply("/").len(),
+            mode,
+            wait_policy,
+            data: self.options.data.clone(),
+            acl: self.options.acl.clone(),
+            parent_acl: self.options.parent_acl.clone(),
+            unknown_nodes: self.options.unknown_nodes,
+            disconnect_policy: self.options.disconnect_policy,
+            revocable: self.options.revocable,
+            ..AttemptConfig::new(lock_path, self.scheme, guid::next(self.client.resumption()))
+        }
+    }
+
+    /// Attaches `machine`, whose nodes are below `parent`.
+    pub(crate) fn start<R: Reason>(
+        &self,
+        operation: &'static str,
+        machine: impl Machine + Send + 'static,
+        parent: Arc<str>,
+    ) -> Attempted<C, R> {
+        let handle = self.attach(machine, self.note(), None);
+        Attempted::new(self.call(operation), parent, handle)
+    }
+
+    /// Returns a function that calls the user's observer with the events of a new attempt.
+    pub(crate) fn note(&self) -> Option<Note> {
+        let number = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        let (observer, path) = (self.options.observer.clone()?, self.path.clone());
+        Some(Arc::new(move |event: &_| observer(Attempt { path: &path, number }, event)))
+    }
+
+    /// Attaches `machine`. Its events go to `hook`, with the session locked, and then to `note`.
+    pub(crate) fn attach(
+        &self,
+        machine: impl Machine + Send + 'static,
+        note: Option<Note>,
+        hook: Option<Hook>,
+    ) -> Handle {
+        let observed = Observed::new(self.recipe, &self.path);
+        let abandoned = Abandoned::new(self.abandoned.clone());
+        let cleanups = self.cleanups.clone();
+        reporter::start(&self.client, machine, observed, abandoned, note, hook, cleanups)
+    }
+
+    /// Checks that the chroot exists. Its absence explains why another node is missing.
+    pub(crate) async fn check_chroot(&self) -> Result<(), LockError> {
+        let chroot = self.client.chroot().apply("/");
+        if chroot == "/" || self.client.exists("/").await?.is_some() {
+            return Ok(());
+        }
+        Err(LockError::NoChroot { chroot: chroot.into_owned() })
+    }
+
+    /// Creates a persistent node, and containers for its missing ancestors below the chroot.
+    pub(crate) async fn create_persistent(
+        &self,
+        path: &str,
+        data: &[u8],
+        acl: &AccessList,
+    ) -> Result<(), LockError> {
+        let acl: Vec<_> = acl.list().iter().collect();
+        // The parent may be deleted in between, but not for ever.
+        loop {
+            let created = self.client.create_with_acl(path, data, NodeKind::Persistent, &acl).await;
+            match created {
+                Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
+                created => return Ok(created.map(drop)?),
+            }
+            self.check_chroot().await?;
+            let parent = path::parent(path).unwrap_or("/");
+            let parent_acl: Vec<_> = self.options.parent_acl.list().iter().collect();
+            self.client.ensure_path_with(parent, NodeKind::Container, &parent_acl).await?;
+        }
+    }
+
+    /// Returns the path of a node below the lock path.
+    pub(crate) fn below(&self, name: &str) -> String {
+        path::child(&self.path, name)
+    }
+
+    /// Returns how many attempts wait for another one of this process.
+    #[cfg(feature = "full")]
+    pub(crate) fn local_waiters(&self) -> usize {
+        self.local.as_ref().map_or(0, |local| local.waiting())
+    }
+
+    pub(crate) fn pending_cleanups(&self) -> usize {
+        self.cleanups.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn abandoned_nodes(&self) -> usize {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+}
+
+/// An attempt that has not begun, for a lock whose contenders are nodes of one queue.
+#[derive(Clone)]
+pub(crate) struct Entrance<C> {
+    pub(crate) queue: Queue<C>,
+    operation: &'static str,
+    pub(crate) mode: LockMode,
+    pub(crate) wait_policy: WaitPolicy,
+}
+
+impl<C: SessionClient> Entrance<C> {
+    pub(crate) fn enter(self) -> Attempted<C> {
+        self.queue.enter(self.operation, self.mode, self.wait_policy)
+    }
+
+    /// Returns what the attempts of this process share, if they share a node.
+    pub(crate) fn local(&self) -> Option<Arc<LocalLock<C>>> {
+        self.queue.local.clone()
+    }
+
+    /// The operation and path that errors name.
+    pub(crate) fn call(&self) -> Call<C> {
+        self.queue.call(self.operation)
+    }
+}
+
+/// Takes the result of an attempt from its report.
+type TakeAnswer<R> = fn(&mut Report) -> Option<Result<HeldNode, R>>;
+
+/// An attempt to acquire a lock. Dropping it gives up.
+pub(crate) struct Attempted<C, R = LockError> {
+    call: Call<C>,
+    parent: Arc<str>,
+    /// `None` once the lock is held.
+    handle: Option<Handle>,
+    acquired: WaitFor<TakeAnswer<R>>,
+    /// Finds a node that an earlier client of a resumed session has left behind.
+    leftover: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
+    patience: Patience,
+}
+
+impl<C, R> Attempted<C, R> {
+    /// Returns whether the attempt has come to no end.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.handle.is_some()
+    }
+
+    /// Returns the attempt for another caller, whose time limit begins.
+    pub(crate) fn anew(self) -> Self {
+        Self { patience: Patience::default(), ..self }
+    }
+}
+
+impl<C: SessionClient, R: Reason> Attempted<C, R> {
+    fn new(call: Call<C>, parent: Arc<str>, handle: Handle) -> Self {
+        let acquired = handle.status.wait(Report::take_answer as TakeAnswer<R>);
+        let handle = Some(handle);
+        Self { call, parent, handle, acquired, leftover: None, patience: Patience::default() }
+    }
+
+    /// Fails instead of waiting if an earlier client of the session has left a contender behind.
+    pub(crate) fn refusing_leftovers(mut self, scheme: Scheme) -> Self {
+        let client = &self.call.client;
+        if client.resumption() != 0 {
+            self.leftover = Some(Box::pin(leftover(client.clone(), self.parent.clone(), scheme)));
+        }
+        self
+    }
+
+    /// Returns the status of the machine. `None` once the lock is held.
+    pub(crate) fn status(&self) -> Option<Arc<SharedStatus>> {
+        self.handle.as_ref().map(|handle| handle.status.clone())
+    }
+
+    /// Waits until the lock is held, or until `end`.
+    pub(crate) async fn held(mut self, end: Option<Instant>) -> Result<Guard<C>, RecipeError<R>> {
+        let mut limit = TimeLimit::new(end);
+        poll_fn(|cx| self.poll_held(&mut limit, cx)).await
+    }
+
+    /// Waits until the lock is held, or the attempt has failed.
+    pub(crate) fn poll_held(
+        &mut self,
+        limit: &mut TimeLimit,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Guard<C>, RecipeError<R>>> {
+        let Poll::Ready(acquired) = self.poll_acquired(limit, cx) else { return Poll::Pending };
+        let Self { call, parent, handle, .. } = self;
+        let node = match acquired {
+            Ok(node) => node,
+            Err(error) => return Poll::Ready(Err(call.failed(error))),
+        };
+        Poll::Ready(match handle.take() {
+            Some(handle) => {
+                let Call { path, client, .. } = call.clone();
+                Ok(Guard::new(client, path, parent.clone(), node, handle))
+            }
+            // The runtime was shut down.
+            None => Err(call.failed(LockError::Ended(End::Closed).into())),
+        })
+    }
+
+    fn poll_acquired(
+        &mut self,
+        limit: &mut TimeLimit,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<HeldNode, R>> {
+        if let Poll::Ready(acquired) = Pin::new(&mut self.acquired).poll(cx) {
+            // The runtime was shut down.
+            let closed = || Err(LockError::Ended(End::Closed).into());
+            let acquired = acquired.unwrap_or_else(closed);
+            self.handle.take_if(|_| acquired.is_err());
+            return Poll::Ready(acquired);
+        }
+        if let Some(leftover) = &mut self.leftover
+            && let Poll::Ready(node) = leftover.as_mut().poll(cx)
+        {
+            self.handle = None;
+            return Poll::Ready(Err(LockError::HeldByOwnSession { node }.into()));
+        }
+        let Some(handle) = &self.handle else { return Poll::Pending };
+        let given_up = self.patience.poll(limit, &self.call.client, &handle.status, cx);
+        given_up.map(|error| Err(error.into()))
+    }
+}
+
+/// How long an attempt waits: until its time limit, and for the first answer.
+#[derive(Default)]
+pub(crate) struct Patience {
+    /// When the attempt was first polled, if it has a time limit.
+    begun: Option<Instant>,
+    /// Set once the time limit has passed.
+    lookout: Option<Lookout>,
+}
+
+impl Patience {
+    /// However short its limit, an attempt waits this long for the first answer.
+    pub(crate) const FOR_AN_ANSWER: Duration = Duration::from_secs(1);
+
+    /// Completes when the attempt must fail: it is late, and others are ahead, the connection is
+    /// lost, or the time for the first answer is over.
+    pub(crate) fn poll<C: SessionClient>(
+        &mut self,
+        limit: &mut TimeLimit,
+        client: &C,
+        status: &SharedStatus,
+        cx: &mut Context<'_>,
+    ) -> Poll<LockError> {
+        if limit.end.is_none() {
+            return Poll::Pending;
+        }
+        let begun = *self.begun.get_or_insert_with(C::now);
+        ready!(limit.poll(client, cx));
+        let lookout = self.lookout.get_or_insert_with(|| {
+            let waited = C::now().saturating_duration_since(begun);
+            Lookout::new(client, Some(Self::FOR_AN_ANSWER.saturating_sub(waited)))
+        });
+        match Pin::new(lookout).poll(cx) {
+            Poll::Ready(Seen::Disconnected) => Poll::Ready(LockError::NoConnection),
+            Poll::Ready(Seen::Late) => Poll::Ready(status.late()),
+            Poll::Pending if !status.is_waiting() => Poll::Pending,
+            Poll::Pending => Poll::Ready(LockError::TimedOut),
+        }
+    }
+}
+
+/// Waits until it is known that an earlier client of this session has left a contender behind, or
+/// for ever. A server without `getEphemerals` does not know any.
+pub(crate) async fn leftover<C: SessionClient>(
+    client: C,
+    parent: Arc<str>,
+    scheme: Scheme,
+) -> String {
+    let is_leftover = |path: &String| {
+        let name = path.strip_prefix(&*parent).and_then(|name| name.strip_prefix('/'));
+        let guid = name.and_then(|name| scheme.parse(name)).and_then(|name| name.guid);
+        guid.is_some_and(|guid| {
+            let guid = AttemptConfig::node_guid(guid, client.session_id());
+            !guid::is_of(guid, client.resumption())
+        })
+    };
+    let paths = match client.resumption() {
+        0 => Vec::new(),
+        _ => client.get_ephemerals(&parent).await.unwrap_or_default(),
+    };
+    match paths.into_iter().find(is_leftover) {
+        Some(node) => node,
+        None => core::future::pending().await,
+    }
+}

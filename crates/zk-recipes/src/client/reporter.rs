@@ -1,0 +1,166 @@
+//! Attaches machines to the session of a client, and reports their events to the owners.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicUsize;
+use core::task::Waker;
+
+use zk_session::dispatch::Port;
+
+use crate::attempt::{Event, Input, Machine, Observer, OnSession};
+use crate::client::SessionClient;
+use crate::client::abandoned::Abandoned;
+use crate::client::count;
+use crate::client::observed::Observed;
+use crate::client::status::{
+    Handle, HeldNode, LossCallbacks, Report, SharedStatus, Status, Waiters,
+};
+
+/// Receives the events of one attempt after the session is unlocked: the user's observer.
+pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// Receives the events of one attempt while the session is locked. It must run no user code.
+pub(crate) type Hook = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// Attaches a machine to the session, which starts it.
+///
+/// It stays attached until none of its nodes is left on the server, or the session has ended. From
+/// its release until then it is counted in `cleanups`.
+pub(crate) fn start(
+    client: &impl SessionClient,
+    machine: impl Machine + Send + 'static,
+    observed: Observed,
+    abandoned: Abandoned,
+    note: Option<Note>,
+    hook: Option<Hook>,
+    cleanups: Arc<AtomicUsize>,
+) -> Handle {
+    let status = Arc::new(SharedStatus::new(cleanups));
+    let reporter = Reporter {
+        status: status.clone(),
+        observed,
+        abandoned,
+        note,
+        hook,
+        leases: Vec::new(),
+        is_acquired: false,
+    };
+    let machine = OnSession::new(machine, reporter, next_seed(client));
+    Handle { status, attachment: client.attach(Box::new(machine)) }
+}
+
+/// Differs for every attempt of this process, and most likely from those of other processes.
+fn next_seed(client: &impl SessionClient) -> u64 {
+    client.session_id().0.cast_unsigned().rotate_left(32) ^ count::next()
+}
+
+/// Writes the events of a machine to the status that its owner reads.
+struct Reporter {
+    status: Arc<SharedStatus>,
+    observed: Observed,
+    abandoned: Abandoned,
+    note: Option<Note>,
+    hook: Option<Hook>,
+    /// Permits reported before the node that they belong to.
+    leases: Vec<String>,
+    /// Whether the result of acquiring the lock was reported.
+    is_acquired: bool,
+}
+
+impl Observer for Reporter {
+    fn input(&mut self, input: &Input, port: &mut Port<'_>) {
+        self.abandoned.input(input);
+        self.observed.input(input, port);
+    }
+
+    fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        self.abandoned.event(&event);
+        self.observed.event(&event, port);
+        if let Some(hook) = &self.hook {
+            hook(&event);
+        }
+        if let Some(note) = &self.note {
+            let (note, event) = (note.clone(), event.clone());
+            port.defer(move || note(&event));
+        }
+        let status = match event {
+            Event::Enqueued { node, .. } => {
+                return self.change(|report| report.enqueued(node), port);
+            }
+            Event::Waiting { behind, ahead } => {
+                return self.change(|report| report.waits(behind, ahead), port);
+            }
+            Event::UnknownNode(_) | Event::Abandoned { .. } => return,
+            Event::Permits(leases) => {
+                self.leases = leases;
+                return;
+            }
+            Event::Acquired { node, token } | Event::Converted { node, token, .. } => {
+                let leases = core::mem::take(&mut self.leases).into_boxed_slice();
+                let node = HeldNode { name: node, token, leases };
+                return self.answer(|report| report.acquired = Some(Ok(node)), port);
+            }
+            Event::NotConverted(error) => {
+                return self.answer(|report| report.refused = Some(Box::new(error)), port);
+            }
+            Event::Refused(error) => {
+                self.status.note(Report::is_over);
+                return self.answer(|report| report.refused = Some(Box::new(error)), port);
+            }
+            Event::Revoked => return self.change(|report| report.revoked = true, port),
+            Event::Resumed => Status::Held,
+            Event::Suspended => Status::Suspended,
+            Event::Lost(loss) => Status::Lost(loss),
+            Event::Releasing => Status::Releasing,
+            Event::Released => Status::Released,
+            Event::Failed(error) if !self.is_acquired => {
+                self.status.note(Report::is_over);
+                return self.answer(|report| report.acquired = Some(Err(error)), port);
+            }
+            Event::Failed(error) => Status::Failed(error),
+        };
+        self.change(|report| report.set_status(status), port);
+    }
+
+    fn is_behind_abandoned(&mut self) -> bool {
+        self.abandoned.is_behind()
+    }
+
+    fn finish(&mut self, port: &mut Port<'_>) {
+        self.observed.finish(port);
+        self.change(Report::finish, port);
+    }
+}
+
+impl Reporter {
+    fn answer(&mut self, answer: impl FnOnce(&mut Report), port: &mut Port<'_>) {
+        self.is_acquired = true;
+        self.change(answer, port);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Report), port: &mut Port<'_>) {
+        notify(self.status.change(change), port);
+    }
+}
+
+/// Once, and not for each kind of change.
+#[inline(never)]
+fn notify((waiters, callbacks): (Waiters, Option<LossCallbacks>), port: &mut Port<'_>) {
+    waiters.wakers().for_each(|waker| port.wake(waker));
+    if let Some(callbacks) = callbacks {
+        port.defer(move || callbacks.finish());
+    }
+}
+
+impl Drop for Reporter {
+    /// The session has ended, unless that was reported already.
+    fn drop(&mut self) {
+        let (waiters, callbacks) = self.status.change(Report::finish);
+        waiters.wakers().for_each(Waker::wake);
+        if let Some(callbacks) = callbacks {
+            callbacks.finish();
+        }
+    }
+}

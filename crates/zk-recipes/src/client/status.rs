@@ -1,0 +1,485 @@
+//! The latest report of a machine, for the owner of the lock.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
+use core::panic::AssertUnwindSafe;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::{Context, Poll, Waker};
+use std::io;
+use std::panic::catch_unwind;
+use std::sync::PoisonError;
+
+use zk_session::proto::Zxid;
+use zk_session::threads::{Mutex, MutexGuard, spawn};
+use zk_session::{Attachment, End};
+
+use crate::attempt::Command;
+use crate::error::{LockError, Loss, Reason};
+
+/// The node of a held lock.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldNode {
+    pub(crate) name: String,
+    pub(crate) token: Zxid,
+    /// The names of all nodes, if there are several.
+    pub(crate) leases: Box<[String]>,
+}
+
+/// The state of an acquired lock.
+#[derive(Clone, Debug)]
+pub(crate) enum Status {
+    Held,
+    Suspended,
+    Lost(Loss),
+    /// The owner no longer holds it, and the servers may not know that yet.
+    Releasing,
+    Released,
+    /// The release failed.
+    Failed(LockError),
+}
+
+impl Status {
+    /// Returns whether the lock may be held.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self, Self::Held | Self::Suspended)
+    }
+
+    /// Returns whether nothing is left to report.
+    pub(crate) const fn is_over(&self) -> bool {
+        !self.is_open() && !matches!(self, Self::Releasing)
+    }
+}
+
+/// Where an attempt stands in its queue, as of its last list of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The name of our node, which exists.
+    pub node: String,
+    /// The node that we wait for, as in [`Event::Waiting`](crate::Event::Waiting): if one is ahead,
+    /// that of the holder. `None` while it is not known whether any is ahead.
+    pub behind: Option<String>,
+    /// How many contenders block us, or how many permits must be released first.
+    pub ahead: Option<usize>,
+}
+
+/// The latest report of a machine.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) status: Status,
+    pub(crate) revoked: bool,
+    /// Whether others were ahead.
+    pub(crate) is_waiting: bool,
+    place: Option<Place>,
+    /// Whether the place has changed since it was last taken.
+    has_moved: bool,
+    /// The result of acquiring the lock, or of changing its mode.
+    pub(crate) acquired: Option<Result<HeldNode, LockError>>,
+    /// The error in place of that result, if it belongs to one recipe.
+    pub(crate) refused: Option<Box<dyn Any + Send>>,
+    /// Whether the machine has ended, and reports nothing more.
+    pub(crate) is_final: bool,
+    has_owner: bool,
+    cleanup: Cleanup,
+}
+
+impl Report {
+    /// Sets the state of the lock. A lock that is no longer held is never held again.
+    pub(crate) fn set_status(&mut self, status: Status) {
+        let is_open = self.status.is_open();
+        if is_open && !status.is_open() {
+            self.is_over();
+        }
+        if is_open || status.is_over() && !self.status.is_over() {
+            self.status = status;
+        }
+    }
+
+    /// Takes the result of acquiring the lock, or of changing its mode, if it is there.
+    pub(crate) fn take_answer<R: Reason>(&mut self) -> Option<Result<HeldNode, R>> {
+        match self.refused.take().map(|refused| refused.downcast()) {
+            Some(Ok(refused)) => Some(Err(*refused)),
+            _ => Some(self.acquired.take()?.map_err(R::from)),
+        }
+    }
+
+    /// The lock is no longer wanted, and the machine deletes its nodes.
+    pub(crate) fn is_over(&mut self) {
+        self.cleanup.begin();
+    }
+
+    /// No node is left on the server, or the session has ended.
+    pub(crate) fn finish(&mut self) {
+        self.is_final = true;
+        self.cleanup.end();
+    }
+
+    /// Returns why the lock was lost. `None` if it was released.
+    fn loss(&mut self) -> Option<Loss> {
+        match self.status {
+            Status::Releasing | Status::Released | Status::Failed(_) => None,
+            _ => super::guard::loss(self),
+        }
+    }
+
+    /// The node is in the queue. A candidate that has lost queues again, if it still has an owner.
+    pub(crate) fn enqueued(&mut self, node: String) {
+        self.moved(Place { node, behind: None, ahead: None });
+        if self.has_owner {
+            self.cleanup.end();
+            self.status = Status::Held;
+        }
+    }
+
+    /// Others are ahead.
+    pub(crate) fn waits(&mut self, behind: String, ahead: usize) {
+        self.is_waiting = true;
+        if let Some(Place { node, .. }) = self.place.take() {
+            self.moved(Place { node, behind: Some(behind), ahead: Some(ahead) });
+        }
+    }
+
+    fn moved(&mut self, place: Place) {
+        self.place = Some(place);
+        self.has_moved = true;
+    }
+}
+
+/// A running clean-up, counted in `pending_cleanups`.
+#[derive(Debug)]
+struct Cleanup {
+    pending: bool,
+    all: Arc<AtomicUsize>,
+}
+
+impl Cleanup {
+    fn begin(&mut self) {
+        if !core::mem::replace(&mut self.pending, true) {
+            self.all.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn end(&mut self) {
+        if core::mem::take(&mut self.pending) {
+            self.all.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The report, and the tasks that wait for it to change.
+///
+/// The machine writes it while the session is locked. So code that holds the report's lock must not
+/// lock the session, and must neither run nor drop a waker.
+pub(crate) struct SharedStatus {
+    content: Mutex<Content>,
+    /// The process of the machine. In a forked one nothing is reported any more.
+    process: u32,
+}
+
+struct Content {
+    report: Report,
+    waiters: Waiters,
+    last: u64,
+    on_loss: Vec<OnLoss>,
+    /// Wakes the attempt that follows, once the lock is no longer held.
+    follower: Option<Waker>,
+}
+
+impl Content {
+    /// Returns those to be notified of a change. Compiled once, and not for each kind of change.
+    #[inline(never)]
+    fn changed(&mut self) -> (Waiters, Option<LossCallbacks>) {
+        let loss = self.report.loss();
+        let is_over = loss.is_some() || !self.report.status.is_open();
+        let callbacks = (is_over && !self.on_loss.is_empty())
+            .then(|| LossCallbacks(loss, core::mem::take(&mut self.on_loss)));
+        let mut waiters = core::mem::take(&mut self.waiters);
+        if let Some(follower) = self.follower.take_if(|_| is_over || self.report.is_final) {
+            waiters.push(0, follower);
+        }
+        (waiters, callbacks)
+    }
+}
+
+/// Wakers by ticket. The first one needs no allocation.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    first: Option<(u64, Waker)>,
+    others: Vec<(u64, Waker)>,
+}
+
+impl Waiters {
+    fn push(&mut self, ticket: u64, waker: Waker) {
+        if self.first.is_none() {
+            self.first = Some((ticket, waker));
+        } else {
+            self.others.push((ticket, waker));
+        }
+    }
+
+    fn remove(&mut self, ticket: u64) -> Option<Waker> {
+        let is_same = |waiter: &(u64, Waker)| waiter.0 == ticket;
+        let removed = self.first.take_if(|first| is_same(first)).or_else(|| {
+            let place = self.others.iter().position(is_same)?;
+            Some(self.others.swap_remove(place))
+        });
+        removed.map(|(_, waker)| waker)
+    }
+
+    pub(crate) fn wakers(self) -> impl Iterator<Item = Waker> {
+        self.first.into_iter().chain(self.others).map(|(_, waker)| waker)
+    }
+}
+
+/// A callback for the loss of the lock.
+pub(crate) type OnLoss = Box<dyn FnOnce(Loss) + Send>;
+
+/// The callbacks of a lock that is no longer held, with the loss if it was lost.
+pub(crate) struct LossCallbacks(Option<Loss>, Vec<OnLoss>);
+
+impl LossCallbacks {
+    /// Runs the callbacks in a thread of their own, which they may block, or drops them if the lock
+    /// was not lost. Both run user code.
+    pub(crate) fn finish(self) {
+        self.finish_in(|run| spawn("zookeeper-loss", run));
+    }
+
+    /// Runs them in this thread if there can be no other.
+    fn finish_in(self, start: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<()>) {
+        let Self(Some(loss), callbacks) = self else { return };
+        let callbacks = Arc::new(Mutex::new(callbacks));
+        let theirs = callbacks.clone();
+        #[cfg(feature = "tokio")]
+        let runtime = tokio::runtime::Handle::try_current().ok();
+        let started = start(Box::new(move || {
+            #[cfg(feature = "tokio")]
+            let _context = runtime.as_ref().map(tokio::runtime::Handle::enter);
+            run_all(&theirs, loss);
+        }));
+        if started.is_err() {
+            run_all(&callbacks, loss);
+        }
+    }
+}
+
+fn run_all(callbacks: &Mutex<Vec<OnLoss>>, loss: Loss) {
+    let callbacks = core::mem::take(&mut *callbacks.lock().unwrap_or_else(PoisonError::into_inner));
+    for run in callbacks {
+        // The panic hook has reported it, and the other callbacks still run.
+        let _ = catch_unwind(AssertUnwindSafe(|| run(loss)));
+    }
+}
+
+impl fmt::Debug for SharedStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedStatus").field(&self.content().report).finish()
+    }
+}
+
+impl SharedStatus {
+    pub(crate) fn new(cleanups: Arc<AtomicUsize>) -> Self {
+        let report = Report {
+            status: Status::Held,
+            revoked: false,
+            is_waiting: false,
+            place: None,
+            has_moved: false,
+            acquired: None,
+            refused: None,
+            is_final: false,
+            has_owner: true,
+            cleanup: Cleanup { pending: false, all: cleanups },
+        };
+        let content = Content {
+            report,
+            waiters: Waiters::default(),
+            last: 0,
+            on_loss: Vec::new(),
+            follower: None,
+        };
+        Self { content: Mutex::new(content), process: std::process::id() }
+    }
+
+    #[inline(never)]
+    fn content(&self) -> MutexGuard<'_, Content> {
+        // Every single assignment leaves the report consistent, so a poisoned lock is usable.
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a value read from the report.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Report) -> T) -> T {
+        read(&self.content().report)
+    }
+
+    /// Returns the place in the queue, if it has changed since the last call.
+    pub(crate) fn take_place(&self) -> Option<Place> {
+        let report = &mut self.content().report;
+        core::mem::take(&mut report.has_moved).then(|| report.place.clone()).flatten()
+    }
+
+    /// Returns whether a server has said that others are ahead.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.read(|report| report.is_waiting)
+    }
+
+    /// Returns the error of an attempt whose time limit has passed.
+    pub(crate) fn late(&self) -> LockError {
+        if self.is_waiting() { LockError::TimedOut } else { LockError::NoAnswer }
+    }
+
+    /// Changes the report without waking its waiters.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Report)) {
+        change(&mut self.content().report);
+    }
+
+    /// Changes the report. Returns the wakers of its waiters, and the callbacks if the lock is no
+    /// longer held.
+    #[must_use = "a waiter that is not woken waits for ever"]
+    pub(crate) fn change(
+        &self,
+        change: impl FnOnce(&mut Report),
+    ) -> (Waiters, Option<LossCallbacks>) {
+        let mut content = self.content();
+        change(&mut content.report);
+        content.changed()
+    }
+
+    /// Adds a callback for the loss of the lock. If it is lost already, returns the callback with
+    /// the loss.
+    pub(crate) fn on_loss(&self, run: OnLoss) -> Option<(OnLoss, Loss)> {
+        let mut content = self.content();
+        match content.report.loss() {
+            Some(loss) => Some((run, loss)),
+            None => {
+                content.on_loss.push(run);
+                None
+            }
+        }
+    }
+
+    /// Wakes `follower` once the lock is no longer held.
+    pub(crate) fn follow(&self, follower: Waker) {
+        let unused = self.content().follower.replace(follower);
+        drop(unused);
+    }
+
+    /// Waits until `find` returns a value. `None` if the machine ends before.
+    pub(crate) fn wait<T, F: FnMut(&mut Report) -> Option<T>>(
+        self: &Arc<Self>,
+        find: F,
+    ) -> WaitFor<F> {
+        WaitFor { status: Arc::clone(self), find, ticket: None }
+    }
+
+    /// Waits until no node of the contender is left on the server, or the session has ended.
+    pub(crate) async fn gone(self: &Arc<Self>) {
+        self.wait(|_| None::<()>).await;
+    }
+}
+
+/// Waits for a report in which `find` returns a value.
+pub(crate) struct WaitFor<F> {
+    status: Arc<SharedStatus>,
+    find: F,
+    ticket: Option<u64>,
+}
+
+impl<F> WaitFor<F> {
+    /// Takes the waker out, so that it is dropped after unlocking.
+    fn leave(&mut self) -> Option<Waker> {
+        let ticket = self.ticket.take()?;
+        self.status.content().waiters.remove(ticket)
+    }
+}
+
+impl<T, F: FnMut(&mut Report) -> Option<T> + Unpin> Future for WaitFor<F> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let this = self.get_mut();
+        drop(this.leave());
+        let waker = cx.waker().clone();
+        let mut content = this.status.content();
+        let found = (this.find)(&mut content.report);
+        let is_over = found.is_some() || content.report.is_final;
+        if is_over || this.status.process != std::process::id() {
+            drop(content);
+            return Poll::Ready(found);
+        }
+        content.last += 1;
+        let ticket = content.last;
+        content.waiters.push(ticket, waker);
+        this.ticket = Some(ticket);
+        Poll::Pending
+    }
+}
+
+impl<F> Drop for WaitFor<F> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// The owner's side of a machine. Dropping it releases the lock.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) status: Arc<SharedStatus>,
+    pub(crate) attachment: Attachment,
+}
+
+impl Handle {
+    pub(crate) fn command(&self, mut command: Command) {
+        if !self.attachment.command(&mut command) {
+            self.check_process();
+        }
+    }
+
+    /// In a forked process, the lock stays with the parent, and nothing is reported any more.
+    pub(crate) fn check_process(&self) {
+        if self.attachment.is_forked() {
+            self.status.note(|report| {
+                report.set_status(Status::Lost(Loss::Ended(End::Forked)));
+                report.finish();
+            });
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.attachment.is_forked() {
+            return;
+        }
+        self.status.note(|report| {
+            report.has_owner = false;
+            // A machine that has ended has nothing left to delete.
+            if !report.is_final {
+                report.is_over();
+            }
+        });
+        self.command(Command::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn callbacks_run_here_if_the_system_has_no_thread() {
+        let (sender, called) = mpsc::channel();
+        let panics: OnLoss = Box::new(|_| panic!("on purpose"));
+        let sends: OnLoss = Box::new(move |loss| sender.send(loss).expect("a receiver"));
+        let callbacks = LossCallbacks(Some(Loss::NodeDeleted), vec![panics, sends]);
+        callbacks.finish_in(|_| Err(io::ErrorKind::WouldBlock.into()));
+        assert_eq!(called.try_recv(), Ok(Loss::NodeDeleted));
+    }
+}

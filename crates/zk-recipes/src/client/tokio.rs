@@ -1,0 +1,31 @@
+//! How tasks wait for recipes.
+
+use std::time::Instant;
+
+use zk_session::Client;
+
+use crate::client::SessionClient;
+
+impl SessionClient for Client {
+    fn now() -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    #[allow(clippy::manual_async_fn, reason = "the future does not borrow the client")]
+    fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static {
+        async move {
+            // A time that has passed needs no timer, nor its runtime.
+            if Self::now() < end {
+                tokio::time::sleep_until(end.into()).await;
+            }
+        }
+    }
+
+    async fn wait_for_others<F: Future + Send>(_: Option<Instant>, future: F) -> Option<F::Output> {
+        Some(future.await)
+    }
+
+    fn lease_end(&self) -> Option<Instant> {
+        self.lease().map(Into::into)
+    }
+}

@@ -1,0 +1,178 @@
+//! Enters: waits until all participants are present.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, Zxid, path};
+use zk_session::session::Reply;
+
+use super::{Participant, READY, Ready, Step};
+use crate::attempt::transaction::refusal;
+use crate::attempt::{Event, OpId, Turn};
+use crate::error::Loss;
+
+impl Participant {
+    pub(super) fn count(&mut self, turn: &mut Turn<'_>) {
+        let look = turn.watch_presence(self.ready());
+        // The old watch is dropped second. The server has one watch for both, and keeps it.
+        self.unwatch_others(turn);
+        let list = self.list(turn);
+        self.step = Step::Counting { look, list, ready: Ready::Missing };
+    }
+
+    pub(super) fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        let announced_at = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+            Ok(response) => Some(response.stat.mzxid),
+            Err(Error::Server(ErrorCode::NO_NODE)) => None,
+            Err(error) => return self.retry_or_fail(error, turn),
+        };
+        let ours = self.own_node.as_ref().map(|node| node.token);
+        match &mut self.step {
+            Step::Counting { ready, .. } => {
+                *ready = match announced_at {
+                    None => Ready::Missing,
+                    Some(at) if Some(at) > ours => Ready::New(at),
+                    Some(at) => Ready::Old(at),
+                };
+            }
+            // The watch was renewed.
+            Step::Waiting { .. } | Step::Joining { .. } if announced_at > ours => self.count(turn),
+            _ => {}
+        }
+    }
+
+    pub(super) fn counted(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        let Step::Counting { look, ready, .. } = self.step else { return };
+        let Some(own_node) = &self.own_node else { return };
+        let reply = match result {
+            Ok(reply) => Some(reply),
+            Err(Error::Server(ErrorCode::NO_NODE)) => None,
+            Err(error) => return self.retry_or_fail(error, turn),
+        };
+        let list = reply.as_ref().map(|reply| reply.decode::<GetChildrenResponse<'_>>());
+        let list = match list.transpose() {
+            Ok(list) => list,
+            Err(error) => return self.fail(error.into(), turn),
+        };
+        let members =
+            || list.iter().flat_map(|list| list.children.iter()).filter(|name| *name != READY);
+        if let Ready::New(announced_at) = ready {
+            if !members().any(|name| name == own_node.name) {
+                // It may have been missing at the announcement, too.
+                return self.lose(Loss::NodeDeleted, turn);
+            }
+            self.unwatch_others(turn);
+            return self.enter(announced_at, turn);
+        }
+        if members().count() < self.members {
+            let others = members().filter(|name| *name != own_node.name).map(super::rank);
+            let others: BTreeSet<_> = others.collect();
+            return match ready {
+                Ready::Old(announced_at) => {
+                    // Of those with our names, the first is inside if any of them is.
+                    let ours = others.iter().position(|(number, _)| number.is_some());
+                    let some = ours.map_or(others.len(), |ours| ours + 1);
+                    let candidates = others.into_iter().take(some).map(|(_, name)| name);
+                    self.join(look, candidates.collect(), announced_at, turn);
+                }
+                _ => self.wait(look, turn),
+            };
+        }
+        let others = members().filter(|name| *name != own_node.name);
+        let others = others.take(self.members.saturating_sub(1));
+        let others = others.map(|name| path::child(&self.lock_path, name));
+        let own_node = path::child(&self.lock_path, &own_node.name);
+        let present: Vec<_> = [own_node].into_iter().chain(others).collect();
+        self.announce(present, ready == Ready::Missing, turn);
+    }
+
+    /// Waits for others, if the attempt does.
+    fn wait(&mut self, look: OpId, turn: &mut Turn<'_>) {
+        match self.config.wait_policy.refusal() {
+            Some(error) => self.fail(error, turn),
+            None => {
+                self.step = Step::Waiting { look };
+                turn.report(Event::Waiting { behind: READY.into(), ahead: 1 });
+            }
+        }
+    }
+
+    /// Looks for a participant that is inside, since `ready` may be a leftover. If there is one, it
+    /// or others may already have begun to leave, and wait for us.
+    fn join(
+        &mut self,
+        look: OpId,
+        candidates: Vec<String>,
+        announced_at: Zxid,
+        turn: &mut Turn<'_>,
+    ) {
+        let Some(first) = candidates.last() else { return self.wait(look, turn) };
+        let stat = turn.stat(&path::child(&self.lock_path, first));
+        self.step = Step::Joining { look, stat, candidates, announced_at };
+    }
+
+    /// Handles the stat of a participant that may be inside.
+    pub(super) fn found(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        let Step::Joining { look, candidates, announced_at, .. } = &mut self.step else { return };
+        let (look, announced_at) = (*look, *announced_at);
+        let mut candidates = core::mem::take(candidates);
+        let other = candidates.pop();
+        let came_at = match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+            Ok(ExistsResponse { stat }) => Some(stat.czxid),
+            Err(Error::Server(ErrorCode::NO_NODE)) => None,
+            Err(error) => return self.retry_or_fail(error, turn),
+        };
+        match (other, came_at, &self.own_node) {
+            (Some(other), Some(came_at), Some(own_node)) if came_at < announced_at => {
+                let present =
+                    [&own_node.name, &other].map(|name| path::child(&self.lock_path, name));
+                self.announce(present.into(), false, turn);
+            }
+            _ => self.join(look, candidates, announced_at, turn),
+        }
+    }
+
+    fn announce(&mut self, present: Vec<String>, is_new: bool, turn: &mut Turn<'_>) {
+        let operations = present.len() + 1;
+        let acl = is_new.then_some(&self.config.parent_acl);
+        let announcement = turn.announce(&self.ready(), &present, acl);
+        self.unwatch_others(turn);
+        self.step = Step::Announcing { announcement, operations };
+    }
+
+    pub(super) fn announced(
+        &mut self,
+        operations: usize,
+        result: Result<Reply, Error>,
+        turn: &mut Turn<'_>,
+    ) {
+        let answer = result.and_then(|reply| Ok((reply.zxid, refusal(&reply, operations)?)));
+        let (announced_at, answer) = match answer {
+            Ok((announced_at, answer)) => (announced_at, Ok(answer)),
+            Err(error) => (Zxid::ZERO, Err(error)),
+        };
+        let error = match answer {
+            Ok(None) => return self.enter(announced_at, turn),
+            Ok(Some((0, ErrorCode::NO_NODE))) => return self.lose(Loss::NodeDeleted, turn),
+            // Another participant has left, or was faster.
+            Ok(Some((_, ErrorCode::NO_NODE | ErrorCode::NODE_EXISTS))) => return self.count(turn),
+            Ok(Some((_, code))) => Error::Server(code),
+            Err(error) => error,
+        };
+        self.retry_or_fail(error, turn);
+    }
+
+    fn enter(&mut self, announced_at: Zxid, turn: &mut Turn<'_>) {
+        self.entered_at = announced_at;
+        let Some(own_node) = &self.own_node else { return };
+        let acquired = Event::Acquired { node: own_node.name.clone(), token: own_node.token };
+        self.step = Step::Inside;
+        self.node.set_disconnect_policy(self.config.disconnect_policy);
+        turn.report(acquired);
+        if self.suspended {
+            turn.report(Event::Suspended);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Leaving a double barrier, and waiting until all others have left.
+
+use alloc::collections::BTreeSet;
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, path};
+use zk_session::session::Reply;
+
+use super::{Participant, READY, Rank, Step, rank};
+use crate::attempt::retry_policy::RetryPolicy;
+use crate::attempt::{Event, Input, OpId, Turn};
+
+/// The state of a participant that leaves.
+#[derive(Clone, Debug)]
+pub(super) struct Leave {
+    /// The participants that are still waited for. `None` until they are listed. One that has left
+    /// waits for no later arrivals, since they have been outside in between. The first one stays for
+    /// them, so that they can join it.
+    others: Option<BTreeSet<Rank>>,
+    /// Whether our own node still exists.
+    is_in: bool,
+    task: Task,
+}
+
+#[derive(Clone, Debug)]
+enum Task {
+    /// Reads the list of participants.
+    Listing { list: OpId },
+    /// All others have left. Reads the version of `ready`, then the list again: if they have still
+    /// left then, nobody needs this version.
+    Checking { look: OpId, list: OpId, version: Option<i32> },
+    /// Watches a participant's node.
+    Watching { watch: OpId },
+    /// Deletes `ready`, unless it was changed since.
+    Tidying { deletion: OpId },
+    /// Deletes our own node.
+    GettingOut,
+}
+
+impl Leave {
+    /// Returns whether others count it as a member.
+    pub(super) const fn is_in(&self) -> bool {
+        self.is_in && !matches!(self.task, Task::GettingOut)
+    }
+
+    pub(super) const fn watch(&self) -> Option<OpId> {
+        match self.task {
+            Task::Watching { watch } => Some(watch),
+            _ => None,
+        }
+    }
+}
+
+/// The next action of a participant that leaves.
+#[derive(Debug, PartialEq, Eq)]
+enum Next<'a> {
+    /// All others have left. Delete `ready` and our node, if they exist.
+    Finish,
+    /// Delete our node, and list again.
+    GetOut,
+    /// Wait for the end of this participant's node.
+    WaitFor(&'a Rank),
+}
+
+/// Returns the next action. The first participant stays until all others have left: they wait for
+/// the first, and it waits for the last. If all names are ours, it has been inside the longest. So
+/// one that comes while others leave finds it inside, and joins it.
+fn next<'a>(own: &Rank, is_in: bool, others: &'a BTreeSet<Rank>) -> Next<'a> {
+    match (others.first(), others.last()) {
+        (Some(first), _) if is_in && first < own => Next::GetOut,
+        (Some(_), Some(last)) if is_in => Next::WaitFor(last),
+        (Some(first), _) => Next::WaitFor(first),
+        (None, _) => Next::Finish,
+    }
+}
+
+impl Participant {
+    pub(super) fn leave(&mut self, turn: &mut Turn<'_>) {
+        let task = Task::Listing { list: self.list(turn) };
+        self.step = Step::Leaving(Leave { others: None, is_in: true, task });
+    }
+
+    pub(super) fn handle_leave(
+        &mut self,
+        op: OpId,
+        result: Result<Reply, Error>,
+        turn: &mut Turn<'_>,
+    ) {
+        let Step::Leaving(leave) = &mut self.step else { return };
+        match &mut leave.task {
+            Task::Checking { look, version, .. } if *look == op => {
+                match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+                    Ok(ExistsResponse { stat }) => *version = Some(stat.version),
+                    Err(Error::Server(ErrorCode::NO_NODE)) => {}
+                    Err(error) => self.retry_or_fail(error, turn),
+                }
+            }
+            Task::Listing { list } | Task::Checking { list, .. } if *list == op => {
+                self.listed(result, turn);
+            }
+            Task::Watching { watch } if *watch == op => {
+                let is_in = leave.is_in;
+                match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
+                    // It came later than we entered. Once we are out, it may find nobody inside to
+                    // join, and wait for ever.
+                    Ok(ExistsResponse { stat }) if !is_in && stat.czxid > self.entered_at => {
+                        self.forget_awaited(turn);
+                    }
+                    Ok(_) => {}
+                    // It was deleted between the list and the watch.
+                    Err(Error::Server(ErrorCode::NO_NODE)) => self.look_around(turn),
+                    Err(error) => self.retry_or_fail(error, turn),
+                }
+            }
+            Task::Tidying { deletion } if *deletion == op => self.tidied(result, turn),
+            _ => {}
+        }
+    }
+
+    pub(super) fn other_is_gone(&mut self, op: OpId, turn: &mut Turn<'_>) {
+        if let Step::Leaving(leave) = &self.step
+            && leave.watch() == Some(op)
+        {
+            self.look_around(turn);
+        }
+    }
+
+    pub(super) fn look_around(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_others(turn);
+        let list = self.list(turn);
+        self.work_on(Task::Listing { list });
+    }
+
+    fn listed(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        let there: BTreeSet<_> = match result {
+            Ok(reply) => match reply.decode::<GetChildrenResponse<'_>>() {
+                Ok(response) => response.children.iter().map(rank).collect(),
+                Err(error) => return self.fail(error.into(), turn),
+            },
+            Err(Error::Server(ErrorCode::NO_NODE)) => BTreeSet::new(),
+            Err(error) => return self.retry_or_fail(error, turn),
+        };
+        let Some(own) = self.own_node.as_ref().map(|node| rank(&node.name)) else { return };
+        let Step::Leaving(leave) = &mut self.step else { return };
+        let is_other = |other: &Rank| other.1 != READY && *other != own;
+        let there: BTreeSet<_> = there.into_iter().filter(is_other).collect();
+        match &mut leave.others {
+            Some(others) if !leave.is_in || there.first().is_some_and(|first| *first < own) => {
+                others.retain(|other| there.contains(other));
+            }
+            others => *others = Some(there),
+        }
+        self.go_on(turn);
+    }
+
+    /// Stops waiting for the participant that is watched.
+    fn forget_awaited(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_others(turn);
+        if let Step::Leaving(leave) = &mut self.step
+            && let Some(others) = &mut leave.others
+        {
+            // One that is out watches the first.
+            others.pop_first();
+        }
+        self.go_on(turn);
+    }
+
+    fn go_on(&mut self, turn: &mut Turn<'_>) {
+        let (Step::Leaving(leave), Some(own_node)) = (&self.step, &self.own_node) else { return };
+        let nobody = BTreeSet::new();
+        let own = rank(&own_node.name);
+        let next = next(&own, leave.is_in, leave.others.as_ref().unwrap_or(&nobody));
+        match (next, &leave.task) {
+            (Next::WaitFor((_, other)), _) => {
+                let other = path::child(&self.lock_path, other);
+                let watch = turn.watch_presence(other);
+                self.work_on(Task::Watching { watch });
+            }
+            (Next::Finish, _) if !leave.is_in => {
+                turn.conclude(&mut self.is_concluded, Event::Released);
+                self.step = Step::Done;
+            }
+            // While our node exists, we are the first, and only the first deletes `ready`. If another
+            // meeting was announced since we read its version, it stays.
+            (Next::Finish, Task::Checking { version: Some(version), .. }) => {
+                let own_node = path::child(&self.lock_path, &own_node.name);
+                let deletion = turn.retract(&self.ready(), *version, &own_node);
+                self.work_on(Task::Tidying { deletion });
+            }
+            (Next::GetOut, _) | (Next::Finish, Task::Checking { .. }) => self.get_out(turn),
+            (Next::Finish, _) => {
+                let look = turn.stat(&self.ready());
+                let list = self.list(turn);
+                self.work_on(Task::Checking { look, list, version: None });
+            }
+        }
+    }
+
+    fn get_out(&mut self, turn: &mut Turn<'_>) {
+        self.work_on(Task::GettingOut);
+        self.tell_node(Input::Release, turn);
+    }
+
+    pub(super) fn node_is_gone(&mut self, turn: &mut Turn<'_>) {
+        let Step::Leaving(leave) = &mut self.step else { return };
+        leave.is_in = false;
+        match &leave.others {
+            Some(others) if !others.is_empty() => self.look_around(turn),
+            _ => self.go_on(turn),
+        }
+    }
+
+    fn tidied(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        match result {
+            Err(error) if RetryPolicy::of(&error) != RetryPolicy::Never => {
+                self.retry_or_fail(error, turn);
+            }
+            // A leftover `ready` does no harm.
+            _ => self.get_out(turn),
+        }
+    }
+
+    fn work_on(&mut self, task: Task) {
+        if let Step::Leaving(leave) = &mut self.step {
+            leave.task = task;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+    use zk_session::proto::SessionId;
+
+    use super::super::LockMode;
+    use super::*;
+
+    #[test]
+    fn the_first_participant_stays_until_it_is_alone() {
+        let all = |names: &[&str]| names.iter().map(|name| rank(name)).collect::<BTreeSet<_>>();
+        let ours = |number: i32| {
+            let prefix = Participant::SCHEME.prefix(
+                LockMode::Shared,
+                // The name with the lowest GUID is the last to come.
+                Uuid::from_u128(9 - number as u128),
+                SessionId::NONE,
+            );
+            alloc::format!("{prefix}{number:010}")
+        };
+        let [one, two, three] = [1, 2, 3].map(ours);
+        let next = |own: &str, is_in, others: &[&str]| match next(&rank(own), is_in, &all(others)) {
+            Next::WaitFor((_, name)) => name.clone(),
+            action => alloc::format!("{action:?}"),
+        };
+        assert_eq!(next(&one, true, &[&two, &three]), three);
+        assert_eq!(next(&two, true, &[&one, &three]), "GetOut");
+        assert_eq!(next(&two, false, &[&one, &three]), one);
+        // Participants of other programs have no number. They come first, so that we never both stay.
+        assert_eq!(next(&one, true, &[&two, "0d9c", "zz"]), "GetOut");
+        assert_eq!(next(&one, false, &[&two, "zz"]), "zz");
+        for is_in in [true, false] {
+            assert_eq!(next(&one, is_in, &[]), "Finish");
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! A participant of a double barrier: it enters, waits for all others, and leaves with them.
+//!
+//! Each participant is a contender for a lock in shared mode, so all hold it at once. The node
+//! `ready` beside theirs announces that all have entered.
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod recipe;
+
+mod entering;
+mod leaving;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use zk_session::sync::Arc;
+
+use zk_session::proto::{Zxid, path};
+use zk_session::session::{Reply, State};
+use zk_session::{End, Error};
+
+use self::leaving::Leave;
+use crate::attempt::connection::Connection;
+use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
+use crate::attempt::{
+    AttemptConfig, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Scheme, Turn,
+    UnknownNodePolicy,
+};
+use crate::error::{LockError, Loss};
+use crate::lock::Contender;
+
+/// The node that announces that all have entered.
+const READY: &str = "ready";
+
+/// The sub-machine number of our own requests. That of the contender is the next one.
+const OWN: u32 = 0;
+const NODE: u32 = 1;
+
+/// A state machine that enters a double barrier once, and leaves it.
+///
+/// Drive it like a [`Contender`]:
+///
+/// * [`Event::Acquired`] reports that all have entered.
+/// * [`Input::Leave`] makes it leave and wait until all others have left.
+/// * [`Event::Released`] reports that all have left.
+/// * [`Input::Release`] makes it leave without waiting.
+///
+/// It ignores `scheme`, `mode` and `unknown_nodes` of its [`AttemptConfig`]: participants with any
+/// name count. `wait_policy` decides whether it waits for missing participants.
+#[derive(Clone, Debug)]
+pub struct Participant {
+    lock_path: Arc<str>,
+    config: AttemptConfig,
+    members: usize,
+    step: Step,
+    node: Contender,
+    /// Our node, once it exists.
+    own_node: Option<OwnNode>,
+    connection: Connection,
+    /// The transaction that let us in, or a later one that let others in.
+    entered_at: Zxid,
+    suspended: bool,
+    /// Whether the current step was refused for now, and will be repeated.
+    stalled: bool,
+    is_concluded: bool,
+    /// Events of the contender that are not handled yet.
+    heard: VecDeque<Event>,
+}
+
+#[derive(Clone, Debug)]
+struct OwnNode {
+    name: String,
+    token: Zxid,
+}
+
+/// The node `ready`, as a participant has seen it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    Missing,
+    /// Last changed before our node existed: in an earlier meeting, or before we came to this one.
+    Old(Zxid),
+    /// Changed after our node was created: all have entered, if our node still exists.
+    New(Zxid),
+}
+
+/// The step of a participant, with the requests that it waits for.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Creates its node.
+    Coming,
+    /// Reads `ready` with a watch, then the list of participants. This order misses nothing: a
+    /// participant that enters after the list creates `ready`, so the watch fires.
+    Counting {
+        look: OpId,
+        list: OpId,
+        ready: Ready,
+    },
+    /// Waits for `ready`: some are missing.
+    Waiting {
+        look: OpId,
+    },
+    /// Some are missing, and others may be inside. Reads the node of one that may, to join it.
+    Joining {
+        look: OpId,
+        stat: OpId,
+        /// Its name, behind those to be read if it is not inside.
+        candidates: Vec<String>,
+        announced_at: Zxid,
+    },
+    /// Creates or changes `ready`, if enough of the counted participants, including us, still exist.
+    /// Otherwise a delayed announcement could let in participants of a later meeting.
+    Announcing {
+        announcement: OpId,
+        /// The number of operations of this transaction.
+        operations: usize,
+    },
+    Inside,
+    Leaving(Leave),
+    /// Waits until our node is deleted.
+    Quitting,
+    Done,
+}
+
+impl Machine for Participant {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        match input {
+            _ if self.is_done() => {}
+            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
+                Some(end) => self.session_ended(end, turn),
+                None => {
+                    if let Err(Error::ConnectionLost) = result {
+                        self.not_connected(turn);
+                    }
+                    match op.part() {
+                        OWN => self.handle_reply(op, self.connection.check_reply(result), turn),
+                        _ => self.tell_node(Input::Reply { op, result }, turn),
+                    }
+                }
+            },
+            Input::Watch { op, event_type } => match op.part() {
+                OWN => self.watch_fired(op, turn),
+                _ => self.tell_node(Input::Watch { op, event_type }, turn),
+            },
+            Input::Session(State::Ended(end)) => self.session_ended(end, turn),
+            Input::Session(state) => {
+                self.connection.change(state);
+                self.config.follow(state);
+                if !self.connection.is_up() {
+                    self.not_connected(turn);
+                }
+                self.tell_node(input, turn);
+            }
+            Input::LeaseEnded => self.lease_ended(turn),
+            Input::Settled | Input::BehindAbandoned => self.tell_node(input, turn),
+            Input::Timer => {
+                self.tell_node(input, turn);
+                if core::mem::take(&mut self.stalled) {
+                    self.repeat(turn);
+                }
+            }
+            #[cfg(feature = "full")]
+            Input::Convert(_) => turn.report(Event::NO_READERS),
+            Input::Leave if matches!(self.step, Step::Inside) => self.leave(turn),
+            Input::Leave if matches!(self.step, Step::Leaving(_)) => {}
+            Input::Leave | Input::Release => self.quit(turn),
+        }
+        self.settle(turn);
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.step, Step::Done)
+    }
+}
+
+impl Participant {
+    pub(crate) const SCHEME: Scheme = Scheme::private("alone-", Some("member-"));
+
+    /// Creates a participant of a barrier with this many members.
+    ///
+    /// With [`WaitPolicy::Queue`](crate::attempt::WaitPolicy::Queue) it enters now. Otherwise it enters with
+    /// the first [`Input::Session`] and fails if that is no connection to a quorum.
+    pub fn new(config: AttemptConfig, members: usize) -> Self {
+        let config = AttemptConfig {
+            scheme: Self::SCHEME,
+            mode: LockMode::Shared,
+            unknown_nodes: UnknownNodePolicy::Ignore,
+            ..config
+        };
+        Self {
+            lock_path: config.lock_path.clone(),
+            members,
+            step: Step::Coming,
+            // Before all have entered, there is nothing to lose. So it waits as long as its session
+            // lives, as in a queue.
+            node: Contender::new(AttemptConfig {
+                disconnect_policy: DisconnectPolicy::UntilServerReports,
+                ..config.clone()
+            }),
+            config,
+            own_node: None,
+            connection: Connection::Up,
+            entered_at: Zxid::ZERO,
+            suspended: false,
+            stalled: false,
+            is_concluded: false,
+            heard: VecDeque::new(),
+        }
+    }
+
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        match &self.step {
+            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
+                if *look == op =>
+            {
+                self.looked(result, turn);
+            }
+            Step::Joining { stat, .. } if *stat == op => self.found(result, turn),
+            Step::Counting { list, .. } if *list == op => self.counted(result, turn),
+            Step::Announcing { announcement, operations } if *announcement == op => {
+                self.announced(*operations, result, turn);
+            }
+            Step::Leaving(_) => self.handle_leave(op, result, turn),
+            _ => {}
+        }
+    }
+
+    fn watch_fired(&mut self, op: OpId, turn: &mut Turn<'_>) {
+        match self.step {
+            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
+                if look == op =>
+            {
+                self.count(turn);
+            }
+            Step::Leaving(_) => self.other_is_gone(op, turn),
+            _ => {}
+        }
+    }
+
+    /// Gives an input to the contender that owns our node.
+    fn tell_node(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let is_through = matches!(self.step, Step::Inside | Step::Leaving(_));
+        let mut hear = |event: Event| {
+            // Our owner learns of a loss before the request that deletes our node.
+            let is_loss = is_through && matches!(event, Event::Lost(_));
+            let is_new = is_loss && !core::mem::replace(&mut self.is_concluded, true);
+            self.heard.push_back(event.clone());
+            is_new.then_some(event)
+        };
+        turn.filtered(NODE, &mut hear, |turn| self.node.handle(input, turn));
+    }
+
+    /// Handles the events of that contender until there are none.
+    fn settle(&mut self, turn: &mut Turn<'_>) {
+        while let Some(event) = self.heard.pop_front() {
+            self.node_tells(event, turn);
+        }
+        if matches!(self.step, Step::Quitting) && self.node.is_done() {
+            turn.conclude(&mut self.is_concluded, Event::Released);
+            self.step = Step::Done;
+        }
+    }
+
+    fn node_tells(&mut self, event: Event, turn: &mut Turn<'_>) {
+        let is_through = matches!(self.step, Step::Inside | Step::Leaving(_));
+        match event {
+            Event::Acquired { node: name, token } => {
+                self.own_node = Some(OwnNode { name, token });
+                self.count(turn);
+            }
+            Event::Suspended | Event::Resumed => {
+                self.suspended = event == Event::Suspended;
+                if is_through {
+                    turn.report(event);
+                }
+            }
+            Event::Lost(loss) => self.lose(loss, turn),
+            Event::Failed(error) => self.fail(error, turn),
+            Event::Released => self.node_is_gone(turn),
+            Event::UnknownNode(_) => {}
+            event => turn.report(event),
+        }
+    }
+
+    // ---- The end -------------------------------------------------------------------------------
+
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
+        let loss = Loss::Ended(end);
+        turn.conclude(
+            &mut self.is_concluded,
+            match &self.step {
+                Step::Inside => Event::Lost(loss),
+                Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
+                // The session's end deletes our node, so the release is complete.
+                Step::Quitting => Event::gone_with(end),
+                _ => Event::Failed(LockError::Ended(end)),
+            },
+        );
+        self.step = Step::Done;
+    }
+
+    /// Stops waiting for others to leave and for the deletion of our node.
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        self.tell_node(Input::LeaseEnded, turn);
+        self.settle(turn);
+        if matches!(self.step, Step::Leaving(_)) {
+            turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
+            self.quit(turn);
+        }
+    }
+
+    fn lose(&mut self, loss: Loss, turn: &mut Turn<'_>) {
+        turn.conclude(
+            &mut self.is_concluded,
+            match self.step {
+                Step::Inside | Step::Leaving(_) => Event::Lost(loss),
+                _ => Event::Failed(LockError::Lost(loss)),
+            },
+        );
+        self.quit(turn);
+    }
+
+    fn fail(&mut self, error: LockError, turn: &mut Turn<'_>) {
+        turn.conclude(&mut self.is_concluded, Event::Failed(error));
+        self.quit(turn);
+    }
+
+    /// Fails if the attempt does not wait for a connection.
+    fn not_connected(&mut self, turn: &mut Turn<'_>) {
+        // Before there is a node, its contender reports the failure.
+        let is_entering = matches!(
+            self.step,
+            Step::Counting { .. }
+                | Step::Waiting { .. }
+                | Step::Joining { .. }
+                | Step::Announcing { .. }
+        );
+        if !self.config.wait_policy.waits_for_connection() && is_entering {
+            self.fail(LockError::NoConnection, turn);
+        }
+    }
+
+    /// Leaves without waiting for others.
+    fn quit(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_others(turn);
+        self.tell_node(Input::Release, turn);
+        self.step = Step::Quitting;
+    }
+
+    fn unwatch_others(&mut self, turn: &mut Turn<'_>) {
+        let watch = match &self.step {
+            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. } => {
+                Some(*look)
+            }
+            Step::Leaving(leave) => leave.watch(),
+            _ => None,
+        };
+        watch.into_iter().for_each(|watch| turn.unwatch(watch));
+    }
+
+    // ---- Failures ------------------------------------------------------------------------------
+
+    fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.repeat(turn),
+            RetryPolicy::Later => {
+                self.stalled = true;
+                turn.set_timer(RETRY_AFTER);
+            }
+            RetryPolicy::Never => self.fail(error.into(), turn),
+        }
+    }
+
+    /// Repeats the current step, or an earlier one. That is always safe.
+    fn repeat(&mut self, turn: &mut Turn<'_>) {
+        match self.step {
+            Step::Counting { .. }
+            | Step::Waiting { .. }
+            | Step::Joining { .. }
+            | Step::Announcing { .. } => self.count(turn),
+            Step::Leaving(_) => self.look_around(turn),
+            Step::Coming | Step::Inside | Step::Quitting | Step::Done => {}
+        }
+    }
+
+    // ---- Outputs -------------------------------------------------------------------------------
+
+    fn list(&mut self, turn: &mut Turn<'_>) -> OpId {
+        turn.list(&self.lock_path)
+    }
+
+    fn ready(&self) -> String {
+        path::child(&self.lock_path, READY)
+    }
+}
+
+/// The position of a participant: first those with foreign names, then ours as they have come.
+type Rank = (Option<i32>, String);
+
+fn rank(name: &str) -> Rank {
+    (Participant::SCHEME.parse(name).map(|name| name.sequence.0), name.into())
+}

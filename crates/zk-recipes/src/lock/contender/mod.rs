@@ -1,0 +1,350 @@
+//! One attempt to acquire a lock: the queue machine.
+//!
+//! A contender creates an ephemeral sequential node below the lock path and lists the children. A
+//! contender that no earlier node blocks holds the lock. The others watch the nearest node that
+//! blocks them.
+//!
+//! The attempt survives lost connections. Every step can be repeated, except the creation. The name
+//! of the new node contains a GUID, by which the contender finds it again.
+
+#[cfg(feature = "full")]
+mod converting;
+mod entering;
+mod holding;
+mod leaving;
+#[cfg(feature = "full")]
+mod looking;
+#[cfg(not(feature = "full"))]
+mod not_converting;
+mod queueing;
+#[cfg(feature = "full")]
+mod ranking;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use zk_session::sync::Arc;
+
+use zk_session::proto::{EventType, path};
+use zk_session::session::{Reply, State};
+use zk_session::{End, Error};
+
+use crate::attempt::connection::Connection;
+use crate::attempt::phase::{Conversion, Node, Phase, SelfWatch};
+use crate::attempt::queue::QueueReader;
+use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
+use crate::attempt::{
+    AttemptConfig, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Restart, Turn,
+    WaitPolicy,
+};
+use crate::error::{LockError, Loss};
+
+/// A state machine that acquires one lock once, holds it, and releases it.
+///
+/// The [module](crate::machine) describes how to drive it.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    config: AttemptConfig,
+    /// Whether it watches the lock path, so that every change wakes all waiters.
+    #[cfg(feature = "study")]
+    is_herd: bool,
+    phase: Phase,
+    /// Our node, once its creation is confirmed.
+    node: Option<Node>,
+    /// Boxed, since few locks are converted.
+    conversion: Option<Box<Conversion>>,
+    /// Whether the caller has released the lock while it is unknown what must be deleted.
+    is_releasing: bool,
+    connection: Connection,
+    /// Whether the lease has ended while there was no connection.
+    lease_ended: bool,
+    self_watch: Option<SelfWatch>,
+    /// Whether to look in the data of our node for a request to release the lock.
+    reads_own_data: bool,
+    /// Whether another client has asked for the lock.
+    revoked: bool,
+    /// Whether the caller has received [`Event::UnknownNode`].
+    warned: bool,
+    /// Nodes to be deleted, and the pending request for each. `None`: refused, to be repeated.
+    deletions: Vec<(Option<OpId>, Arc<str>)>,
+    /// Whether the next contender may rely on our node, since we have acquired the lock. Once we
+    /// have a node, `config.hint` is ours.
+    leaves_hint: bool,
+    is_concluded: bool,
+    #[cfg(test)]
+    pub(crate) injected_bug: Option<InjectedBug>,
+}
+
+/// Bugs to inject, which the tests must detect.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InjectedBug {
+    ShortcutAmongReaders,
+    HintForAnyNumber,
+    HintForEver,
+    HintBeforeDeletion,
+    LostPiecesKept,
+}
+
+impl Machine for Contender {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        if matches!(self.phase, Phase::Beginning) && self.config.begins_at_once() {
+            self.begin(turn);
+        }
+        match input {
+            _ if self.is_done() => {}
+            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
+                Some(end) => self.session_ended(end, turn),
+                None => {
+                    if let Err(Error::ConnectionLost) = result {
+                        self.not_connected(turn);
+                    }
+                    self.handle_reply(op, self.connection.check_reply(result), turn);
+                }
+            },
+            Input::Watch { op, event_type } => self.handle_watch(op, event_type, turn),
+            Input::Session(state) => self.handle_session(state, turn),
+            Input::LeaseEnded => self.handle_end_of_lease(turn),
+            Input::Timer => self.handle_timer(turn),
+            #[cfg(feature = "full")]
+            Input::Convert(mode) => self.convert(mode, turn),
+            Input::Settled => self.settled(turn),
+            Input::BehindAbandoned => self.behind_abandoned(turn),
+            Input::Leave | Input::Release => self.release(turn),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done)
+    }
+}
+
+impl Restart for Contender {
+    fn restart(&self, state: Option<State>) -> Self {
+        Self::new(self.config.restart(state))
+    }
+}
+
+impl Contender {
+    /// Creates an attempt that waits for any change below the lock path, instead of the end of its
+    /// predecessor. Textbook locks do so. Every change wakes all waiters, which is the herd effect.
+    #[cfg(feature = "study")]
+    #[must_use]
+    pub fn herd(config: AttemptConfig) -> Self {
+        Self { is_herd: true, ..Self::new(config) }
+    }
+
+    /// Creates an attempt that begins now. The session is connected, or waits for a connection by
+    /// [`WaitPolicy::Queue`].
+    pub(crate) fn begun(mut self, turn: &mut Turn<'_>) -> Self {
+        self.begin(turn);
+        self
+    }
+
+    fn begin(&mut self, turn: &mut Turn<'_>) {
+        if let Err(error) = path::validate(&self.config.lock_path) {
+            return self.fail(error.into(), turn);
+        }
+        match self.config.wait_policy {
+            WaitPolicy::Queue => self.create(turn),
+            #[cfg(feature = "full")]
+            WaitPolicy::OnlyIfFirst => self.create(turn),
+            #[cfg(feature = "full")]
+            WaitPolicy::OnlyIfFree => self.look(turn),
+        }
+    }
+
+    /// Creates a contender that holds this node already. It has no queue.
+    pub(crate) fn holding(
+        config: AttemptConfig,
+        node: Node,
+        connection: Connection,
+        turn: &mut Turn<'_>,
+    ) -> Self {
+        let mut contender = Self { node: Some(node), connection, ..Self::new(config) };
+        contender.acquired(turn);
+        contender
+    }
+
+    /// Creates an attempt.
+    ///
+    /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
+    /// with the first [`Input::Session`] and fails if that is no connection to a quorum.
+    pub fn new(mut config: AttemptConfig) -> Self {
+        let reads_own_data = config.revocable;
+        if !config.scheme.has_readers() {
+            config.mode = LockMode::Exclusive;
+        }
+        Self {
+            config,
+            #[cfg(feature = "study")]
+            is_herd: false,
+            phase: Phase::Beginning,
+            node: None,
+            conversion: None,
+            is_releasing: false,
+            connection: Connection::Up,
+            lease_ended: false,
+            self_watch: None,
+            reads_own_data,
+            revoked: false,
+            warned: false,
+            deletions: Vec::new(),
+            leaves_hint: false,
+            is_concluded: false,
+            #[cfg(test)]
+            injected_bug: None,
+        }
+    }
+
+    pub(crate) const fn set_disconnect_policy(&mut self, disconnect_policy: DisconnectPolicy) {
+        self.config.disconnect_policy = disconnect_policy;
+    }
+
+    // ---- Inputs --------------------------------------------------------------------------------
+
+    /// Handles a reply. Replies to requests of an earlier step are ignored.
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        if self.handle_deletion(op, &result, turn) || self.handle_self_watch(op, &result, turn) {
+            return;
+        }
+        if self.conversion.is_some() {
+            return self.handle_conversion(op, result, turn);
+        }
+        match &mut self.phase {
+            #[cfg(feature = "full")]
+            Phase::Looking { list, .. } if *list == op => self.looked(result, turn),
+            // A list that is answered while the creation is undecided need not show the node.
+            Phase::Creating { list, .. } if *list == Some(op) => *list = None,
+            Phase::Creating { .. } => self.handle_creation(op, result, turn),
+            Phase::Deciding { list, .. } if *list == op => self.listed(result, turn),
+            #[cfg(feature = "full")]
+            Phase::Ranking { ranks, .. } => {
+                if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
+                    self.ranked(rank, result, turn);
+                }
+            }
+            Phase::Waiting { watch, .. } if *watch == op => self.watched(result, turn),
+            _ => {}
+        }
+    }
+
+    fn handle_watch(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
+        let deleted = event_type == EventType::NODE_DELETED;
+        if self.self_watch.is_some_and(|watch| watch.op == op) {
+            self.self_watch_fired(deleted, turn);
+        } else {
+            self.predecessor_watch_fired(op, deleted, turn);
+        }
+    }
+
+    fn handle_timer(&mut self, turn: &mut Turn<'_>) {
+        for (op, path) in &mut self.deletions {
+            op.get_or_insert_with(|| turn.delete(path));
+        }
+        self.repeat(turn);
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>) {
+        match &mut self.phase {
+            #[cfg(feature = "full")]
+            Phase::Looking { .. } => self.leave(turn),
+            Phase::Beginning
+            | Phase::Deciding { .. }
+            | Phase::Ranking { .. }
+            | Phase::Waiting { .. }
+            | Phase::TakingOver
+            | Phase::Held { .. } => self.leave(turn),
+            Phase::Leaving | Phase::Done => {}
+            // The reply will show whether there is a node to delete.
+            Phase::Creating { creation, .. } => {
+                creation.cancel();
+                self.is_releasing = true;
+            }
+        }
+    }
+
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
+        let event = match self.phase {
+            Phase::Held { .. } => Event::Lost(Loss::Ended(end)),
+            // The session's end deletes the node, so the release is complete.
+            Phase::Leaving => Event::gone_with(end),
+            _ if self.is_releasing => Event::gone_with(end),
+            _ => Event::Failed(LockError::Ended(end)),
+        };
+        turn.conclude(&mut self.is_concluded, event);
+        self.leaves_hint = false;
+        self.phase = Phase::Done;
+    }
+
+    // ---- Failures ------------------------------------------------------------------------------
+
+    fn vanished(&mut self, turn: &mut Turn<'_>) {
+        self.node = None;
+        self.fail(LockError::NodeVanished, turn);
+    }
+
+    fn fail(&mut self, error: LockError, turn: &mut Turn<'_>) {
+        if !self.is_releasing {
+            turn.conclude(&mut self.is_concluded, Event::Failed(error));
+        }
+        self.leave(turn);
+    }
+
+    fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.repeat(turn),
+            RetryPolicy::Later => turn.set_timer(RETRY_AFTER),
+            RetryPolicy::Never => self.fail(error.into(), turn),
+        }
+    }
+
+    /// Repeats the current step. Repeating is always safe, so a timer of an earlier step does no
+    /// harm.
+    fn repeat(&mut self, turn: &mut Turn<'_>) {
+        match &mut self.phase {
+            _ if self.conversion.is_some() => self.repeat_conversion(turn),
+            #[cfg(feature = "full")]
+            Phase::Looking { .. } => self.look(turn),
+            Phase::Creating { creation, .. } => {
+                creation.handle_timer(&self.config, turn);
+            }
+            Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => {
+                self.decide(turn);
+            }
+            Phase::Held { .. } => self.verify_if_needed(turn),
+            _ => {}
+        }
+    }
+
+    // ---- Outputs -------------------------------------------------------------------------------
+
+    fn list(&mut self, turn: &mut Turn<'_>) -> OpId {
+        turn.list_in_pieces(&self.config.lock_path)
+    }
+
+    fn delete(&mut self, path: impl Into<Arc<str>>, turn: &mut Turn<'_>) {
+        let path = path.into();
+        let op = turn.delete(&path);
+        self.deletions.push((Some(op), path));
+    }
+
+    /// Returns whether every change below the lock path wakes it. A constant without textbook locks.
+    const fn is_herd(&self) -> bool {
+        #[cfg(feature = "study")]
+        return self.is_herd;
+        #[cfg(not(feature = "study"))]
+        false
+    }
+
+    const fn queue_reader(&self) -> QueueReader {
+        QueueReader::new(&self.config)
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        path::child(&self.config.lock_path, name)
+    }
+}

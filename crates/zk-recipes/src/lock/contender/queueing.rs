@@ -1,0 +1,184 @@
+//! Waiting in the queue: reading it, watching the predecessor, and taking over the lock.
+
+use alloc::string::String;
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, GetChildrenResponse};
+use zk_session::session::Reply;
+
+use super::Contender;
+#[cfg(test)]
+use super::InjectedBug;
+use crate::attempt::listing::{Listing, each};
+use crate::attempt::phase::Phase;
+use crate::attempt::queue::{Observation, QueuePosition};
+use crate::attempt::{AttemptConfig, Event, OpId, Turn, UnknownNodePolicy};
+use crate::error::LockError;
+
+impl Contender {
+    pub(super) fn decide(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_predecessor(turn);
+        let list = self.list(turn);
+        #[cfg(test)]
+        if let Phase::Deciding { list: before, .. } = &mut self.phase
+            && self.injected_bug == Some(InjectedBug::LostPiecesKept)
+        {
+            *before = list;
+            return;
+        }
+        self.phase = Phase::Deciding { list, listing: None };
+    }
+
+    pub(super) fn listed(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        let reply = match result {
+            Ok(reply) => reply,
+            // The lock path is gone, and our node with it.
+            Err(Error::Server(ErrorCode::NO_NODE)) => return self.vanished(turn),
+            Err(error) => return self.retry_or_fail(error, turn),
+        };
+        let reader = self.queue_reader();
+        let Phase::Deciding { listing, .. } = &mut self.phase else { return };
+        let Some(node) = &self.node else { return self.vanished(turn) };
+        #[cfg(feature = "full")]
+        let is_whole = listing.is_none() && !reply.has_more;
+        let seen = Listing::read(listing, &reply, &mut |seen, names| {
+            reader.observe(node.name(), each(names), seen);
+        });
+        let mut seen = match seen {
+            Ok(Some(seen)) => seen,
+            Ok(None) => return,
+            Err(error) => return self.fail(error.into(), turn),
+        };
+        if let Some(error) = seen.refusal {
+            return self.fail(error, turn);
+        }
+        if let Some(unknown_node) = seen.unknown_node.take()
+            && !core::mem::replace(&mut self.warned, true)
+        {
+            turn.report(Event::UnknownNode(unknown_node));
+        }
+        match seen.position() {
+            #[cfg(feature = "full")]
+            QueuePosition::Exhausted if is_whole && self.config.scheme.is_private() => {
+                self.rank(&reply, turn);
+            }
+            // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.
+            position => self.judge(position, true, turn),
+        }
+    }
+
+    pub(super) fn judge(&mut self, position: QueuePosition, by_number: bool, turn: &mut Turn<'_>) {
+        match position {
+            QueuePosition::Absent => self.vanished(turn),
+            QueuePosition::Exhausted => self.fail(LockError::SequenceExhausted, turn),
+            QueuePosition::First => self.acquired(turn),
+            QueuePosition::Behind { predecessor, ahead } => {
+                if let Some(error) = self.config.wait_policy.refusal() {
+                    return self.fail(error, turn);
+                }
+                turn.report(Event::Waiting { behind: predecessor.clone(), ahead });
+                let AttemptConfig { scheme, unknown_nodes, .. } = &self.config;
+                // A downgrade creates a node with an old number, and unknown nodes have any number.
+                let only_rising =
+                    !scheme.has_readers() && *unknown_nodes != UnknownNodePolicy::Count;
+                #[cfg(test)]
+                let only_rising =
+                    only_rising || self.injected_bug == Some(InjectedBug::ShortcutAmongReaders);
+                let is_alone = ahead == 1 && !self.is_herd();
+                self.wait(predecessor, is_alone && by_number && only_rising, turn);
+            }
+        }
+    }
+
+    // ---- Waiting -------------------------------------------------------------------------------
+
+    fn wait(&mut self, predecessor: String, only: bool, turn: &mut Turn<'_>) {
+        // Our own watch first: once the other one is set, no event of our node can be missed.
+        if only && self.self_watch.is_none() {
+            self.watch_self(turn);
+        }
+        let watch = turn.watch(match self.is_herd() {
+            true => self.config.lock_path.clone(),
+            false => self.path_of(&predecessor).into(),
+        });
+        self.phase = Phase::Waiting { predecessor, watch, only };
+    }
+
+    pub(super) fn watched(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        match result {
+            Ok(reply) if self.is_herd() => self.seen_again(&reply, turn),
+            Ok(_) => {}
+            // The predecessor was deleted between the list and the watch, or the watch was lost.
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(turn),
+            Err(Error::Server(ErrorCode::NO_AUTH)) => {
+                if let Phase::Waiting { predecessor, .. } = &mut self.phase {
+                    let node = core::mem::take(predecessor);
+                    self.fail(LockError::Unreadable { node }, turn);
+                }
+            }
+            Err(error) => self.retry_or_fail(error, turn),
+        }
+    }
+
+    /// Handles the reply to a watch on the lock path, which contains the list of children.
+    fn seen_again(&mut self, reply: &Reply, turn: &mut Turn<'_>) {
+        let own = self.node.as_ref().map_or("", |node| node.name());
+        let position = reply.decode::<GetChildrenResponse<'_>>().map(|response| {
+            let mut seen = Observation::default();
+            self.queue_reader().observe(own, response.children.iter(), &mut seen);
+            seen.position()
+        });
+        match position {
+            Ok(QueuePosition::Behind { .. }) => {}
+            Ok(QueuePosition::First) => {
+                self.unwatch_predecessor(turn);
+                self.acquired(turn);
+            }
+            Ok(QueuePosition::Absent | QueuePosition::Exhausted) | Err(_) => self.decide(turn),
+        }
+    }
+
+    pub(super) fn predecessor_watch_fired(&mut self, op: OpId, deleted: bool, turn: &mut Turn<'_>) {
+        let Phase::Waiting { watch, only, predecessor } = &mut self.phase else {
+            return;
+        };
+        if *watch != op {
+            return;
+        }
+        // The shortcut: no other contender was ahead in the list, and none can have come before us
+        // since. If our own node had been deleted earlier, its watch event would have arrived
+        // first: events are sent in the order of transactions.
+        if deleted && *only && self.self_watch.is_some_and(|watch| watch.armed) {
+            self.phase = Phase::TakingOver;
+            turn.settle();
+        } else if deleted {
+            self.decide(turn);
+        } else {
+            let (predecessor, only) = (core::mem::take(predecessor), *only);
+            self.wait(predecessor, only, turn);
+        }
+    }
+
+    /// Gives up the shortcut. After a reconnect, the server sends the events that were missed, but
+    /// not in the order of transactions.
+    pub(super) fn doubt(&mut self, turn: &mut Turn<'_>) {
+        match &mut self.phase {
+            Phase::Waiting { only, .. } => *only = false,
+            Phase::TakingOver => self.decide(turn),
+            _ => {}
+        }
+    }
+
+    /// Takes over the lock: no event that has arrived reports the end of our own node.
+    pub(super) fn settled(&mut self, turn: &mut Turn<'_>) {
+        if matches!(self.phase, Phase::TakingOver) {
+            self.acquired(turn);
+        }
+    }
+
+    pub(super) fn unwatch_predecessor(&mut self, turn: &mut Turn<'_>) {
+        if let Phase::Waiting { watch, .. } = self.phase {
+            turn.unwatch(watch);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The locks, for any [`SessionClient`](crate::SessionClient).
+
+#[cfg(feature = "full")]
+pub(crate) mod cohort;
+#[cfg(feature = "full")]
+mod conversion;
+#[cfg_attr(not(feature = "full"), path = "no_hand_over.rs")]
+pub(crate) mod hand_over;
+pub(crate) mod hint_cache;
+mod local_queue;
+mod mutex;
+mod reentrant;
+mod rw_lock;
+
+#[cfg(feature = "full")]
+pub use self::conversion::NotConverted;
+pub use self::mutex::Mutex;
+pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
+pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};

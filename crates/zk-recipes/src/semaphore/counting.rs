@@ -1,0 +1,211 @@
+//! Counting: how many permits are taken, how many there are, and whether ours are among them.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use zk_session::Error;
+use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse, path};
+use zk_session::session::Reply;
+
+use super::requests::Step;
+use super::{PermitRequest, SemaphoreMachine};
+use crate::attempt::queue::other_lock;
+use crate::attempt::retry_policy::RetryPolicy;
+use crate::attempt::{Event, Turn};
+use crate::error::SemaphoreError;
+
+impl SemaphoreMachine {
+    pub(super) fn list_permit_nodes(&mut self, turn: &mut Turn<'_>) {
+        // Nothing would remove the watch.
+        if self.is_releasing {
+            return;
+        }
+        let list = turn.watch(self.permits_path());
+        // The old watch is removed after the new one is set. So the server, which knows only one
+        // watch of the path, needs no message.
+        let old = self.own.taken.take();
+        self.unwatch(old, turn);
+        self.own.taken.op = Some(list);
+    }
+
+    pub(super) fn listed(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        let reply = match result {
+            Ok(reply) => reply,
+            Err(error) => return self.not_listed(error, turn),
+        };
+        let children = match reply.decode::<GetChildrenResponse<'_>>() {
+            Ok(response) => response.children,
+            Err(error) => return self.fail(error.into(), turn),
+        };
+        if let Some(error) = self.permit_reader().refuse(None, children.iter()) {
+            return self.fail(error, turn);
+        }
+        let mut own: Vec<_> = self.permit_nodes.iter().map(|own| &*own.name).collect();
+        own.sort_unstable();
+        let is_own = |child: &&str| own.binary_search(child).is_ok();
+        if children.iter().filter(is_own).count() < own.len() {
+            // Another client has deleted one of ours. We are still first, and create another.
+            return self.borrow(turn);
+        }
+        self.counted(self.permit_nodes().taken(children.iter()), turn);
+    }
+
+    fn not_listed(&mut self, error: Error, turn: &mut Turn<'_>) {
+        let list = self.own.taken.take();
+        self.unwatch(list, turn);
+        match (&self.step, RetryPolicy::of(&error)) {
+            (Step::Looking, _) if error == Error::Server(ErrorCode::NO_NODE) => {
+                self.counted(0, turn);
+            }
+            (Step::Waiting, _) if error == Error::Server(ErrorCode::NO_NODE) => self.borrow(turn),
+            (Step::Looking | Step::Waiting, RetryPolicy::Now) => self.list_permit_nodes(turn),
+            (Step::Looking | Step::Waiting, RetryPolicy::Later) => self.set_timer(turn),
+            (Step::Looking | Step::Waiting, RetryPolicy::Never) => self.fail(error.into(), turn),
+            // The steps that create permit nodes list them again afterwards.
+            _ => {}
+        }
+    }
+
+    fn counted(&mut self, taken: usize, turn: &mut Turn<'_>) {
+        self.own.taken.seen = Some(taken);
+        self.go_on_if_there_is_room(turn);
+    }
+
+    // ---- The maximum ---------------------------------------------------------------------------
+
+    pub(super) fn look_at_maximum(&mut self, turn: &mut Turn<'_>) {
+        if !self.is_releasing {
+            self.own.maximum.op = Some(turn.watch_data(self.maximum_path()));
+        }
+    }
+
+    pub(super) fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        let maximum = match result {
+            Ok(reply) => match reply.decode::<GetDataResponse<'_>>() {
+                Ok(response) => PermitRequest::read_maximum(response.data.unwrap_or_default()),
+                Err(error) => return self.fail(error.into(), turn),
+            },
+            Err(error) => return self.not_looked(error, turn),
+        };
+        match (maximum, self.request.maximum) {
+            (None, _) => self.refuse(SemaphoreError::NoMaximum, turn),
+            (Some(maximum), Some(expected)) if !self.own.agreed && maximum != expected => {
+                self.refuse(SemaphoreError::OtherMaximum { maximum }, turn);
+            }
+            (Some(maximum), _) => match self.request.check_count(maximum) {
+                Ok(()) => {
+                    self.own.agreed = true;
+                    self.own.maximum.seen = Some(maximum);
+                    match self.step {
+                        Step::Asking => self.borrow(turn),
+                        _ => self.go_on_if_there_is_room(turn),
+                    }
+                }
+                Err(error) => self.refuse(error, turn),
+            },
+        }
+    }
+
+    fn not_looked(&mut self, error: Error, turn: &mut Turn<'_>) {
+        let look = self.own.maximum.take();
+        self.unwatch(look, turn);
+        match self.step {
+            _ if error != Error::Server(ErrorCode::NO_NODE) => self.look_again(error, turn),
+            // No semaphore means no permits taken.
+            Step::Looking if self.request.maximum.is_some() => self.enter(turn),
+            _ if !self.has_path_alone() => self.list_others(turn),
+            _ => self.create_maximum(turn),
+        }
+    }
+
+    fn create_maximum(&mut self, turn: &mut Turn<'_>) {
+        let Some(maximum) = self.request.maximum else {
+            return self.refuse(SemaphoreError::NoMaximum, turn);
+        };
+        let acl = &self.request.config.parent_acl;
+        self.own.create_maximum = Some(turn.create_maximum(&self.maximum_path(), maximum, acl));
+    }
+
+    pub(super) fn maximum_created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        match result {
+            Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look_at_maximum(turn),
+            Err(error) => self.look_again(error, turn),
+        }
+    }
+
+    fn look_again(&mut self, error: Error, turn: &mut Turn<'_>) {
+        match RetryPolicy::of(&error) {
+            RetryPolicy::Now => self.look_at_maximum(turn),
+            RetryPolicy::Later => self.set_timer(turn),
+            RetryPolicy::Never => self.fail(error.into(), turn),
+        }
+    }
+
+    // ---- Other locks at the path ---------------------------------------------------------------
+
+    pub(super) const fn has_path_alone(&self) -> bool {
+        !self.request.refuses_other_locks || self.own.others.seen.is_some()
+    }
+
+    fn list_others(&mut self, turn: &mut Turn<'_>) {
+        if self.own.others.op.is_none() {
+            self.own.others.op = Some(turn.list(&self.request.config.lock_path));
+        }
+    }
+
+    pub(super) fn others_listed(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        let refusal = result.and_then(|reply| {
+            let GetChildrenResponse { children } = reply.decode()?;
+            Ok(children.iter().find_map(other_lock))
+        });
+        match refusal {
+            Ok(None) | Err(Error::Server(ErrorCode::NO_NODE)) => self.own.others.seen = Some(()),
+            Ok(Some(error)) => return self.fail(error, turn),
+            Err(error) => {
+                self.own.others.take();
+                return match RetryPolicy::of(&error) {
+                    RetryPolicy::Now => self.list_others(turn),
+                    RetryPolicy::Later => self.set_timer(turn),
+                    RetryPolicy::Never => self.fail(error.into(), turn),
+                };
+            }
+        }
+        match self.own.has_no_maximum() {
+            true => self.create_maximum(turn),
+            false => self.go_on_if_there_is_room(turn),
+        }
+    }
+
+    // ---- Comparing the two ---------------------------------------------------------------------
+
+    /// Proceeds if both counts are known and leave room. Both watches are set, so both counts were
+    /// valid at one moment.
+    pub(super) fn go_on_if_there_is_room(&mut self, turn: &mut Turn<'_>) {
+        let (Some(taken), Some(maximum)) = (self.own.taken.seen, self.own.maximum.seen) else {
+            return;
+        };
+        let maximum = maximum as usize;
+        match self.step {
+            Step::Looking if taken.saturating_add(self.permits()) <= maximum => self.enter(turn),
+            // While no server answers, our permit nodes may be gone.
+            Step::Waiting if taken <= maximum && self.is_suspended() => {}
+            // Our own permit nodes are included in `taken`.
+            Step::Waiting if taken <= maximum && !self.has_path_alone() => self.list_others(turn),
+            Step::Waiting if taken <= maximum => self.granted(turn),
+            Step::Looking | Step::Waiting => {
+                // Another lock may come meanwhile.
+                self.own.others.take();
+                match self.request.config.wait_policy.refusal() {
+                    Some(error) => self.fail(error, turn),
+                    None if core::mem::replace(&mut self.own.has_waited, true) => {}
+                    None => {
+                        let behind = path::name(&self.permits_path()).to_string();
+                        let ahead = taken.saturating_sub(maximum);
+                        turn.report(Event::Waiting { behind, ahead });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Routing of inputs and turn between the machine, its place in the queue, and its permit nodes.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::requests::Step;
+use super::{Heard, OWN, PermitNode, QUEUE, SemaphoreMachine};
+use crate::attempt::{Event, Input, Machine, OpId, Turn};
+use crate::error::LockError;
+use crate::lock::Contender;
+
+impl SemaphoreMachine {
+    /// Passes on a reply or a watch event of this request.
+    pub(super) fn pass_on(&mut self, op: OpId, input: Input, turn: &mut Turn<'_>) {
+        match op.part() {
+            OWN => self.handle_own(input, turn),
+            QUEUE => self.tell_queue(input, turn),
+            part => {
+                let mut permit_nodes = self.permit_nodes.iter_mut().chain(&mut self.returned);
+                if let Some(permit_node) = permit_nodes.find(|permit_node| permit_node.part == part)
+                {
+                    permit_node.tell(input, &mut self.heard, turn);
+                }
+            }
+        }
+    }
+
+    pub(super) fn tell_queue(&mut self, input: Input, turn: &mut Turn<'_>) {
+        if let Some(queue) = &mut self.queue {
+            let mut events = Vec::new();
+            queue.handle(input, &mut turn.part(QUEUE, &mut events));
+            self.heard.events.extend(events.into_iter().map(|event| (QUEUE, event)));
+        }
+    }
+
+    pub(super) fn notify_parts(&mut self, input: impl Fn() -> Input, turn: &mut Turn<'_>) {
+        for permit_node in self.permit_nodes.iter_mut().chain(&mut self.returned) {
+            permit_node.tell(input(), &mut self.heard, turn);
+        }
+        self.tell_queue(input(), turn);
+    }
+
+    /// Handles the events of all sub-machines until there are none.
+    pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
+        while let Some((part, event)) = self.heard.events.pop_front() {
+            match part {
+                QUEUE => self.queue_reports(event, turn),
+                part => self.permit_node_reports(part, event, turn),
+            }
+        }
+        self.heard.events = VecDeque::new();
+        self.returned.retain(|permit_node| !permit_node.machine.is_done());
+        let has_left = self.queue.as_ref().is_none_or(Contender::is_done);
+        let is_clean = has_left && self.permit_nodes.is_empty() && self.returned.is_empty();
+        if matches!(self.step, Step::Leaving) && is_clean {
+            turn.conclude(&mut self.heard.is_concluded, Event::Released);
+            self.step = Step::Done;
+        }
+    }
+
+    fn queue_reports(&mut self, event: Event, turn: &mut Turn<'_>) {
+        match event {
+            Event::Abandoned { .. } => turn.report(event),
+            // The permits no longer depend on our place in the queue.
+            _ if matches!(self.step, Step::Held) => {}
+            Event::Enqueued { .. } | Event::Waiting { .. } | Event::UnknownNode(_)
+                if !self.heard.is_concluded =>
+            {
+                turn.report(event);
+            }
+            Event::Acquired { .. } => self.borrow(turn),
+            Event::Failed(error) => self.part_failed(error, turn),
+            // Another contender may be first now, and count.
+            Event::Lost(_) => self.fail(LockError::NodeVanished, turn),
+            _ => {}
+        }
+    }
+
+    fn permit_node_reports(&mut self, part: u32, event: Event, turn: &mut Turn<'_>) {
+        match event {
+            // Its deletion goes on.
+            Event::Failed(LockError::NotConfirmed(_)) => return,
+            Event::Failed(error) => return self.part_failed(error, turn),
+            Event::Abandoned { .. } => return turn.report(event),
+            _ => {}
+        }
+        // Nothing else matters for permit nodes that are being deleted.
+        let Some(permit_node) =
+            self.permit_nodes.iter_mut().find(|permit_node| permit_node.part == part)
+        else {
+            return;
+        };
+        match event {
+            Event::Suspended => {
+                permit_node.suspended = true;
+                self.suspension_changed(turn);
+            }
+            Event::Resumed => {
+                permit_node.suspended = false;
+                self.suspension_changed(turn);
+            }
+            Event::Lost(loss) if matches!(self.step, Step::Held) => {
+                turn.conclude(&mut self.heard.is_concluded, Event::Lost(loss));
+                self.leave(turn);
+            }
+            // We are still first, and create another.
+            Event::Lost(_) => self.borrow(turn),
+            Event::Revoked => {
+                let is_known = core::mem::replace(&mut self.revoked, true);
+                if !is_known && matches!(self.step, Step::Held) {
+                    turn.report(Event::Revoked);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Handles the failure of a sub-machine: a node cannot be deleted, or the queue not entered.
+    fn part_failed(&mut self, error: LockError, turn: &mut Turn<'_>) {
+        // If all permits are held, a node left in the queue does no harm.
+        if !matches!(self.step, Step::Held) {
+            turn.conclude(&mut self.heard.is_concluded, Event::Failed(error));
+            self.leave(turn);
+        }
+    }
+
+    fn suspension_changed(&mut self, turn: &mut Turn<'_>) {
+        if !matches!(self.step, Step::Held) {
+            return self.go_on_if_there_is_room(turn);
+        }
+        let suspended = self.is_suspended();
+        if core::mem::replace(&mut self.suspended, suspended) != suspended {
+            turn.report(if suspended { Event::Suspended } else { Event::Resumed });
+        }
+    }
+
+    pub(super) fn is_suspended(&self) -> bool {
+        self.permit_nodes.iter().any(|permit_node| permit_node.suspended)
+    }
+}
+
+impl Heard {
+    /// Keeps an event of a permit node. Returns it if it ends what is held: the owner learns of a
+    /// loss before the request that deletes a node.
+    pub(super) fn hear(&mut self, part: u32, event: Event) -> Option<Event> {
+        // Every permit node reports these.
+        if matches!(event, Event::Acquired { .. } | Event::Released) {
+            return None;
+        }
+        let is_loss = self.is_held && matches!(event, Event::Lost(_));
+        let is_new = is_loss && !core::mem::replace(&mut self.is_concluded, true);
+        self.events.push_back((part, event.clone()));
+        is_new.then_some(event)
+    }
+}
+
+impl PermitNode {
+    pub(super) fn tell(&mut self, input: Input, heard: &mut Heard, turn: &mut Turn<'_>) {
+        let Self { part, machine, .. } = self;
+        let mut hear = |event| heard.hear(*part, event);
+        turn.filtered(*part, &mut hear, |turn| machine.handle(input, turn));
+    }
+}

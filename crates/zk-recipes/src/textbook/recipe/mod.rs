@@ -1,0 +1,7 @@
+//! The locks of textbooks, for any [`SessionClient`](crate::SessionClient).
+
+mod herd;
+mod simple;
+
+pub use self::herd::HerdMutex;
+pub use self::simple::SimpleLock;
