@@ -325,7 +325,7 @@ const play = (() => {
       return item;
     }));
     const servers = state.servers.map(([role, zxid], index) => {
-      const text = role === 'dead' ? ' dead' : ` ${role}, zxid ${zxid}`;
+      const text = role === 'dead' ? ' dead' : `${role && ` ${role},`} zxid ${zxid}`;
       return element('li', { className: role }, element('strong', { textContent: `server ${index}` }), text);
     });
     if (story.runs[run].storage) {
@@ -339,8 +339,9 @@ const play = (() => {
     if (!step.fields) return $('message').replaceChildren();
     const bytes = step.bytes.match(/../g);
     const table = element('table');
-    const travel = step.lost ? 'lost' : `${(step.at - step.sent).toFixed(1)} ms on its way`;
-    table.append(element('caption', { textContent: `${sentence(step)} (${bytes.length} bytes, ${travel})` }));
+    // A recording has the times of one side only.
+    const trip = step.sent === undefined ? '' : `, ${(step.at - step.sent).toFixed(1)} ms on its way`;
+    table.append(element('caption', { textContent: `${sentence(step)} (${bytes.length} bytes${step.lost ? ', lost' : trip})` }));
     const head = ['at', 'bytes', 'type', 'field and value'];
     const classes = ['at', 'hex', 'type', ''];
     table.append(element('thead', {}, element('tr', {},
@@ -566,6 +567,13 @@ const play = (() => {
   $('stop').onclick = KEYS.n;
   $('run').onclick = run;
   $('slide').oninput = () => { pause(); go(Number($('slide').value)); };
+  $('file').onchange = async () => {
+    try {
+      show(JSON.parse(await $('file').files[0].text()), 0);
+    } catch (error) {
+      $('text').textContent = `This is not what zk-explain --format play prints: ${error.message}.`;
+    }
+  };
   $('stories').onchange = () => {
     const name = $('stories').value;
     location.hash = name === 'try' ? '#try/5/0/0/0' : `#${name}/0`;

@@ -98,7 +98,23 @@
     ensure(story().free.log.length === 1, 'the past stays');
   }
 
+  /** Opens what `zk-explain --format play` prints of a recording. */
+  async function openFile() {
+    const files = new DataTransfer();
+    files.items.add(new File([JSON.stringify(window.recording)], 'outage.json'));
+    $('file').files = files.files;
+    $('file').dispatchEvent(new Event('change'));
+    for (let left = 100; left > 0 && story().name !== 'recording'; left -= 1) await rest(50);
+    press('ArrowRight');
+    ensure(play.look().now === 1, 'a recording does not go on');
+    press('End');
+    ensure(play.look().now === story().steps.length - 1, 'a recording does not end');
+    ensure(document.documentElement.scrollWidth <= window.innerWidth, 'a recording is too wide');
+    out.push(`recording: ${structure()}`);
+  }
+
   await rest(200);
+  await openFile();
   for (const option of [...$('stories').options]) {
     if (option.value !== 'try') await toEnd(option.value);
   }

@@ -11,10 +11,13 @@ fi
 page=$(cd ../../docs/play && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+explain='cargo run --quiet --manifest-path ../../Cargo.toml -p zk-proto --features cli --bin zk-explain --'
+recording=$($explain ../../crates/zk-proto/tests/golden/outage.zkrec --format play)
 has_free=false
 if [ -e "$page/free.js" ]; then has_free=true; fi
 {
     sed "s|<meta charset=\"utf-8\">|&<base href=\"file://$page/\">|; /<\/html>/d" "$page/index.html"
+    echo "<script>window.recording = $recording</script>"
     echo "<script>window.hasFree = $has_free</script><script src=\"file://$PWD/check.js\"></script></html>"
 } > "$scratch/check.html"
 for width in 1280 390; do

@@ -45,6 +45,8 @@ mod operations;
 #[cfg(feature = "alloc")]
 pub mod owned;
 pub mod path;
+#[cfg(feature = "alloc")]
+pub mod recording;
 mod records;
 #[cfg(any(feature = "proptest", feature = "arbitrary"))]
 mod replies;

@@ -17,6 +17,11 @@ pub mod event_loop;
 mod formats;
 mod growth;
 mod inbox;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub mod recording;
+#[cfg(not(any(feature = "tokio", feature = "blocking")))]
+#[path = "recording/off.rs"]
+mod recording;
 pub mod sasl;
 pub mod session;
 pub mod sync;

@@ -25,6 +25,7 @@ use zk_recipes::machine::{
     SemaphoreMachine, SimpleContender, WaitPolicy,
 };
 use zk_session::dispatch::{Attached, Dispatcher, Key, SharedSession, Token};
+use zk_session::recording::Recording;
 use zk_session::session::{Action, Cause, Config, Event, Reply, RequestId, Session};
 use zk_session::time::Instant;
 use zk_session::{ConfigFollower, Error, Outcome, ServerAddress, State};
@@ -142,15 +143,24 @@ impl SimClient {
 /// # Inputs
 impl SimClient {
     /// Creates a client that starts now. Its clock is faster by `drift` millionths.
-    pub fn new(now: Duration, mut config: Config, bug: Option<Bug>, drift: i64) -> Self {
+    pub fn new(
+        now: Duration,
+        mut config: Config,
+        bug: Option<Bug>,
+        drift: i64,
+        recording: Option<&Recording>,
+    ) -> Self {
         let accepts_read_only = config.read_only;
         let authenticates = config.authenticate;
         let drift = if bug == Some(Bug::RunsSlow) { SLOW_CLOCK } else { drift };
         let servers = u32::try_from(config.servers).unwrap_or(u32::MAX);
         config.read_only |= bug == Some(Bug::AlwaysAcceptsReadOnly);
-        let max_reply = config.max_reply;
+        let (max_reply, at) = (config.max_reply, instant(now, drift));
         Self {
-            dispatcher: Dispatcher::new(Session::new(instant(now, drift), config)),
+            dispatcher: match recording {
+                Some(recording) => Dispatcher::recorded(at, config, recording, &[]),
+                None => Dispatcher::new(Session::new(at, config)),
+            },
             accepts_read_only,
             authenticates,
             asked_at: None,

@@ -46,6 +46,7 @@ use core::time::Duration;
 
 use rustc_hash::FxHashMap;
 use zk_session::State;
+use zk_session::recording::{Recording, Ring};
 use zk_session::session::{Action, Config};
 
 pub use behaviour::{Behaviour, Targets};
@@ -112,6 +113,9 @@ pub struct Options {
     pub print: bool,
     /// Whether to keep the [moments](Sim::moments) of the run.
     pub record: bool,
+    /// What makes the [recordings](Sim::recordings) of clients, if they are wanted. A browser has no
+    /// clock for them.
+    pub recording: Option<fn(usize) -> (Recording, Ring)>,
 }
 
 impl Default for Options {
@@ -132,6 +136,7 @@ impl Default for Options {
             bug: None,
             print: false,
             record: false,
+            recording: None,
         }
     }
 }
@@ -161,6 +166,7 @@ pub struct Sim {
     /// The number of violations in the trace.
     recorded: usize,
     trace: Trace,
+    recordings: Vec<Ring>,
     steps: u64,
 }
 
@@ -249,6 +255,7 @@ impl Sim {
             checker: Checker::default(),
             recorded: 0,
             trace: Trace::new(options.print, options.record),
+            recordings: Vec::new(),
             steps: 0,
             options,
         };
@@ -295,6 +302,11 @@ impl Sim {
     /// Returns what a [`picture`] shows of the run so far, if it is recorded.
     pub fn moments(&self) -> &[Moment] {
         self.trace.moments()
+    }
+
+    /// Returns the recordings of all clients so far.
+    pub fn recordings(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.recordings.iter().map(Ring::bytes)
     }
 
     /// Returns the checker.
@@ -475,7 +487,13 @@ impl Sim {
             let seed = self.rng.u64(..);
             slot.behaviour = Behaviour::new(self.now, seed, slot.incarnation, &self.options);
         }
-        let mut machine = SimClient::new(self.now, config, self.options.bug, drift);
+        let recording = self.options.recording.map(|make| {
+            let (recording, ring) = make(usize::MAX);
+            self.recordings.push(ring);
+            recording
+        });
+        let bug = self.options.bug;
+        let mut machine = SimClient::new(self.now, config, bug, drift, recording.as_ref());
         if self.options.follow && self.options.bug != Some(Bug::IgnoresConfig) {
             machine.follow((0..self.options.servers).map(following::named).collect());
         }

@@ -1,5 +1,7 @@
 //! Whole runs: from a seed to a report.
 
+use zk_session::recording::Recording;
+
 use super::faults::MAX_DELAY;
 use super::*;
 
@@ -82,9 +84,10 @@ pub fn run(seed: u64, scale: &Scale, bug: Option<Bug>, print: bool) -> Report {
 }
 
 /// Executes a run as [`run`] does. Returns the finished simulation with its
-/// [moments](Sim::moments).
+/// [moments](Sim::moments) and the [recordings](Sim::recordings) of its clients.
 pub fn record(seed: u64, scale: &Scale, bug: Option<Bug>) -> Sim {
-    execute(scale, Options { seed, bug, record: true, ..Options::default() })
+    let recording: Option<fn(usize) -> _> = Some(Recording::ring);
+    execute(scale, Options { seed, bug, record: true, recording, ..Options::default() })
 }
 
 fn execute(scale: &Scale, options: Options) -> Sim {

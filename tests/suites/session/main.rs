@@ -8,4 +8,5 @@ mod frozen;
 mod long_queue;
 mod memory;
 mod reconnect;
+mod recording;
 mod sasl;

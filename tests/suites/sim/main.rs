@@ -10,5 +10,6 @@ mod lasting;
 mod lost_events;
 mod outages;
 mod pictures;
+mod replays;
 mod scenarios;
 mod seeds;

@@ -5,6 +5,7 @@ mod captures;
 mod keeper;
 mod locks;
 mod pcap;
+mod recorded;
 #[path = "../skipped/mod.rs"]
 pub mod skipped;
 mod variants;

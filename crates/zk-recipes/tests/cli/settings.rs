@@ -217,6 +217,27 @@ fn credentials_come_from_a_file_or_a_variable_and_are_not_printed() {
 }
 
 #[test]
+fn a_session_is_recorded_to_a_new_file_without_secrets() {
+    let world = World::new();
+    let folder = Folder::new();
+    let file = folder.file("recording", "");
+    let at = world.embedded.connect_string();
+    let run = || {
+        let mut command = zk_lock(&["--connect", &at, "--record", &file, "run", PATH, "true"]);
+        command.env("ZK_LOCK_AUTH", "digest:alice:hunter4");
+        output(command)
+    };
+    assert_eq!(run().status.code(), Some(64));
+    fs::remove_file(&file).expect("removed");
+    let done = run();
+    assert_eq!((done.status.code(), error_message(&done)), (Some(0), String::new()));
+    let recording = fs::read(&file).expect("a recording");
+    let replayed = zk_recipes::session::recording::replay(&recording).expect("replayed");
+    assert!(replayed.inputs > 10);
+    assert!(!recording.windows(7).any(|window| window == b"hunter4"));
+}
+
+#[test]
 fn a_command_inherits_no_secrets() {
     let world = World::new();
     let folder = Folder::new();

@@ -12,6 +12,7 @@ use super::driver::Driver;
 use super::handle::{Client, ClientHandle};
 use super::router::Router;
 use crate::connect_string::{ConnectString, ConnectStringError};
+use crate::recording::Recording;
 use crate::sasl::{Authenticator, Mechanism, SaslError};
 use crate::session::{Config, End, Session, SessionTicket, State};
 use crate::time::Instant;
@@ -48,6 +49,7 @@ pub struct ClientBuilder<C> {
     pub(crate) tls: Option<super::TlsConfig>,
     pub(super) mechanism: Option<Arc<dyn Mechanism>>,
     follow_config: bool,
+    recording: Option<Recording>,
     /// The number of servers and the seed are not set yet.
     pub(super) config: Config,
     client: PhantomData<fn() -> C>,
@@ -74,6 +76,7 @@ impl<C> ClientBuilder<C> {
             tls: None,
             mechanism: None,
             follow_config: false,
+            recording: None,
             config: Config::new(0, 0),
             client: PhantomData,
         }
@@ -206,6 +209,25 @@ impl<C> ClientBuilder<C> {
         self
     }
 
+    /// Records the session and its attached machines: see [`recording`](crate::recording).
+    ///
+    /// ```
+    /// # #[cfg(feature = "blocking")] {
+    /// use zk_session::blocking::Client;
+    /// use zk_session::recording::Recording;
+    ///
+    /// let (recording, ring) = Recording::ring(1 << 20);
+    /// let builder = Client::builder("zk1,zk2,zk3").record(recording);
+    /// assert_eq!(ring.bytes(), b"");
+    /// # drop(builder);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn record(mut self, recording: Recording) -> Self {
+        self.recording = Some(recording);
+        self
+    }
+
     /// Sets the longest request that the servers accept, in bytes: their `jute.maxbuffer`, by
     /// default 1 MiB less a byte. A longer one fails with
     /// [`Invalid::TooLarge`](crate::Invalid::TooLarge).
@@ -320,7 +342,10 @@ impl<D: Driver> ClientBuilder<Client<D>> {
         config.seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         let (max_reply, is_resumed) = (config.max_reply, config.resume.is_some());
         let clock = Clock::new(read, self.clock);
-        let session = Session::new(clock.now(), config);
+        let now = clock.now();
+        let recorder = self.recording.map(|it| it.start(now, &config, &at.servers));
+        let mut session = Session::new(now, config);
+        session.recorder = recorder.unwrap_or_default();
         let authenticator = self.mechanism.map(Authenticator::new);
         let router =
             Router::new(session, at.servers, authenticator).follow_config(self.follow_config);

@@ -291,6 +291,7 @@ impl Router {
         }
         self.servers = servers.into();
         self.reports.servers(&self.servers);
+        self.dispatcher.session_mut().0.recorder.servers(&self.servers);
         self.lasting_failures.clear();
     }
 

@@ -9,6 +9,7 @@ use core::fmt;
 use core::time::Duration;
 
 use zk_proto::ErrorCode;
+use zk_proto::recording::Kind;
 
 use super::effects::{Deferred, Effects};
 use super::port::AnySession;
@@ -24,8 +25,15 @@ use crate::time::Instant;
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    pub(super) place: u32,
-    pub(super) generation: u32,
+    pub(crate) place: u32,
+    pub(crate) generation: u32,
+}
+
+impl Key {
+    /// Returns what a recording has of it.
+    pub(crate) const fn numbers(self) -> [u64; 2] {
+        [self.place as u64, self.generation as u64]
+    }
 }
 
 /// The machine of each watch.
@@ -230,6 +238,11 @@ impl Machines {
             return false;
         }
         let before = *deadline;
+        match &call {
+            Call::Handle(input) => session.recorder().called(key, Some(input)),
+            Call::Command(_) => session.recorder().called(key, None),
+            Call::Timer { .. } => session.recorder().called(key, Some(&Input::Timer)),
+        }
         let mut seat = Seat {
             session: &mut *session,
             now,
@@ -256,6 +269,10 @@ impl Machines {
         *deadline = deadline.filter(|at| *at < Instant::END);
         let after = *deadline;
         let is_done = machine.is_done();
+        if session.recorder().is_on() {
+            let outlives = machine.outlives_session();
+            session.recorder().output(Kind::RETURN, &[is_done.into(), outlives.into()]);
+        }
         if before != after {
             if self.timers.len() == self.timers.capacity() {
                 self.timers.reserve_exact(room_for_growth(self.timers.len()));
@@ -530,6 +547,11 @@ impl Machines {
     pub(super) fn has_events(&self) -> bool {
         let has_ended = matches!(self.state, State::Ended(_)) && self.count() > 0;
         has_ended || self.due.is_some_and(|due| self.poll_timeout().is_some_and(|at| at <= due))
+    }
+
+    /// Returns whether [`deliver_timer`](Self::deliver_timer) changes anything.
+    pub(super) fn is_due(&self) -> bool {
+        self.has_events() || self.due.is_some()
     }
 
     /// Delivers one due timer. Returns whether there was one. If the session has ended, detaches

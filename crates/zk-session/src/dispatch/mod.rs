@@ -120,6 +120,7 @@ use core::any::Any;
 pub use self::effects::Effects;
 pub use self::machines::Key;
 use zk_proto::ErrorCode;
+use zk_proto::recording::Kind;
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::attachment::Attachment;
@@ -321,6 +322,35 @@ impl<T> Dispatcher<T> {
         Self { machines: Machines::new(session.state()), session: SharedSession(session) }
     }
 
+    /// Makes a dispatcher for a new session, and records both. `servers` is what the recording calls
+    /// the servers, in the order of their numbers.
+    ///
+    /// Any later use of the dispatcher is recorded, so clones of its session are not.
+    ///
+    /// ```
+    /// use zk_session::dispatch::Dispatcher;
+    /// use zk_session::recording::{Recording, replay};
+    /// use zk_session::session::{Action, Config};
+    /// use zk_session::time::Instant;
+    ///
+    /// let (recording, ring) = Recording::ring(1 << 20);
+    /// let config = Config::new(1, 42);
+    /// let mut dispatcher = Dispatcher::<()>::recorded(Instant::START, config, &recording, &[]);
+    /// assert_eq!(dispatcher.session_mut().poll_action(), Some(Action::Connect(0)));
+    /// dispatcher.session_mut().handle_disconnected(Instant::START);
+    /// assert_eq!(replay(&ring.bytes())?.inputs, 1);
+    /// # Ok::<(), zk_session::recording::ReplayError>(())
+    /// ```
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub fn recorded(
+        now: Instant,
+        config: crate::session::Config,
+        recording: &crate::recording::Recording,
+        servers: &[crate::ServerAddress],
+    ) -> Self {
+        Self::new(Session::recorded(now, config, recording, servers))
+    }
+
     /// Returns the session.
     pub fn session(&self) -> &Session<Token<T>> {
         &self.session
@@ -339,7 +369,10 @@ impl<T> Dispatcher<T> {
     /// Attaches a machine. The machine receives the state of the session before this returns, and
     /// may be finished and detached by then. If the session has ended, it always is.
     pub fn attach(&mut self, now: Instant, machine: Box<dyn Attached>) -> Key {
-        self.machines.attach(&mut self.session.0, now, machine)
+        self.session.0.recorder.begin(Kind::ATTACH, now, &[]);
+        let key = self.machines.attach(&mut self.session.0, now, machine);
+        self.session.0.recorder.end();
+        key
     }
 
     /// Delivers a message to a machine. Returns whether the machine is attached.
@@ -347,7 +380,10 @@ impl<T> Dispatcher<T> {
     /// If the [lease](Session::lease) has ended, the machine receives
     /// [`LeaseEnded`](Input::LeaseEnded) before and after the message.
     pub fn command(&mut self, now: Instant, key: Key, message: &mut dyn Any) -> bool {
-        self.machines.command(&mut self.session.0, now, key, message)
+        self.session.0.recorder.begin(Kind::COMMAND, now, &key.numbers());
+        let attached = self.machines.command(&mut self.session.0, now, key, message);
+        self.session.0.recorder.end();
+        attached
     }
 
     /// Returns the number of attached machines.
@@ -360,14 +396,18 @@ impl<T> Dispatcher<T> {
     /// The machines receive [`Closing`](Input::Closing) before this returns, and so before the
     /// request leaves. So no owner relies on a lock that the servers may give to somebody else.
     pub fn close(&mut self, now: Instant) {
+        self.session.0.recorder.begin(Kind::CLOSE_ALL, now, &[]);
         // First, since it spares the removal of the machines' watches.
         self.session.0.close();
         self.machines.deliver_closing(&mut self.session.0, now);
+        self.session.0.recorder.end();
     }
 
     /// Closes the session when no machine is attached: now, or when the last one is detached.
     pub fn close_when_done(&mut self) {
+        self.session.0.recorder.begin(Kind::CLOSE_WHEN_DONE, Instant::START, &[]);
         self.machines.close_when_done(&mut self.session.0);
+        self.session.0.recorder.end();
     }
 
     /// Delivers events to the machines until one is for the owner, and returns that one. Returns
@@ -376,6 +416,25 @@ impl<T> Dispatcher<T> {
     /// Due timers come behind the session's events. When the session has ended and nothing is left,
     /// all machines are detached.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event<T>> {
+        match self.session.0.recorder.is_on() {
+            true => self.deliver_recorded(now),
+            false => self.deliver(now),
+        }
+    }
+
+    /// Delivers events, and records that if there are any.
+    #[cold]
+    fn deliver_recorded(&mut self, now: Instant) -> Option<Event<T>> {
+        if !self.session.0.reports() && !self.machines.is_due() {
+            return self.deliver(now);
+        }
+        self.session.0.recorder.begin(Kind::POLL, now, &[]);
+        let event = self.deliver(now);
+        self.session.0.recorder.end();
+        event
+    }
+
+    fn deliver(&mut self, now: Instant) -> Option<Event<T>> {
         let Self { session: SharedSession(session), machines } = self;
         loop {
             let Some(event) = session.poll_event() else {
@@ -454,7 +513,12 @@ impl<T> Dispatcher<T> {
     /// With debug assertions, if events or due timers are undrained.
     pub fn settle(&mut self, now: Instant) {
         debug_assert!(!self.has_events(), "settle: drain the events first");
+        if self.session.0.recorder.is_on() && !self.is_unsettled() {
+            return;
+        }
+        self.session.0.recorder.begin(Kind::SETTLE, now, &[]);
         self.machines.settle(&mut self.session.0, now);
+        self.session.0.recorder.end();
     }
 
     /// Returns when to call [`handle_timeout`](Self::handle_timeout), or `None` if nothing is due
@@ -490,6 +554,9 @@ impl<T> Dispatcher<T> {
     /// Handles the deadlines that have come by `now`. Does nothing if there is none. The next drain
     /// delivers the machines' timers.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.session.0.recorder.is_on() && self.next_deadline().is_some_and(|due| due <= now) {
+            self.session.0.recorder.input(Kind::TIMEOUT, Some(now), &[]);
+        }
         self.session.0.handle_timeout(now);
         self.machines.handle_timeout(now);
     }

@@ -10,6 +10,7 @@ use zk_proto::{Request, SessionId};
 use super::Token;
 use super::machines::Key;
 use crate::error::Error;
+use crate::recording::Recorder;
 use crate::session::{Again, RequestId, ServerKind, Session};
 use crate::time::Instant;
 
@@ -29,6 +30,15 @@ pub(super) trait AnySession {
     fn lease_has_ended(&self, now: Instant) -> bool;
     fn renews(&self) -> bool;
     fn close(&mut self);
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn recorder(&mut self) -> &mut Recorder;
+}
+
+#[cfg(not(any(feature = "tokio", feature = "blocking")))]
+impl dyn AnySession + '_ {
+    pub(super) const fn recorder(&self) -> Recorder {
+        Recorder::OFF
+    }
 }
 
 impl<T> AnySession for Session<Token<T>> {
@@ -69,6 +79,11 @@ impl<T> AnySession for Session<Token<T>> {
 
     fn close(&mut self) {
         Self::close(self);
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
     }
 }
 

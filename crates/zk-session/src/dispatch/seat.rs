@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::task::Waker;
 use core::time::Duration;
 
+use zk_proto::recording::Kind;
 use zk_proto::{Request, SessionId};
 
 use super::effects::{Deferred, Effects};
@@ -30,6 +31,7 @@ pub(super) struct Seat<'a> {
 
 impl Host for Seat<'_> {
     fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission) {
+        self.session.recorder().machine_submits(tag, kind);
         let (in_pieces, belongs) = (kind == Submission::InPieces, self.has_submitted);
         let id = match self.session.submit(request, (self.key, tag), in_pieces, belongs) {
             Ok(id) => id,
@@ -49,6 +51,7 @@ impl Host for Seat<'_> {
     }
 
     fn unwatch(&mut self, tag: u64) {
+        self.session.recorder().output(Kind::MACHINE_UNWATCH, &[tag]);
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
             self.watches.remove(id);
             self.session.unwatch(id);
@@ -56,14 +59,17 @@ impl Host for Seat<'_> {
     }
 
     fn unwatch_all(&mut self) {
+        self.session.recorder().output(Kind::MACHINE_UNWATCH_ALL, &[]);
         self.watches.drop_all(self.session, self.own);
     }
 
     fn set_timer(&mut self, at: Option<Instant>) {
+        self.session.recorder().machine_sets_timer(at);
         *self.deadline = at;
     }
 
     fn settle(&mut self) {
+        self.session.recorder().output(Kind::MACHINE_SETTLE, &[]);
         self.waiting.unsettled.push(self.key);
     }
 

@@ -37,6 +37,7 @@ impl<T> Session<T> {
     /// * [`Error::Invalid`] if the request is too long or [harms servers](Invalid::HarmsServer).
     /// * [`Error::QueueFull`] if the previous request has no reply yet.
     pub fn authenticate(&mut self, request: &Request<'_>) -> Result<(), Error> {
+        self.recorder.authenticate(request);
         let authenticating = |open: &&mut Connection<T>| open.stage == Stage::Authenticating;
         let connection =
             self.connection.as_mut().filter(authenticating).ok_or(Error::NoConnection)?;
@@ -62,6 +63,7 @@ impl<T> Session<T> {
     /// [`authentication_failed`](Self::authentication_failed), or report the connection as
     /// [lost](Self::handle_disconnected) to try again on the next one.
     pub fn authenticated(&mut self, now: Instant) {
+        self.recorder.input(Kind::AUTHENTICATED, Some(now), &[]);
         if let Some(Connection { stage: Stage::Authenticating, exchange: None, .. }) =
             &self.connection
         {
@@ -72,6 +74,7 @@ impl<T> Session<T> {
     /// Ends the session with [`End::AuthFailed`], because the exchange failed in a way that every
     /// other server would repeat. Does nothing if no exchange is asked for.
     pub fn authentication_failed(&mut self) {
+        self.recorder.input(Kind::AUTHENTICATION_FAILED, None, &[]);
         if let Some(Connection { stage: Stage::Authenticating, .. }) = &self.connection {
             self.actions.push_back(Action::Disconnect);
             self.finish(End::AuthFailed);

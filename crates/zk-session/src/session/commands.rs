@@ -111,6 +111,36 @@ impl<T> Session<T> {
         again: Option<Again<T>>,
         belongs: bool,
     ) -> Result<RequestId, Error> {
+        match self.recorder.is_on() {
+            true => self.accept_recorded(request, token, deadline, again, belongs),
+            false => self.accept(request, token, deadline, again, belongs),
+        }
+    }
+
+    #[cold]
+    fn accept_recorded(
+        &mut self,
+        request: &Request<'_>,
+        token: T,
+        deadline: Option<Instant>,
+        again: Option<Again<T>>,
+        belongs: bool,
+    ) -> Result<RequestId, Error> {
+        let in_pieces = again.is_some();
+        let accepted = self.accept(request, token, deadline, again, belongs);
+        let xid = accepted.is_ok().then_some(self.outbox.last_xid());
+        self.recorder.submitted(request, deadline, in_pieces, xid);
+        accepted
+    }
+
+    fn accept(
+        &mut self,
+        request: &Request<'_>,
+        token: T,
+        deadline: Option<Instant>,
+        again: Option<Again<T>>,
+        belongs: bool,
+    ) -> Result<RequestId, Error> {
         let opcode = request.opcode();
         if RESERVED.contains(&opcode) || !PERSISTENT_WATCHES && opcode == OpCode::ADD_WATCH {
             return Err(Invalid::Reserved(opcode).into());
@@ -215,6 +245,7 @@ impl<T> Session<T> {
         if !AUTHENTICATION {
             return Err(Invalid::Reserved(OpCode::AUTH).into());
         }
+        self.recorder.add_auth(scheme, auth);
         if let "" | "world" | "auth" | "sasl" = scheme {
             return Err(Invalid::Scheme.into());
         }
@@ -236,6 +267,7 @@ impl<T> Session<T> {
     /// If no other request shares the watch, the session removes it from the server. Call this as
     /// early as right after the request was submitted.
     pub fn unwatch(&mut self, request: RequestId) {
+        self.recorder.input(Kind::UNWATCH, None, &[request.number, request.place.into()]);
         let removal = self.watches.remove(request, self.is_connected());
         self.remove_watch(removal);
     }
@@ -283,9 +315,10 @@ impl<T> Session<T> {
     /// Requests without a reply fail as if the session were closed, so wait for their replies
     /// first. If there is no session to resume, this closes it and returns `None`.
     pub fn detach(&mut self) -> Option<SessionTicket> {
+        self.recorder.input(Kind::DETACH, None, &[]);
         let ticket = self.ticket();
         match ticket {
-            None => self.close(),
+            None => self.begin_close(),
             Some(_) => {
                 self.actions.push_back(Action::Disconnect);
                 self.finish(End::Closed);
@@ -302,6 +335,12 @@ impl<T> Session<T> {
     /// With attached machines, use [`Dispatcher::close`](crate::dispatch::Dispatcher::close), which
     /// notifies them.
     pub fn close(&mut self) {
+        self.recorder.input(Kind::CLOSE, None, &[]);
+        self.begin_close();
+    }
+
+    #[inline]
+    fn begin_close(&mut self) {
         if self.is_expired() {
             return self.finish(End::Closed);
         }

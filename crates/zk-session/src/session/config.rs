@@ -138,17 +138,17 @@ impl Config {
 #[cfg(feature = "full")]
 impl Config {
     /// Returns how long the session may be without a connection.
-    pub(super) const fn disconnect_timeout(&self) -> Option<Duration> {
+    pub(crate) const fn disconnect_timeout(&self) -> Option<Duration> {
         self.disconnect_timeout
     }
 
     /// Returns whether an authentication exchange comes first.
-    pub(super) const fn authenticates(&self) -> bool {
+    pub(crate) const fn authenticates(&self) -> bool {
         self.authenticate
     }
 
     /// Returns whether a new session follows one that has expired.
-    pub(super) const fn renews(&self) -> bool {
+    pub(crate) const fn renews(&self) -> bool {
         self.renew
     }
 }
@@ -156,15 +156,15 @@ impl Config {
 /// Constants, so that the compiler leaves out the code behind them.
 #[cfg(not(feature = "full"))]
 impl Config {
-    pub(super) const fn disconnect_timeout(&self) -> Option<Duration> {
+    pub(crate) const fn disconnect_timeout(&self) -> Option<Duration> {
         None
     }
 
-    pub(super) const fn authenticates(&self) -> bool {
+    pub(crate) const fn authenticates(&self) -> bool {
         false
     }
 
-    pub(super) const fn renews(&self) -> bool {
+    pub(crate) const fn renews(&self) -> bool {
         false
     }
 }

@@ -128,11 +128,13 @@ impl<T> Connection<T> {
 impl<T> Session<T> {
     /// Reports that the transport is lost, or that it could not connect.
     pub fn handle_disconnected(&mut self, now: Instant) {
+        self.recorder.input(Kind::DISCONNECTED, Some(now), &[]);
         self.disconnected(now, Cause::Transport);
     }
 
     /// Reports a frame with an invalid length, after which the stream is unreadable.
     pub fn handle_bad_frame(&mut self, now: Instant, error: frame::FrameError) {
+        self.recorder.bad_frame(now, error);
         self.disconnect(now, Cause::Frame(error));
     }
 

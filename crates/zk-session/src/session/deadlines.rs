@@ -145,6 +145,7 @@ impl<T> Session<T> {
     /// timeout, but never the lease. A driver that does not call this gives up such a connection,
     /// though it carries bytes.
     pub fn handle_received(&mut self, now: Instant, count: usize) {
+        self.recorder.input(Kind::RECEIVED, Some(now), &[count as u64]);
         self.progressed(now, count);
     }
 

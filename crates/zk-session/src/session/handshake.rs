@@ -37,6 +37,7 @@ impl ServerKind {
 impl<T> Session<T> {
     /// Reports that the transport is connected to the server of the last [`Action::Connect`].
     pub fn handle_connected(&mut self, now: Instant) {
+        self.recorder.connected(now);
         let answer_by = now + self.handshake_timeout(now);
         let session_id = self.presented();
         let connecting = |open: &&mut Connection<T>| open.stage == Stage::Connecting;

@@ -89,6 +89,7 @@ use bytes::{Buf, Bytes};
 use zk_proto::{
     ConnectRequest, ConnectResponse, Decode, ErrorCode, EventType, OpCode, Reader, ReplyHeader,
     Request, RequestHeader, SessionId, SetWatches, SetWatches2, WatcherEvent, Xid, Zxid, frame,
+    recording::Kind,
 };
 
 use self::authenticating::Refusals;
@@ -111,6 +112,7 @@ use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, SessionWatches, WatchRequest};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success, required_version};
+use crate::recording::Recorder;
 use crate::time::{Instant, earlier};
 
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
@@ -198,6 +200,7 @@ pub struct Session<T> {
     last_request: u64,
     statistics: Statistics,
     exchanges: Exchanges,
+    pub(crate) recorder: Recorder,
     actions: VecDeque<Action>,
     events: VecDeque<Event<T>>,
 }
@@ -405,6 +408,7 @@ impl<T> Session<T> {
             last_request: 0,
             statistics: Statistics::default(),
             exchanges: Exchanges::default(),
+            recorder: Recorder::default(),
             actions: VecDeque::new(),
             events: VecDeque::new(),
             config,
@@ -421,6 +425,10 @@ impl<T> Session<T> {
     /// Read `now` *before* the transport takes the bytes, because the lease counts from it.
     pub fn handle_sent(&mut self, now: Instant, count: usize) {
         let Some(connection) = &mut self.connection else { return };
+        if self.recorder.is_on() {
+            let output = connection.output(&self.outbox);
+            self.recorder.sent(now, output.get(..count).unwrap_or(output));
+        }
         let count = connection.sent(now, count, &mut self.outbox);
         if count > 0 && connection.stage == Stage::Connected {
             connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
@@ -430,10 +438,27 @@ impl<T> Session<T> {
     }
 }
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+impl<T> Session<T> {
+    /// Makes a session that is recorded.
+    pub(crate) fn recorded(
+        now: Instant,
+        config: Config,
+        recording: &crate::recording::Recording,
+        servers: &[crate::ServerAddress],
+    ) -> Self {
+        let recorder = recording.start(now, &config, servers);
+        let mut session = Self::new(now, config);
+        session.recorder = recorder;
+        session
+    }
+}
+
 /// # Outputs
 impl<T> Session<T> {
     /// Returns the next action to carry out on the transport.
     pub fn poll_action(&mut self) -> Option<Action> {
+        self.recorder.action(self.actions.front());
         let action = self.actions.pop_front();
         outbox::shrink(&mut self.actions, self.config.max_kept);
         action
@@ -441,10 +466,12 @@ impl<T> Session<T> {
 
     /// Returns the next event. [`Event::Room`] comes after all others.
     pub fn poll_event(&mut self) -> Option<Event<T>> {
+        self.recorder.event(self.events.front());
         let event = self.events.pop_front();
         outbox::shrink(&mut self.events, self.config.max_kept);
         if event.is_none() && self.refused && self.has_room() {
             self.refused = false;
+            self.recorder.event(Some(&Event::<T>::Room));
             return Some(Event::Room);
         }
         event
@@ -477,6 +504,11 @@ impl<T> Session<T> {
     /// Returns whether there are events to poll, besides [`Event::Room`].
     pub(crate) fn has_events(&self) -> bool {
         !self.events.is_empty()
+    }
+
+    /// Returns whether there are events to poll.
+    pub(crate) fn reports(&self) -> bool {
+        self.has_events() || self.refused && self.has_room()
     }
 
     /// Returns how many bytes an empty buffer keeps.

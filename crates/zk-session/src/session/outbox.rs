@@ -201,6 +201,11 @@ impl<T> Outbox<T> {
         self.unsent.push_back(Unsent { length, pending });
     }
 
+    /// Returns the xid of the newest request without a fixed one.
+    pub(super) fn last_xid(&self) -> Xid {
+        self.last_xid
+    }
+
     /// Returns the next xid, for a request without a fixed one.
     pub(super) fn take_xid(&mut self) -> Xid {
         self.last_xid = self.last_xid.next();
@@ -345,10 +350,6 @@ impl<T> Outbox<T> {
 
 #[cfg(test)]
 impl<T> Outbox<T> {
-    pub(super) fn last_xid(&self) -> Xid {
-        self.last_xid
-    }
-
     pub(super) fn capacity(&self) -> usize {
         self.bytes.capacity() + self.unsent.capacity()
     }

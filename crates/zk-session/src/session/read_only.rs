@@ -15,6 +15,7 @@ impl<T> Session<T> {
     /// Reports the answer to [`Action::Probe`]: whether `server` is read-write. A probe that failed
     /// need not be reported.
     pub fn handle_probed(&mut self, now: Instant, server: usize, read_write: bool) {
+        self.recorder.input(Kind::PROBED, Some(now), &[server as u64, read_write.into()]);
         // A closing session stays: it writes nothing more, and a move would lose the close on its way.
         if self.is_searching()
             && !self.closing

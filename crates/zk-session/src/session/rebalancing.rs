@@ -34,6 +34,7 @@ impl<T> Session<T> {
         count: usize,
         moves: bool,
     ) {
+        self.recorder.update_servers(now, kept, count, moves);
         if self.ended.is_some() && !self.is_expired() {
             return;
         }
@@ -98,6 +99,7 @@ impl<T> Session<T> {
     /// assert_eq!(session.poll_action(), Some(Action::Connect(0)));
     /// ```
     pub fn set_addresses(&mut self, counts: &[usize]) {
+        self.recorder.addresses(counts);
         for (server, count) in counts.iter().enumerate() {
             self.servers.set_addresses(server, *count);
         }

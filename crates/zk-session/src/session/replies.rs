@@ -8,6 +8,7 @@ impl<T> Session<T> {
     ///
     /// Invalid bytes cost the connection, and the [`Event::Disconnected`] names the cause.
     pub fn handle_frame(&mut self, now: Instant, payload: Bytes) {
+        self.recorder.received(now, &payload);
         let Some(connection) = &self.connection else { return };
         let result = match connection.stage {
             Stage::Handshaking => self.finish_handshake(now, &payload),
@@ -35,6 +36,7 @@ impl<T> Session<T> {
     /// the header has one. The session removes a watch that the request has set. Watch events, and
     /// replies to the session's own requests, are never this long: they cost the connection.
     pub fn handle_oversized(&mut self, now: Instant, start: &[u8], length: usize) {
+        self.recorder.oversized(now, start, length);
         let Some(connection) = &self.connection else { return };
         let result = match connection.stage {
             Stage::Connecting => Ok(()),
@@ -62,7 +64,7 @@ impl<T> Session<T> {
         }
         self.extend_read_timeout(now, header);
         if length <= start.len() {
-            self.handle_rest(now, Bytes::new());
+            self.handle_more(now, Bytes::new());
         }
         Ok(())
     }
@@ -73,6 +75,11 @@ impl<T> Session<T> {
     /// Until the last of them, the frame changes nothing. The request stays in flight, so it fails
     /// like any other if the connection is lost before.
     pub fn handle_rest(&mut self, now: Instant, body: Bytes) {
+        self.recorder.rest(now, &body);
+        self.handle_more(now, body);
+    }
+
+    fn handle_more(&mut self, now: Instant, body: Bytes) {
         let Some(connection) = &mut self.connection else { return };
         let Some(receiving) = &mut connection.receiving else { return };
         receiving.left = receiving.left.saturating_sub(body.len());

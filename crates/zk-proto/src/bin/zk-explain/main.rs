@@ -9,8 +9,10 @@ mod pcap;
 mod pcap_writer;
 mod proxy;
 mod record;
+mod recorded;
 mod resync;
 mod show;
+mod story;
 mod tracker;
 mod wireshark;
 
@@ -52,7 +54,8 @@ struct Arguments {
     /// `wireshark` prints a dissector for Wireshark instead.
     ///
     /// Blanks, colons, commas and 0x may separate the digits. A folder, or the name of a recording
-    /// without its ending, is read with both directions and their order.
+    /// without its ending, is read with both directions and their order. So is what a client of
+    /// zk-session has recorded about itself.
     #[arg(required_unless_present_any = ["pair", "pcap", "proxy"], conflicts_with_all = ["pair", "pcap", "proxy"])]
     input: Option<String>,
     /// The input is what a server sent, as is every file that ends in .s2c
@@ -118,6 +121,8 @@ enum Format {
     Lanes,
     /// The same as an image
     Svg,
+    /// A story for the page docs/play
+    Play,
     /// What `zk-explain locks` prints
     #[value(skip)]
     Locks,
@@ -229,7 +234,10 @@ fn show_locks(
     let mut output = Output::new(format, filter, false);
     match input::recordings(capture)? {
         Some(recordings) => output.recordings(recordings)?,
-        None => pcap::read(capture.as_ref(), port, &mut output)?,
+        None => match std::fs::read(capture).ok().filter(|it| recorded::is_recording(it)) {
+            Some(recording) => recorded::read(&recording, &mut output)?,
+            None => pcap::read(capture.as_ref(), port, &mut output)?,
+        },
     }
     output.finish()
 }
@@ -244,6 +252,9 @@ fn read_inputs(arguments: &Arguments, output: &mut Output) -> Result<(), Failure
         return output.recordings(recordings);
     }
     let bytes = input::load(input)?;
+    if recorded::is_recording(&bytes) {
+        return recorded::read(&bytes, output);
+    }
     let is_reply = arguments.server || arguments.reply_to.is_some() || input.ends_with(".s2c");
     let direction = if is_reply { Direction::ToClient } else { Direction::ToServer };
     output.one_direction(direction, bytes, arguments.reply_to)

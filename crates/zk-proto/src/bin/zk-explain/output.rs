@@ -13,6 +13,7 @@ use crate::input::{self, Recording};
 use crate::lanes::Lanes;
 use crate::locks::Locks;
 use crate::record::Recorder;
+use crate::story::Story;
 use crate::tracker::{Seen, Tracker, Unreadable};
 use crate::{Failure, Format, pcap_writer, show};
 
@@ -53,6 +54,7 @@ pub(crate) struct Output {
     full: bool,
     lanes: Lanes,
     locks: Locks,
+    story: Story,
     connections: Vec<Option<Connection>>,
     folder: Option<PathBuf>,
     pcap: Option<pcap_writer::Writer>,
@@ -79,6 +81,7 @@ impl Output {
             full,
             lanes: Lanes::default(),
             locks: Locks::default(),
+            story: Story::default(),
             connections: Vec::new(),
             folder: None,
             pcap: None,
@@ -192,7 +195,7 @@ impl Output {
         let start = self.start.unwrap_or_default();
         let since = time.map(|time| time.saturating_sub(start));
         let date = time.filter(is_date).and_then(show::date);
-        let Self { connections, out, lanes, locks, filter, format, full, .. } = self;
+        let Self { connections, out, lanes, locks, story, filter, format, full, .. } = self;
         let Some(Some(open)) = connections.get_mut(connection - 1) else { return Ok(()) };
         let mut show = |seen: &Seen<'_>| -> Result<(), Failure> {
             if let Format::Locks | Format::LocksJson = format {
@@ -208,6 +211,7 @@ impl Output {
                 Format::Lines => writeln!(out, "{}", show::line(seen, date, *full))?,
                 Format::Json => writeln!(out, "{}", show::json(seen, date))?,
                 Format::Lanes | Format::Svg => lanes.add(seen),
+                Format::Play => story.add(seen),
                 Format::Locks | Format::LocksJson => {}
             }
             Ok(())
@@ -230,6 +234,7 @@ impl Output {
             pcap.close(connection)?;
         }
         self.lanes.close(connection);
+        self.story.close(connection);
         for direction in [Direction::ToServer, Direction::ToClient] {
             self.note_missing(&mut closed.tracker, direction);
             let Some((offset, bytes)) = closed.tracker.incomplete(direction) else { continue };
@@ -346,6 +351,7 @@ impl Output {
         match self.format {
             Format::Lanes => write!(self.out, "{}", self.lanes.diagram())?,
             Format::Svg => write!(self.out, "{}", self.lanes.diagram().to_svg())?,
+            Format::Play => writeln!(self.out, "{}", self.story.json())?,
             Format::Locks => {
                 let is_wanted = |path: &str| self.filter.has(path);
                 write!(self.out, "{}", self.locks.text(is_wanted, self.start.filter(is_date)))?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{Arg, Args, Command};
 use zk_recipes::LockError;
+use zk_recipes::session::recording::Recording;
 use zk_recipes::session::sasl::DigestMd5;
 use zk_recipes::session::{Client, TlsConfig};
 
@@ -70,6 +71,9 @@ pub(crate) struct Settings {
     /// A file with the password of that user; or the password in ZK_LOCK_SASL_PASSWORD
     #[arg(long, global = true, env = "ZK_LOCK_SASL_PASSWORD_FILE", value_name = "FILE")]
     sasl_password_file: Option<PathBuf>,
+    /// Record the session, without credentials and node data, to this new file, for zk-explain
+    #[arg(long, global = true, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Read options from this file, or pipe, instead of ~/.config/zk-lock.conf or /etc/zk-lock.conf
     #[arg(long, global = true, env = CONFIG, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -80,7 +84,11 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
-        self.connect_to(&self.connect).await
+        let recording = self.record.as_deref().map(|file| {
+            let unusable = |error| Usage::new(format!("{}: {error}", file.display()));
+            Recording::to_file(file).map_err(unusable)
+        });
+        self.connect_with(&self.connect, recording.transpose()?).await
     }
 
     /// Connects, and checks that the chroot exists: without it, every lock would seem to be free.
@@ -95,11 +103,22 @@ impl Settings {
 
     /// Connects to other servers than those of the settings.
     pub(crate) async fn connect_to(&self, servers: &str) -> Result<Client, Failure> {
+        self.connect_with(servers, None).await
+    }
+
+    async fn connect_with(
+        &self,
+        servers: &str,
+        recording: Option<Recording>,
+    ) -> Result<Client, Failure> {
         let mut builder = Client::builder(servers)
             .session_timeout(self.session_timeout)
             .connect_timeout(self.connect_timeout)
             // Who waits for a lock, or watches one, goes on after an outage.
             .renew(true);
+        if let Some(recording) = recording {
+            builder = builder.record(recording);
+        }
         if let Some(user) = &self.sasl_user {
             let password = secret(self.sasl_password_file.as_deref(), SASL_PASSWORD)?;
             let password = password.ok_or_else(|| {

@@ -1,0 +1,122 @@
+//! What a client has recorded about itself: its connections.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use zk_proto::conversation::Direction;
+use zk_proto::recording::{FieldReader, Kind, Malformed, Reader, Record, Writer};
+
+use crate::Failure;
+use crate::output::Output;
+
+/// Returns whether the bytes are such a recording.
+pub(crate) fn is_recording(bytes: &[u8]) -> bool {
+    bytes.starts_with(&Writer::MAGIC)
+}
+
+/// Shows the messages of a recording. Zeros stand for what it leaves out.
+pub(crate) fn read(recording: &[u8], output: &mut Output) -> Result<(), Failure> {
+    let mut connections = Connections::default();
+    for record in Reader::new(recording)? {
+        connections.add(&record?, output)?;
+    }
+    connections.close(output)
+}
+
+#[derive(Default)]
+struct Connections {
+    /// What to add to the client's times, so that they count from 1970.
+    start: Duration,
+    servers: Vec<String>,
+    /// The server of the current attempt to connect.
+    server: String,
+    open: Option<usize>,
+    /// Requests that are not sent yet, by their xids.
+    submitted: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Connections {
+    fn add(&mut self, record: &Record<'_>, output: &mut Output) -> Result<(), Failure> {
+        let mut fields = record.fields();
+        match record.kind {
+            Kind::BEGIN => {
+                self.start = Duration::from_nanos(fields.number()?).saturating_sub(record.time);
+            }
+            Kind::SERVERS => self.servers = names(&mut fields)?,
+            Kind::ACTION => {
+                let (action, server) = (fields.number()?, fields.small::<usize>()?);
+                self.close(output)?;
+                if action == 0 {
+                    let unnamed = || format!("server {}", server + 1);
+                    self.server = self.servers.get(server).cloned().unwrap_or_else(unnamed);
+                }
+            }
+            Kind::CONNECTED => {
+                self.close(output)?;
+                self.open(true, output)?;
+            }
+            Kind::DISCONNECTED => self.close(output)?,
+            Kind::SUBMIT => {
+                let (xid, _deadline, _pieces) =
+                    (fields.number()?, fields.number()?, fields.number()?);
+                let (opcode, body) = (fields.signed()?, fields.message()?);
+                let mut frame = Vec::with_capacity(12 + body.len());
+                frame.extend_from_slice(&(8 + body.len() as u32).to_be_bytes());
+                frame.extend_from_slice(&(xid as u32).to_be_bytes());
+                frame.extend_from_slice(&(opcode as u32).to_be_bytes());
+                frame.extend_from_slice(&body);
+                if xid != 0 {
+                    self.submitted.insert(xid, frame);
+                }
+            }
+            Kind::SENT => {
+                let (_bytes, count) = (fields.number()?, fields.number()?);
+                for _ in 0..count {
+                    let frame = match fields.number()? {
+                        0 => self.submitted.remove(&fields.number()?).unwrap_or_default(),
+                        _ => fields.message()?,
+                    };
+                    self.bytes(Direction::ToServer, &frame, record.time, output)?;
+                }
+            }
+            Kind::FRAME => {
+                let payload = fields.message()?;
+                let mut frame = (payload.len() as u32).to_be_bytes().to_vec();
+                frame.extend_from_slice(&payload);
+                self.bytes(Direction::ToClient, &frame, record.time, output)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The beginning of a connection may be missing.
+    fn open(&mut self, is_whole: bool, output: &mut Output) -> Result<usize, Failure> {
+        let connection = output.open_captured("client", &self.server, is_whole)?;
+        self.open = Some(connection);
+        Ok(connection)
+    }
+
+    fn close(&mut self, output: &mut Output) -> Result<(), Failure> {
+        self.open.take().map_or(Ok(()), |connection| output.close(connection))
+    }
+
+    fn bytes(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        time: Duration,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let connection = match self.open {
+            Some(connection) => connection,
+            None => self.open(false, output)?,
+        };
+        output.bytes(connection, direction, bytes, Some(self.start + time))
+    }
+}
+
+fn names(fields: &mut FieldReader<'_>) -> Result<Vec<String>, Malformed> {
+    let count = fields.number()?;
+    (0..count).map(|_| Ok(String::from_utf8_lossy(fields.bytes()?).into_owned())).collect()
+}

@@ -1,0 +1,146 @@
+//! The flight recorder: a session that writes down what happens to it, and a replay.
+//!
+//! A recording has every input of the session and of its dispatcher with its time, and every output:
+//! frames, requests, states, and what attached machines were told and did. Its format is that of
+//! [`zk_proto::recording`]. It is for the day when something has gone wrong once:
+//!
+//! ```no_run
+//! # #[cfg(feature = "blocking")]
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use zk_session::blocking::Client;
+//! use zk_session::recording::{Recording, replay};
+//!
+//! let (recording, ring) = Recording::ring(1 << 20);
+//! let client = Client::builder("zk1,zk2,zk3").record(recording).connect()?;
+//! client.exists("/app").wait()?;
+//! std::fs::write("app.zkrec", ring.bytes())?;
+//! replay(&ring.bytes())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * **`zk-explain FILE`** shows its messages, as those of a packet capture.
+//! * **[`replay`]** makes the same session and dispatcher again and gives them the same inputs. It
+//!   fails at the first record that differs. Attached machines are not made again: what they did is
+//!   an input of the replay, and what they were told is compared.
+//! * **Secrets** never reach the recorder's buffers: see [`zk_proto::recording`]. Paths, node names
+//!   and the lengths of secrets do. A recording tells a lot about an application.
+//! * **Cost.** A client that does not record tests one pointer at each input. One that records copies
+//!   each request and reply once more.
+
+mod recorded;
+mod recorder;
+mod replay;
+mod settings;
+mod sink;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use self::recorder::Record;
+pub(crate) use self::recorder::Recorder;
+pub use self::replay::{Divergence, ReplayError, Replayed, replay};
+use self::sink::{Parts, Shared, Sink, lock};
+use crate::connect_string::ServerAddress;
+use crate::session::Config;
+use crate::threads::Mutex;
+use crate::time::Instant;
+
+/// Where to record a session, for [`ClientBuilder::record`](crate::ClientBuilder::record).
+///
+/// It records one session: of clones, the first that a client connects with.
+#[derive(Clone)]
+pub struct Recording {
+    /// Behind a pointer, so that the linker drops the recorder where nobody makes one.
+    start: Arc<dyn Start>,
+    keeps_data: bool,
+}
+
+/// Starts to record a session, once.
+trait Start: Send + Sync {
+    fn start(
+        &self,
+        keeps_data: bool,
+        now: Instant,
+        config: &Config,
+        servers: &[ServerAddress],
+    ) -> Option<Box<dyn Record>>;
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording").field("keeps_data", &self.keeps_data).finish_non_exhaustive()
+    }
+}
+
+impl Recording {
+    fn new(sink: Sink) -> Self {
+        Self { start: Arc::new(Mutex::new(Some(sink))), keeps_data: false }
+    }
+
+    /// Records to a writer, such as a file. The client writes to it with the session locked: when
+    /// 8 KiB are there, when the last write is a second ago, and at the end. When a write fails, the
+    /// recording ends.
+    pub fn to(writer: impl Write + Send + Sync + 'static) -> Self {
+        let writer: Box<dyn Write + Send + Sync> = Box::new(writer);
+        Self::new(Sink::Writer(Some(BufWriter::new(writer))))
+    }
+
+    /// Records to a new file, which only its owner may read.
+    ///
+    /// # Errors
+    ///
+    /// If the file exists or cannot be created.
+    pub fn to_file(path: impl AsRef<Path>) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(path).map(Self::to)
+    }
+
+    /// Keeps about the last `max_bytes` of the recording in memory, in parts of 16 KiB.
+    ///
+    /// [`replay`] needs the beginning as well, so it refuses a ring that has forgotten some.
+    pub fn ring(max_bytes: usize) -> (Self, Ring) {
+        let parts = Arc::new(Mutex::new(Parts { limit: max_bytes, ..Parts::default() }));
+        (Self::new(Sink::Ring(parts.clone())), Ring(parts))
+    }
+
+    /// Sets whether to record the data of nodes; `false` by default. Without it, zeros stand for the
+    /// data.
+    #[must_use]
+    pub fn node_data(mut self, keep: bool) -> Self {
+        self.keeps_data = keep;
+        self
+    }
+
+    /// Begins the recording, unless another session has begun it.
+    pub(crate) fn start(
+        &self,
+        now: Instant,
+        config: &Config,
+        servers: &[ServerAddress],
+    ) -> Recorder {
+        Recorder::new(self.start.start(self.keeps_data, now, config, servers))
+    }
+}
+
+/// The newest part of a recording, in memory.
+#[derive(Clone, Debug)]
+pub struct Ring(Shared<Parts>);
+
+impl Ring {
+    /// Returns the recording as it is now. The client goes on recording.
+    pub fn bytes(&self) -> Vec<u8> {
+        let parts = lock(&self.0);
+        let mut bytes = parts.start.clone();
+        parts.parts.iter().for_each(|part| bytes.extend_from_slice(part));
+        bytes
+    }
+}

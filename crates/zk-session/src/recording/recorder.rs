@@ -1,0 +1,271 @@
+//! What a session tells its recorder, where its inputs and outputs pass.
+//!
+//! A program that makes no [`Recording`](super::Recording) has none of the code behind it: only that makes a [`Record`].
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use zk_proto::frame::FrameError;
+use zk_proto::recording::Kind;
+use zk_proto::{ErrorCode, Request, Xid};
+
+use crate::connect_string::ServerAddress;
+use crate::dispatch::{Input, Key, Submission};
+use crate::error::Error;
+use crate::session::{Action, Cause, Event, Reply, RequestId, State, WatchedEvent};
+use crate::time::Instant;
+
+/// What records a session.
+pub(super) trait Record: Send + Sync {
+    /// Records a call of the dispatcher. Until its [end](Self::end), nothing is an input.
+    fn begin(&mut self, kind: Kind, now: Instant, numbers: &[u64]);
+    fn end(&mut self);
+    /// Records an input, unless the dispatcher makes it.
+    fn input(&mut self, kind: Kind, now: Option<Instant>, numbers: &[u64]);
+    fn output(&mut self, kind: Kind, numbers: &[u64]);
+    fn servers(&mut self, servers: &[ServerAddress]);
+    fn connected(&mut self, now: Instant);
+    /// Records bytes that the transport has taken.
+    fn sent(&mut self, now: Instant, bytes: &[u8]);
+    /// Records a frame without its length prefix.
+    fn received(&mut self, now: Instant, payload: &[u8]);
+    fn rest(&mut self, now: Instant, bytes: &[u8]);
+    fn bad_frame(&mut self, now: Instant, error: FrameError);
+    fn oversized(&mut self, now: Instant, start: &[u8], length: usize);
+    fn addresses(&mut self, counts: &[usize]);
+    fn update_servers(&mut self, now: Instant, kept: &[Option<usize>], count: usize, moves: bool);
+    fn request(&mut self, kind: Kind, numbers: &[u64], request: &Request<'_>);
+    fn add_auth(&mut self, scheme: &str, auth: &[u8]);
+    fn event(&mut self, event: EventView<'_>);
+    fn called(&mut self, key: Key, input: Option<&Input>);
+}
+
+/// An event without its token.
+pub(super) enum EventView<'e> {
+    State(State),
+    Disconnected(usize, &'e Cause),
+    Authenticate(usize),
+    AuthenticationReply(usize, &'e Result<Reply, Error>),
+    Reply(&'e Result<Reply, Error>),
+    Watch(&'e [RequestId], &'e [RequestId], &'e WatchedEvent),
+    Gap(&'e [RequestId]),
+    WatchLost(&'e [RequestId], ErrorCode),
+    LeaseEnded,
+    Room,
+}
+
+/// Records a session, or nothing, which is the default. A clone of a session is not recorded.
+#[derive(Default)]
+pub(crate) struct Recorder(Option<Box<dyn Record>>);
+
+impl Clone for Recorder {
+    fn clone(&self) -> Self {
+        Self(None)
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_on() { "Recorder(on)" } else { "Recorder(off)" })
+    }
+}
+
+impl Recorder {
+    pub(super) const fn new(record: Option<Box<dyn Record>>) -> Self {
+        Self(record)
+    }
+
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    #[inline]
+    pub(crate) fn begin(&mut self, kind: Kind, now: Instant, numbers: &[u64]) {
+        if let Some(record) = &mut self.0 {
+            record.begin(kind, now, numbers);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        if let Some(record) = &mut self.0 {
+            record.end();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn input(&mut self, kind: Kind, now: Option<Instant>, numbers: &[u64]) {
+        if let Some(record) = &mut self.0 {
+            record.input(kind, now, numbers);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn output(&mut self, kind: Kind, numbers: &[u64]) {
+        if let Some(record) = &mut self.0 {
+            record.output(kind, numbers);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn servers(&mut self, servers: &[ServerAddress]) {
+        if let Some(record) = &mut self.0 {
+            record.servers(servers);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn connected(&mut self, now: Instant) {
+        if let Some(record) = &mut self.0 {
+            record.connected(now);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn sent(&mut self, now: Instant, bytes: &[u8]) {
+        if let Some(record) = &mut self.0 {
+            record.sent(now, bytes);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn received(&mut self, now: Instant, payload: &[u8]) {
+        if let Some(record) = &mut self.0 {
+            record.received(now, payload);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn rest(&mut self, now: Instant, bytes: &[u8]) {
+        if let Some(record) = &mut self.0 {
+            record.rest(now, bytes);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bad_frame(&mut self, now: Instant, error: FrameError) {
+        if let Some(record) = &mut self.0 {
+            record.bad_frame(now, error);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn update_servers(
+        &mut self,
+        now: Instant,
+        kept: &[Option<usize>],
+        count: usize,
+        moves: bool,
+    ) {
+        if let Some(record) = &mut self.0 {
+            record.update_servers(now, kept, count, moves);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn addresses(&mut self, counts: &[usize]) {
+        if let Some(record) = &mut self.0 {
+            record.addresses(counts);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn oversized(&mut self, now: Instant, start: &[u8], length: usize) {
+        if let Some(record) = &mut self.0 {
+            record.oversized(now, start, length);
+        }
+    }
+
+    /// Records a submission, of a caller or of a machine.
+    #[inline]
+    pub(crate) fn submitted(
+        &mut self,
+        request: &Request<'_>,
+        deadline: Option<Instant>,
+        in_pieces: bool,
+        xid: Option<Xid>,
+    ) {
+        if let Some(record) = &mut self.0 {
+            let xid = xid.map_or(0, |xid| xid.0 as u64);
+            record.request(Kind::SUBMIT, &[xid, moment(deadline), in_pieces.into()], request);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn authenticate(&mut self, request: &Request<'_>) {
+        if let Some(record) = &mut self.0 {
+            record.request(Kind::AUTHENTICATE, &[], request);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add_auth(&mut self, scheme: &str, auth: &[u8]) {
+        if let Some(record) = &mut self.0 {
+            record.add_auth(scheme, auth);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn action(&mut self, action: Option<&Action>) {
+        if let Some(action) = action {
+            let numbers = match *action {
+                Action::Connect(server) => [0, server as u64],
+                Action::Disconnect => [1, 0],
+                Action::Probe(server) => [2, server as u64],
+            };
+            self.output(Kind::ACTION, &numbers);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn event<T>(&mut self, event: Option<&Event<T>>) {
+        if let Some(record) = &mut self.0
+            && let Some(event) = event
+        {
+            record.event(match event {
+                Event::State(state) => EventView::State(*state),
+                Event::Disconnected { server, cause } => EventView::Disconnected(*server, cause),
+                Event::Authenticate { server } => EventView::Authenticate(*server),
+                Event::AuthenticationReply { server, result } => {
+                    EventView::AuthenticationReply(*server, result)
+                }
+                Event::Reply { result, .. } => EventView::Reply(result),
+                Event::Watch { requests, persistent, event } => {
+                    EventView::Watch(requests, persistent, event)
+                }
+                Event::Gap { requests } => EventView::Gap(requests),
+                Event::WatchLost { requests, code } => EventView::WatchLost(requests, *code),
+                Event::LeaseEnded => EventView::LeaseEnded,
+                Event::Room => EventView::Room,
+            });
+        }
+    }
+
+    /// Records a call of a machine: its input, or `None` for a message of its owner.
+    #[inline]
+    pub(crate) fn called(&mut self, key: Key, input: Option<&Input>) {
+        if let Some(record) = &mut self.0 {
+            record.called(key, input);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn machine_submits(&mut self, tag: u64, kind: Submission) {
+        self.output(Kind::MACHINE_SUBMIT, &[tag, kind as u64]);
+    }
+
+    #[inline]
+    pub(crate) fn machine_sets_timer(&mut self, at: Option<Instant>) {
+        self.output(Kind::MACHINE_TIMER, &[moment(at)]);
+    }
+}
+
+pub(super) fn nanoseconds(now: Instant) -> u64 {
+    now.since_start().as_nanos() as u64
+}
+
+/// Returns a moment plus 1, or 0 for none.
+fn moment(at: Option<Instant>) -> u64 {
+    at.map_or(0, |at| nanoseconds(at).saturating_add(1))
+}

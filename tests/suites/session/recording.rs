@@ -1,0 +1,151 @@
+//! Clients that record themselves, and their recordings replayed.
+
+use std::time::Duration;
+
+use zk_proto::NodeKind;
+use zk_proto::OpCode;
+use zk_proto::recording::{Kind, Reader, Record, Writer};
+use zk_recipes::Mutex;
+use zk_session::recording::{Recording, ReplayError, replay};
+use zk_session::{Client, blocking};
+use zk_testkit::proxy::{Proxy, When};
+use zk_testkit::serve::Embedded;
+use zk_testkit::suite::HANG_TIMEOUT;
+
+const PASSWORD: &str = "correct horse battery staple";
+const DATA: &[u8] = b"the data of a node";
+
+/// A client that holds a lock, loses connections before and after requests, and outlives servers.
+async fn record_an_outage(recording: Recording) {
+    let ensemble = Embedded::start(3).await.expect("servers");
+    let proxy = Proxy::start(&ensemble.connect_string()).expect("a proxy");
+    let builder = Client::builder(&proxy.connect_string()).record(recording).retry_reads(true);
+    let client = builder.connect().await.expect("a server");
+    client.add_auth("digest", format!("user:{PASSWORD}").as_bytes()).await.expect("accepted");
+    let guard = Mutex::new(&client, "/lock").expect("a path").acquire().await.expect("free");
+    client.create("/node", DATA, NodeKind::Persistent).await.expect("created");
+    let watch = client.get_data_and_watch("/node").await.expect("read");
+    for when in [When::Before, When::After] {
+        proxy.cut(when, OpCode::SET_DATA, 1);
+        // It may have been applied.
+        let _ = client.set_data("/node", DATA, None).await;
+        proxy.heal();
+        assert_eq!(&client.get_data("/node").await.expect("read").0[..], DATA);
+    }
+    for server in 0..3 {
+        ensemble.kill(server);
+        while client.exists("/node").await.is_err() {}
+        ensemble.restart(server).await.expect("restarted");
+    }
+    drop(watch);
+    tokio::time::timeout(HANG_TIMEOUT, guard.release()).await.expect("in time").expect("released");
+    client.close().await;
+}
+
+fn records(recording: &[u8]) -> Vec<Record<'_>> {
+    let reader = Reader::new(recording).expect("a recording");
+    reader.map(|record| record.expect("well-formed")).collect()
+}
+
+/// Returns the recording without one of its records.
+fn without(recording: &[u8], place: usize) -> Vec<u8> {
+    let mut altered = Writer::MAGIC.to_vec();
+    for (number, record) in records(recording).iter().enumerate() {
+        if number != place {
+            altered.extend_from_slice(record.bytes);
+        }
+    }
+    altered
+}
+
+fn has(recording: &[u8], text: &[u8]) -> bool {
+    recording.windows(text.len()).any(|window| window == text)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_is_recorded_without_secrets_and_replayed() {
+    let (recording, ring) = Recording::ring(usize::MAX);
+    record_an_outage(recording).await;
+    let recording = ring.bytes();
+    let replayed = replay(&recording).expect("the same decisions");
+    let records = records(&recording);
+    let count = |kind| records.iter().filter(|record| record.kind == kind).count();
+    println!("{} bytes, {replayed:?}", recording.len());
+    assert!(count(Kind::CONNECTED) >= 4 && count(Kind::DISCONNECTED) >= 3);
+    assert!(count(Kind::CALL) > 3 && count(Kind::MACHINE_SUBMIT) > 1);
+    assert!(has(&recording, b"/node") && has(&recording, b"digest"));
+    assert!(!has(&recording, PASSWORD.as_bytes()) && !has(&recording, DATA));
+}
+
+/// Some inputs have no effect, such as the reply that arrives last. These have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_without_one_step_diverges_there_or_later() {
+    let (recording, ring) = Recording::ring(usize::MAX);
+    record_an_outage(recording).await;
+    let recording = ring.bytes();
+    let matters = [Kind::SUBMIT, Kind::ATTACH, Kind::EVENT, Kind::CALL, Kind::RETURN];
+    let (mut tried, mut steps) = (0, 0);
+    for (place, record) in records(&recording).iter().enumerate() {
+        steps += usize::from(!matches!(record.kind, Kind::BEGIN | Kind::CLOCK | Kind::SERVERS));
+        if !matters.contains(&record.kind) {
+            continue;
+        }
+        let before = steps - 1;
+        match replay(&without(&recording, place)) {
+            // A machine cannot submit a request that is missing.
+            Err(ReplayError::Diverged(divergence)) => assert!(divergence.step + 1 >= before),
+            other => panic!("without {record}: {other:?}"),
+        }
+        tried += 1;
+    }
+    println!("{tried} of {steps} steps");
+    assert!(tried > 50);
+}
+
+#[test]
+fn the_blocking_client_is_recorded_with_node_data() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let server = runtime.block_on(Embedded::start(1)).expect("a server");
+    let (recording, ring) = Recording::ring(usize::MAX);
+    let recording = recording.node_data(true);
+    let builder = blocking::Client::builder(&server.connect_string()).record(recording.clone());
+    let client = builder.connect().expect("a server");
+    client.create("/node", DATA, NodeKind::Ephemeral).wait().expect("created");
+    let read = std::thread::scope(|scope| {
+        let readers = [0; 4].map(|_| scope.spawn(|| client.get_data("/node").wait()));
+        readers.map(|reader| reader.join().expect("no panic").expect("read").0)
+    });
+    assert!(read.iter().all(|data| &data[..] == DATA));
+    client.close();
+    let recorded = ring.bytes();
+    assert!(has(&recorded, DATA));
+    replay(&recorded).expect("the same decisions");
+
+    // It is the recording of that client.
+    let other = blocking::Client::builder(&server.connect_string()).record(recording);
+    other.connect().expect("a server").close();
+    let connected = |recording: &[u8]| {
+        records(recording).iter().filter(|record| record.kind == Kind::CONNECTED).count()
+    };
+    assert_eq!((connected(&recorded), connected(&ring.bytes())), (1, 1));
+}
+
+/// A ring keeps the end, within its limit.
+#[tokio::test]
+async fn a_ring_is_bounded() {
+    const LIMIT: usize = 64 << 10;
+    let server = Embedded::start(1).await.expect("a server");
+    let (recording, ring) = Recording::ring(LIMIT);
+    let builder = Client::builder(&server.connect_string()).record(recording);
+    let client = builder.connect().await.expect("a server");
+    for _ in 0..1_000 {
+        client.exists("/").await.expect("answered");
+    }
+    client.close().await;
+    let recorded = ring.bytes();
+    assert!(recorded.len() > LIMIT / 2 && recorded.len() < LIMIT + 1_000, "{}", recorded.len());
+    assert_eq!(replay(&recorded), Err(ReplayError::Incomplete));
+    let last = records(&recorded).last().map(|record| record.time);
+    let first = records(&recorded).iter().find(|it| it.kind == Kind::CLOCK).map(|it| it.time);
+    assert!(last > first && first > Some(Duration::ZERO));
+}
