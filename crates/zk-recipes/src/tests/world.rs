@@ -41,8 +41,7 @@ pub(crate) use line::Line;
 pub(crate) use line::{AfterLoss, Answer, PendingRequest, SessionEvent};
 pub(crate) use tree::{Index, Node, NodeId, Numbers, OTHER_PROGRAM, Tree};
 pub(crate) use workload::{
-    Cause, Milestones, OutsideChange, Owner, OwnerAction, Progress, Refusal, ReportContext, Timing,
-    Workload,
+    Cause, Milestones, OutsideChange, Owner, Progress, Refusal, ReportContext, Timing, Workload,
 };
 
 /// When timers fire.
@@ -402,19 +401,19 @@ impl<P: Workload> World<P> {
             Action::Receive(client) => self.receive(client)?,
             Action::Settle(client) => {
                 let since = self.client(client).settling.take().unwrap_or_default();
-                self.perform(client, Some(Input::Settled), Cause::Settled, since)?;
+                self.perform(client, Some(Input::Settled.into()), Cause::Settled, since)?;
             }
             Action::Timer(client) => {
                 self.client(client).timer = false;
-                self.perform(client, Some(Input::Timer), Cause::Other, 0)?;
+                self.perform(client, Some(Input::Timer.into()), Cause::Other, 0)?;
             }
             Action::Command(client, act) => {
                 let actions = self.workload.owner_actions(client, &self.owners);
                 let is_whim = actions.contains(&(act, Timing::Budgeted));
                 self.bounds.early_commands -= usize::from(is_whim);
                 self.workload.owner_acted(client, act, &self.owners, &mut self.milestones);
-                self.owners[client].release |= act == OwnerAction::Release;
-                self.perform(client, Some(act.input()), Cause::Other, 0)?;
+                self.owners[client].release |= act == Command::Release;
+                self.perform(client, Some(act.into()), Cause::Other, 0)?;
             }
             Action::LoseReplies(client) => {
                 self.bounds.faults -= 1;
@@ -434,7 +433,7 @@ impl<P: Workload> World<P> {
             }
             Action::LeaseEnds(client) => {
                 self.bounds.leases -= 1;
-                self.perform(client, Some(Input::LeaseEnded), Cause::Other, 0)?;
+                self.perform(client, Some(Input::LeaseEnded.into()), Cause::Other, 0)?;
             }
             Action::DeleteNode(node) => {
                 let budget = self.bounds.deletions.as_mut().unwrap_or(&mut self.bounds.faults);
@@ -619,27 +618,25 @@ impl<P: Workload> World<P> {
                     let Self { workload, milestones, .. } = self;
                     asked.operation.with_request(|request| workload.replied(request, milestones));
                 }
-                (Input::Reply { op: asked.op, result }, cause, answer.now)
+                (Input::Reply { tag: asked.op.tag(), result }, cause, answer.now)
             }
-            SessionEvent::Fired(op, event, now) => {
-                (Input::Watch { op, event_type: EventType(event) }, Cause::Other, now)
-            }
+            SessionEvent::Fired(op, event, now) => (fired(op, EventType(event)), Cause::Other, now),
             SessionEvent::Suspended | SessionEvent::Connected(_)
                 if self.bounds.bug == Some(Bug::ReconnectUnnoticed)
                     && self.owners[index].progress == Progress::Nothing =>
             {
                 return Ok(());
             }
-            SessionEvent::Suspended => (Input::Session(State::Suspended), Cause::Other, 0),
+            SessionEvent::Suspended => (Input::State(State::Suspended), Cause::Other, 0),
             SessionEvent::Connected(session) => {
-                (Input::Session(State::Connected { server: 0, session }), Cause::Other, 0)
+                (Input::State(State::Connected { server: 0, session }), Cause::Other, 0)
             }
-            SessionEvent::Renewing => (Input::Session(State::Renewing), Cause::Other, 0),
-            SessionEvent::Expired => (Input::Session(State::Ended(End::Expired)), Cause::Other, 0),
+            SessionEvent::Renewing => (Input::State(State::Renewing), Cause::Other, 0),
+            SessionEvent::Expired => (Input::State(State::Ended(End::Expired)), Cause::Other, 0),
         };
-        let is_end = matches!(input, Input::Session(State::Ended(_)));
-        let is_renewed = matches!(input, Input::Session(State::Renewing));
-        self.perform(index, Some(input), cause, now)?;
+        let is_end = matches!(input, Input::State(State::Ended(_)));
+        let is_renewed = matches!(input, Input::State(State::Renewing));
+        self.perform(index, Some(input.into()), cause, now)?;
         if is_renewed {
             self.client(index).line.is_renewing = false;
             if self.owners[index].progress.is_held() {
@@ -656,7 +653,7 @@ impl<P: Workload> World<P> {
     pub(crate) fn perform(
         &mut self,
         index: usize,
-        input: Option<Input>,
+        given: Option<Given>,
         cause: Cause,
         now: Index,
     ) -> Result<(), String> {
@@ -664,8 +661,8 @@ impl<P: Workload> World<P> {
         self.workload.begin_turn(index);
         // As a dispatcher does, with the current state.
         let session = self.tree.session(index);
-        let first = || Input::Session(State::Connected { server: 0, session });
-        machine.handle(input.unwrap_or_else(first));
+        let first = || Input::State(State::Connected { server: 0, session }).into();
+        machine.handle(given.unwrap_or_else(first));
         let mut outputs = 0;
         while let Some(output) = machine.poll_output() {
             outputs += 1;
@@ -686,7 +683,8 @@ impl<P: Workload> World<P> {
         }
         let done = machine.is_done();
         let client = self.client(index);
-        (client.fingerprint, client.ops) = reduction::digest_without_ops(&machine.machine);
+        (client.fingerprint, client.ops) =
+            reduction::digest_without_ops(&(&machine.machine, machine.connection()));
         client.machine = Arc::new(machine);
         let begins = self.workload.end_turn(index, &mut self.milestones);
         if done {

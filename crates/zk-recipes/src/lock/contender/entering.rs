@@ -60,7 +60,7 @@ impl Contender {
                 self.config.hint = self.own_hint(&nodes.first, None);
                 self.enqueued(nodes.first, None, turn);
             }
-            Progress::NotCreated if self.is_releasing => self.leave(turn),
+            Progress::NotCreated if self.is_releasing => self.withdraw(turn),
             Progress::NotCreated => self.create_again(turn),
             Progress::Failed(error) => self.fail(error, turn),
         }
@@ -81,7 +81,7 @@ impl Contender {
         }
         self.node = Some(node);
         match list {
-            _ if self.is_releasing => self.leave(turn),
+            _ if self.is_releasing => self.withdraw(turn),
             Some(list) => self.phase = Phase::Deciding { list, listing: None },
             None if self.config.hint.is_some_and(|own| own.followed > 0) => self.acquired(turn),
             None => self.decide(turn),

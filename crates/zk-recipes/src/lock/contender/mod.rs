@@ -32,13 +32,11 @@ use zk_session::proto::{EventType, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
-use crate::attempt::connection::Connection;
 use crate::attempt::phase::{Conversion, Node, Phase, SelfWatch};
 use crate::attempt::queue::QueueReader;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::{
-    AttemptConfig, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Restart, Turn,
-    WaitPolicy,
+    AttemptConfig, DisconnectPolicy, Event, LockMode, Machine, OpId, Restart, Turn, WaitPolicy,
 };
 use crate::error::{LockError, Loss};
 
@@ -58,7 +56,6 @@ pub struct Contender {
     conversion: Option<Box<Conversion>>,
     /// Whether the caller has released the lock while it is unknown what must be deleted.
     is_releasing: bool,
-    connection: Connection,
     /// Whether the lease has ended while there was no connection.
     lease_ended: bool,
     self_watch: Option<SelfWatch>,
@@ -90,35 +87,126 @@ pub(crate) enum InjectedBug {
 }
 
 impl Machine for Contender {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+    fn is_done(&self) -> bool {
+        matches!(self.phase, Phase::Done)
+    }
+
+    fn before_input(&mut self, turn: &mut Turn<'_>) {
         if matches!(self.phase, Phase::Beginning) && self.config.begins_at_once() {
             self.begin(turn);
         }
-        match input {
-            _ if self.is_done() => {}
-            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
-                Some(end) => self.session_ended(end, turn),
-                None => {
-                    if let Err(Error::ConnectionLost) = result {
-                        self.not_connected(turn);
-                    }
-                    self.handle_reply(op, self.connection.check_reply(result), turn);
-                }
-            },
-            Input::Watch { op, event_type } => self.handle_watch(op, event_type, turn),
-            Input::Session(state) => self.handle_session(state, turn),
-            Input::LeaseEnded => self.handle_end_of_lease(turn),
-            Input::Timer => self.handle_timer(turn),
+    }
+
+    /// Handles a reply. Replies to requests of an earlier step are ignored.
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        if self.handle_deletion(op, &result, turn) || self.handle_self_watch(op, &result, turn) {
+            return;
+        }
+        if self.conversion.is_some() {
+            return self.handle_conversion(op, result, turn);
+        }
+        match &mut self.phase {
             #[cfg(feature = "full")]
-            Input::Convert(mode) => self.convert(mode, turn),
-            Input::Settled => self.settled(turn),
-            Input::BehindAbandoned => self.behind_abandoned(turn),
-            Input::Leave | Input::Release => self.release(turn),
+            Phase::Looking { list, .. } if *list == op => self.looked(result, turn),
+            // A list that is answered while the creation is undecided need not show the node.
+            Phase::Creating { list, .. } if *list == Some(op) => *list = None,
+            Phase::Creating { .. } => self.handle_creation(op, result, turn),
+            Phase::Deciding { list, .. } if *list == op => self.listed(result, turn),
+            #[cfg(feature = "full")]
+            Phase::Ranking { ranks, .. } => {
+                if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
+                    self.ranked(rank, result, turn);
+                }
+            }
+            Phase::Waiting { watch, .. } if *watch == op => self.watched(result, turn),
+            _ => {}
         }
     }
 
-    fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Done)
+    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
+        let deleted = event_type == EventType::NODE_DELETED;
+        if self.self_watch.is_some_and(|watch| watch.op == op) {
+            self.self_watch_fired(deleted, turn);
+        } else {
+            self.predecessor_watch_fired(op, deleted, turn);
+        }
+    }
+
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+        self.follow(state, turn);
+    }
+
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
+        let event = match self.phase {
+            Phase::Held { .. } => Event::Lost(Loss::Ended(end)),
+            // The session's end deletes the node, so the release is complete.
+            Phase::Leaving => Event::gone_with(end),
+            _ if self.is_releasing => Event::gone_with(end),
+            _ => Event::Failed(LockError::Ended(end)),
+        };
+        turn.conclude(&mut self.is_concluded, event);
+        self.leaves_hint = false;
+        self.phase = Phase::Done;
+    }
+
+    /// Fails if the attempt does not wait for a connection.
+    fn not_connected(&mut self, turn: &mut Turn<'_>) {
+        let is_over = self.is_releasing || self.is_held() || matches!(self.phase, Phase::Leaving);
+        if !self.config.wait_policy.waits_for_connection() && !is_over {
+            turn.conclude(&mut self.is_concluded, Event::Failed(LockError::NoConnection));
+            self.release(turn);
+        }
+    }
+
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        self.end_lease(turn);
+    }
+
+    fn timer_fired(&mut self, turn: &mut Turn<'_>) {
+        for (op, path) in &mut self.deletions {
+            op.get_or_insert_with(|| turn.delete(path));
+        }
+        self.repeat(turn);
+    }
+
+    /// Takes over the lock: no event that has arrived reports the end of our own node.
+    fn settled(&mut self, turn: &mut Turn<'_>) {
+        if matches!(self.phase, Phase::TakingOver) {
+            self.acquired(turn);
+        }
+    }
+
+    #[cfg(feature = "full")]
+    fn convert(&mut self, mode: LockMode, turn: &mut Turn<'_>) {
+        self.begin_conversion(mode, turn);
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>) {
+        match &mut self.phase {
+            #[cfg(feature = "full")]
+            Phase::Looking { .. } => self.withdraw(turn),
+            Phase::Beginning
+            | Phase::Deciding { .. }
+            | Phase::Ranking { .. }
+            | Phase::Waiting { .. }
+            | Phase::TakingOver
+            | Phase::Held { .. } => self.withdraw(turn),
+            Phase::Leaving | Phase::Done => {}
+            // The reply will show whether there is a node to delete.
+            Phase::Creating { creation, .. } => {
+                creation.cancel();
+                self.is_releasing = true;
+            }
+        }
+    }
+
+    /// Fails because this client could not delete the node before ours. That node stays as long as
+    /// our own session.
+    fn behind_abandoned(&mut self, turn: &mut Turn<'_>) {
+        if let Phase::Waiting { predecessor, .. } = &self.phase {
+            let node = predecessor.clone();
+            self.fail(LockError::Abandoned { node }, turn);
+        }
     }
 }
 
@@ -158,13 +246,8 @@ impl Contender {
     }
 
     /// Creates a contender that holds this node already. It has no queue.
-    pub(crate) fn holding(
-        config: AttemptConfig,
-        node: Node,
-        connection: Connection,
-        turn: &mut Turn<'_>,
-    ) -> Self {
-        let mut contender = Self { node: Some(node), connection, ..Self::new(config) };
+    pub(crate) fn holding(config: AttemptConfig, node: Node, turn: &mut Turn<'_>) -> Self {
+        let mut contender = Self { node: Some(node), ..Self::new(config) };
         contender.acquired(turn);
         contender
     }
@@ -172,7 +255,7 @@ impl Contender {
     /// Creates an attempt.
     ///
     /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
-    /// with the first [`Input::Session`] and fails if that is no connection to a quorum.
+    /// with the first state and fails if that is no connection to a quorum.
     pub fn new(mut config: AttemptConfig) -> Self {
         let reads_own_data = config.revocable;
         if !config.scheme.has_readers() {
@@ -186,7 +269,6 @@ impl Contender {
             node: None,
             conversion: None,
             is_releasing: false,
-            connection: Connection::Up,
             lease_ended: false,
             self_watch: None,
             reads_own_data,
@@ -200,84 +282,15 @@ impl Contender {
         }
     }
 
+    /// Handles the event of a watch, as a sub-machine.
+    pub(crate) fn notice(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
+        if !self.is_done() {
+            self.watch_fired(op, event_type, turn);
+        }
+    }
+
     pub(crate) const fn set_disconnect_policy(&mut self, disconnect_policy: DisconnectPolicy) {
         self.config.disconnect_policy = disconnect_policy;
-    }
-
-    // ---- Inputs --------------------------------------------------------------------------------
-
-    /// Handles a reply. Replies to requests of an earlier step are ignored.
-    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        if self.handle_deletion(op, &result, turn) || self.handle_self_watch(op, &result, turn) {
-            return;
-        }
-        if self.conversion.is_some() {
-            return self.handle_conversion(op, result, turn);
-        }
-        match &mut self.phase {
-            #[cfg(feature = "full")]
-            Phase::Looking { list, .. } if *list == op => self.looked(result, turn),
-            // A list that is answered while the creation is undecided need not show the node.
-            Phase::Creating { list, .. } if *list == Some(op) => *list = None,
-            Phase::Creating { .. } => self.handle_creation(op, result, turn),
-            Phase::Deciding { list, .. } if *list == op => self.listed(result, turn),
-            #[cfg(feature = "full")]
-            Phase::Ranking { ranks, .. } => {
-                if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
-                    self.ranked(rank, result, turn);
-                }
-            }
-            Phase::Waiting { watch, .. } if *watch == op => self.watched(result, turn),
-            _ => {}
-        }
-    }
-
-    fn handle_watch(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
-        let deleted = event_type == EventType::NODE_DELETED;
-        if self.self_watch.is_some_and(|watch| watch.op == op) {
-            self.self_watch_fired(deleted, turn);
-        } else {
-            self.predecessor_watch_fired(op, deleted, turn);
-        }
-    }
-
-    fn handle_timer(&mut self, turn: &mut Turn<'_>) {
-        for (op, path) in &mut self.deletions {
-            op.get_or_insert_with(|| turn.delete(path));
-        }
-        self.repeat(turn);
-    }
-
-    fn release(&mut self, turn: &mut Turn<'_>) {
-        match &mut self.phase {
-            #[cfg(feature = "full")]
-            Phase::Looking { .. } => self.leave(turn),
-            Phase::Beginning
-            | Phase::Deciding { .. }
-            | Phase::Ranking { .. }
-            | Phase::Waiting { .. }
-            | Phase::TakingOver
-            | Phase::Held { .. } => self.leave(turn),
-            Phase::Leaving | Phase::Done => {}
-            // The reply will show whether there is a node to delete.
-            Phase::Creating { creation, .. } => {
-                creation.cancel();
-                self.is_releasing = true;
-            }
-        }
-    }
-
-    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
-        let event = match self.phase {
-            Phase::Held { .. } => Event::Lost(Loss::Ended(end)),
-            // The session's end deletes the node, so the release is complete.
-            Phase::Leaving => Event::gone_with(end),
-            _ if self.is_releasing => Event::gone_with(end),
-            _ => Event::Failed(LockError::Ended(end)),
-        };
-        turn.conclude(&mut self.is_concluded, event);
-        self.leaves_hint = false;
-        self.phase = Phase::Done;
     }
 
     // ---- Failures ------------------------------------------------------------------------------
@@ -291,7 +304,7 @@ impl Contender {
         if !self.is_releasing {
             turn.conclude(&mut self.is_concluded, Event::Failed(error));
         }
-        self.leave(turn);
+        self.withdraw(turn);
     }
 
     fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {

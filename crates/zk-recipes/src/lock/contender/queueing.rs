@@ -169,13 +169,6 @@ impl Contender {
         }
     }
 
-    /// Takes over the lock: no event that has arrived reports the end of our own node.
-    pub(super) fn settled(&mut self, turn: &mut Turn<'_>) {
-        if matches!(self.phase, Phase::TakingOver) {
-            self.acquired(turn);
-        }
-    }
-
     pub(super) fn unwatch_predecessor(&mut self, turn: &mut Turn<'_>) {
         if let Phase::Waiting { watch, .. } = self.phase {
             turn.unwatch(watch);

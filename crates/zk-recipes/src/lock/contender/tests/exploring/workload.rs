@@ -5,8 +5,8 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use super::world::{
-    Cause, Index, Line, Milestones, Node, OTHER_PROGRAM, OutsideChange, Owner, OwnerAction,
-    Progress, Refusal, ReportContext, Timing, Tree, Workload, guid, is_guid_of, session,
+    Cause, Command, Index, Line, Milestones, Node, OTHER_PROGRAM, OutsideChange, Owner, Progress,
+    Refusal, ReportContext, Timing, Tree, Workload, guid, is_guid_of, session,
 };
 use super::*;
 
@@ -124,7 +124,7 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
         (0..contender).rfind(|other| roles[*other] == roles[contender] && !forgeries)
     }
 
-    fn owner_actions(&self, contender: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+    fn owner_actions(&self, contender: usize, owners: &[Owner]) -> Vec<(Command, Timing)> {
         let ContenderState { role, conversion, converting, is_revoked, .. } =
             self.contenders[contender];
         let owner = &owners[contender];
@@ -134,27 +134,27 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
         // It can release while it converts, but a result must also come without that.
         let when = if converting.is_some() { Timing::Optional } else { Timing::Eventually };
         let conversion = conversion.filter(|_| converting.is_none());
-        let convert = conversion.map(|mode| (OwnerAction::Convert(mode), Timing::Optional));
-        let release = (!role.keeps || is_revoked).then_some((OwnerAction::Release, when));
+        let convert = conversion.map(|mode| (Command::Convert(mode), Timing::Optional));
+        let release = (!role.keeps || is_revoked).then_some((Command::Release, when));
         release.into_iter().chain(convert).collect()
     }
 
     fn owner_acted(
         &mut self,
         contender: usize,
-        act: OwnerAction,
+        act: Command,
         _: &[Owner],
         milestones: &mut Milestones,
     ) {
         let contending = &mut self.contenders[contender];
         match act {
-            OwnerAction::Convert(mode) => {
+            Command::Convert(mode) => {
                 (contending.conversion, contending.converting) = (None, Some(mode));
             }
-            OwnerAction::Release | OwnerAction::Leave if contending.converting.is_some() => {
+            Command::Release | Command::Leave if contending.converting.is_some() => {
                 milestones.insert("leaves while converting");
             }
-            OwnerAction::Release | OwnerAction::Leave => {}
+            _ => {}
         }
     }
 
