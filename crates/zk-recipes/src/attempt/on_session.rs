@@ -130,13 +130,14 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
 }
 
 impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
-    fn handle(&mut self, input: Input, port: &mut Port<'_>) {
+    fn handle(&mut self, mut input: Input, port: &mut Port<'_>) {
         let is_timer = matches!(input, Input::Timer);
-        let input = match input {
-            Input::Closing => self.owner.is_held.then_some(Input::State(State::Ended(End::Closed))),
-            input => self.watches.receive(input, port),
-        };
-        if let Some(input) = input {
+        if let Input::Closing = input
+            && self.owner.is_held
+        {
+            input = Input::State(State::Ended(End::Closed));
+        }
+        if self.watches.receive(&mut input, port) {
             self.deliver(input, port);
         }
         if is_timer {

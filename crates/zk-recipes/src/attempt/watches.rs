@@ -110,8 +110,9 @@ impl Watches {
         place.map(|place| self.all.remove(place)).is_some()
     }
 
-    /// Returns what the machine receives of an input of the session.
-    pub(crate) fn receive(&mut self, input: Input, port: &mut Port<'_>) -> Option<Input> {
+    /// Returns whether the machine receives an input of the session. The tag of a renewal becomes that
+    /// of the first request.
+    pub(crate) fn receive(&mut self, input: &mut Input, port: &mut Port<'_>) -> bool {
         match input {
             Input::State(state) => {
                 self.silent_since = port.now();
@@ -120,18 +121,16 @@ impl Watches {
                     self.all.clear();
                     self.renewing = None;
                 }
-                Some(input)
+                true
             }
             Input::Reply { tag, result } => self.reply(tag, result, port),
-            Input::Watch { tag, event } => {
-                let op = OpId(tag & !RENEWED);
-                self.remove(op, port).then_some(Input::Watch { tag: op.0, event })
+            Input::Watch { tag, .. } => {
+                *tag &= !RENEWED;
+                self.remove(OpId(*tag), port)
             }
-            Input::Timer => {
-                let alarm = self.alarm.take_if(|at| *at <= port.now());
-                alarm.map(|_| Input::Timer)
-            }
-            input => Some(input),
+            Input::Timer => self.alarm.take_if(|at| *at <= port.now()).is_some(),
+            Input::LeaseEnded | Input::Settled => true,
+            _ => false,
         }
     }
 
@@ -152,29 +151,24 @@ impl Watches {
         }
     }
 
-    /// Handles a reply if it is that of a renewal. Returns the one for the machine, if any.
-    fn reply(
-        &mut self,
-        tag: u64,
-        result: Result<Reply, Error>,
-        port: &mut Port<'_>,
-    ) -> Option<Input> {
-        if self.renewing != Some(tag) {
-            return Some(Input::Reply { tag, result });
+    /// Handles a reply if it is that of a renewal. Returns whether the machine receives it.
+    fn reply(&mut self, tag: &mut u64, result: &Result<Reply, Error>, port: &mut Port<'_>) -> bool {
+        if self.renewing != Some(*tag) {
+            return true;
         }
         self.renewing = None;
-        let op = OpId(tag & !RENEWED);
-        let Some(watching) = self.all.iter_mut().find(|watching| watching.op == op) else {
+        let renewed = core::mem::replace(tag, *tag & !RENEWED);
+        let Some(watching) = self.all.iter_mut().find(|watching| watching.op.0 == *tag) else {
             // It has fired or was removed since.
-            port.unwatch(tag);
-            return None;
+            port.unwatch(renewed);
+            return false;
         };
         if result.is_ok() {
-            port.unwatch(core::mem::replace(&mut watching.tag, tag));
+            port.unwatch(core::mem::replace(&mut watching.tag, renewed));
         } else {
-            port.unwatch(tag);
+            port.unwatch(renewed);
         }
-        Renewal::is_conclusive(&result).then_some(Input::Reply { tag: op.0, result })
+        Renewal::is_conclusive(result)
     }
 
     /// Called after each input: the machine is no longer silent.
