@@ -112,6 +112,8 @@ pub(crate) struct Client<M> {
     settling: Option<Index>,
     /// The length of the log at the last request for several nodes. Only for an injected bug.
     noted: Index,
+    /// The pieces of the last list so far. Only for an injected bug.
+    pieces: Option<(OpId, Vec<u8>)>,
     /// Whether anything has happened to it.
     has_acted: bool,
     line: Line,
@@ -121,6 +123,7 @@ impl<M> Hash for Client<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { fingerprint, ops, server, timer, settling, noted, has_acted, line, .. } = self;
         (fingerprint, server, timer, settling, noted, has_acted, line).hash(state);
+        self.pieces.iter().for_each(|(_, pieces)| pieces.hash(state));
         reduction::hash_order(ops.iter().copied().chain(line.ops()), state);
     }
 }
@@ -187,6 +190,7 @@ impl<P: Workload> World<P> {
                 timer: false,
                 settling: None,
                 noted: 0,
+                pieces: None,
                 has_acted: false,
                 line: Line::default(),
             })
@@ -559,6 +563,12 @@ impl<P: Workload> World<P> {
         let now = self.tree.now(server);
         let (mut result, mut watch) = self.tree.read(index, request, now);
         let is_set = result.is_ok() || watch == tree::Watched::Absence;
+        if let Request::GetChildren(list) = request
+            && !asked.operation.watches()
+            && self.workload.overlooks_others(index, &self.tree, now)
+        {
+            result = self.tree.list(list.path, index, now, |it| it.owner == Some(index));
+        }
         if let Request::GetChildren(list) = request {
             let noted = self.clients[index].noted;
             match bug {
@@ -614,6 +624,7 @@ impl<P: Workload> World<P> {
                     _ => Cause::Other,
                 });
                 let result = (*answer.result).clone();
+                let result = self.with_lost_pieces(index, &asked, result);
                 if result.is_ok() {
                     let Self { workload, milestones, .. } = self;
                     asked.operation.with_request(|request| workload.replied(request, milestones));
@@ -647,6 +658,27 @@ impl<P: Workload> World<P> {
             true => Err(format!("{index} outlives its session")),
             false => Ok(()),
         }
+    }
+
+    /// Puts the pieces of a list that was lost before those of the next one, for an injected bug.
+    fn with_lost_pieces(
+        &mut self,
+        index: usize,
+        asked: &PendingRequest,
+        result: Result<Reply, Error>,
+    ) -> Result<Reply, Error> {
+        let is_list = asked.operation.comes_in_pieces();
+        let Ok(reply) = result else { return result };
+        if self.bounds.bug != Some(Bug::LostPiecesKept) || !is_list {
+            return Ok(reply);
+        }
+        let client = self.client(index);
+        let (op, mut pieces) = client.pieces.take().unwrap_or((asked.op, Vec::new()));
+        let is_lost = op != asked.op;
+        pieces.extend_from_slice(&reply.body);
+        let body = if is_lost { pieces.clone().into() } else { reply.body.clone() };
+        client.pieces = reply.has_more.then_some((asked.op, pieces));
+        Ok(harness::piece(&reply, body, reply.has_more))
     }
 
     /// Gives the machine an input, and carries out its outputs.

@@ -8,8 +8,6 @@ use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::Contender;
-#[cfg(test)]
-use super::InjectedBug;
 use crate::attempt::creation::{Creation, Owner, Progress};
 use crate::attempt::phase::{Node, Phase};
 use crate::attempt::queue::{is_safe, sequence_suffix};
@@ -127,21 +125,9 @@ impl Contender {
     }
 
     fn follows(&self, own: &FastPathHint, before: &FastPathHint) -> bool {
-        if !is_safe(own.number) {
-            return false;
-        }
-        #[cfg(test)]
-        match self.injected_bug {
-            Some(InjectedBug::HintForAnyNumber) => return true,
-            Some(InjectedBug::HintForEver) => return own.number.0 == before.number.0 + 1,
-            Some(InjectedBug::HintBeforeDeletion) => {
-                let gone = FastPathHint { is_deleted: true, ..*before };
-                return gone.is_followed_by(own.mode, own.number, own.czxid);
-            }
-            Some(InjectedBug::ShortcutAmongReaders | InjectedBug::LostPiecesKept) | None => {}
-        }
         // An unknown node that counts may stand anywhere, however late it was created.
-        before.unknown_nodes == own.unknown_nodes
+        is_safe(own.number)
+            && before.unknown_nodes == own.unknown_nodes
             && own.unknown_nodes != UnknownNodePolicy::Count
             && before.is_followed_by(own.mode, own.number, own.czxid)
     }

@@ -71,19 +71,6 @@ pub struct Contender {
     /// have a node, `config.hint` is ours.
     leaves_hint: bool,
     is_concluded: bool,
-    #[cfg(test)]
-    pub(crate) injected_bug: Option<InjectedBug>,
-}
-
-/// Bugs to inject, which the tests must detect.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InjectedBug {
-    ShortcutAmongReaders,
-    HintForAnyNumber,
-    HintForEver,
-    HintBeforeDeletion,
-    LostPiecesKept,
 }
 
 impl Machine for Contender {
@@ -277,8 +264,6 @@ impl Contender {
             deletions: Vec::new(),
             leaves_hint: false,
             is_concluded: false,
-            #[cfg(test)]
-            injected_bug: None,
         }
     }
 

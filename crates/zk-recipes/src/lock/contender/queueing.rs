@@ -7,8 +7,6 @@ use zk_session::proto::{ErrorCode, GetChildrenResponse};
 use zk_session::session::Reply;
 
 use super::Contender;
-#[cfg(test)]
-use super::InjectedBug;
 use crate::attempt::listing::{Listing, each};
 use crate::attempt::phase::Phase;
 use crate::attempt::queue::{Observation, QueuePosition};
@@ -19,13 +17,6 @@ impl Contender {
     pub(super) fn decide(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_predecessor(turn);
         let list = self.list(turn);
-        #[cfg(test)]
-        if let Phase::Deciding { list: before, .. } = &mut self.phase
-            && self.injected_bug == Some(InjectedBug::LostPiecesKept)
-        {
-            *before = list;
-            return;
-        }
         self.phase = Phase::Deciding { list, listing: None };
     }
 
@@ -81,9 +72,6 @@ impl Contender {
                 // A downgrade creates a node with an old number, and unknown nodes have any number.
                 let only_rising =
                     !scheme.has_readers() && *unknown_nodes != UnknownNodePolicy::Count;
-                #[cfg(test)]
-                let only_rising =
-                    only_rising || self.injected_bug == Some(InjectedBug::ShortcutAmongReaders);
                 let is_alone = ahead == 1 && !self.is_herd();
                 self.wait(predecessor, is_alone && by_number && only_rising, turn);
             }

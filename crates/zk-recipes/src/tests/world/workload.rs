@@ -7,6 +7,12 @@ use super::*;
 pub(crate) type Milestones = BTreeSet<&'static str>;
 
 pub(crate) trait Workload: Clone + Hash + Send {
+    /// An injected bug: returns whether the machine takes the lock without the list that it asks for,
+    /// as if it were alone.
+    fn overlooks_others(&self, _client: usize, _tree: &Tree, _now: Index) -> bool {
+        false
+    }
+
     type Machine: Machine + Clone + Send + Sync;
 
     /// Returns the nodes that exist at the beginning, with their data.

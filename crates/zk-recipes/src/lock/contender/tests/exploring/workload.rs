@@ -68,6 +68,8 @@ struct ContenderState {
     creations: usize,
     /// Whether it waits for its predecessor to leave.
     is_unstarted: bool,
+    /// Whether it has waited behind a single one. Only for an injected bug.
+    was_second: bool,
     /// Whether it knows that it is asked to release the lock.
     is_revoked: bool,
     grant: Option<Grant>,
@@ -95,6 +97,7 @@ impl ContenderState {
             upgrades: false,
             creations: 0,
             is_unstarted: role.succeeds,
+            was_second: false,
             is_revoked: false,
             grant: None,
         }
@@ -191,6 +194,11 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
                     context.reach("queues again");
                 }
             }
+            Event::Waiting { ahead: 1, .. } => {
+                let bug = self.scenario.injected_bug;
+                self.contenders[contender].was_second =
+                    bug == Some(InjectedBug::ShortcutAmongReaders);
+            }
             Event::Acquired { token, .. } => {
                 self.check_grant(contender, *token, &context)?;
                 context.reach(ACQUIRES[contender]);
@@ -264,6 +272,23 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
             }
         }
         self.check_wake_ups(tree, lines)
+    }
+
+    fn overlooks_others(&self, contender: usize, tree: &Tree, now: Index) -> bool {
+        let own = tree.owned_by(contender, now).next();
+        let (Some(bug), Some(own)) = (self.scenario.injected_bug, own) else { return false };
+        let (mode, number, czxid) =
+            (self.name(&own.path).mode, self.number(own), Zxid(own.created.into()));
+        match (bug, self.hints[self.leader(contender)]) {
+            (InjectedBug::ShortcutAmongReaders, _) => self.contenders[contender].was_second,
+            (_, None) => false,
+            (InjectedBug::HintForAnyNumber, Some(_)) => true,
+            (InjectedBug::HintForEver, Some(hint)) => number == hint.number.0 + 1,
+            (InjectedBug::HintBeforeDeletion, Some(hint)) => {
+                let gone = FastPathHint { is_deleted: true, ..hint };
+                gone.is_followed_by(mode, SequenceNumber(number), czxid)
+            }
+        }
     }
 
     fn is_unstarted(&self, contender: usize, _: &[Owner]) -> bool {
@@ -381,9 +406,7 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
             ..AttemptConfig::of_node(LOCK_PATH.into(), self.scenario.scheme, guid, session)
         };
         Hint.set(self.hints[self.leader(contender)]);
-        let mut machine = HintingContender::new(config, Hint);
-        machine.contender.injected_bug = self.scenario.injected_bug;
-        machine.into()
+        HintingContender::new(config, Hint).into()
     }
 
     fn name<'n>(&self, path: &'n str) -> Name<'n> {
