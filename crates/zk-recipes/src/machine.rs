@@ -96,5 +96,4 @@ pub use crate::ephemeral::{EphemeralMachine, Presence};
 pub use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
 #[cfg(feature = "full")]
 pub use crate::semaphore::{PermitRequest, SemaphoreMachine};
-#[cfg(feature = "study")]
-pub use crate::textbook::SimpleContender;
+pub use crate::textbook::{HerdContender, SimpleContender};

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetDataRequest, GetDataResponse, GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::{
-    AttemptConfig, BarrierWait, CacheConfig, Command, Contender, HintingContender, LockMode,
+    AttemptConfig, BarrierWait, CacheConfig, Command, HerdContender, HintingContender, LockMode,
     Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme, SemaphoreMachine,
     SimpleContender, WaitPolicy,
 };
@@ -314,7 +314,7 @@ impl SimClient {
                 self.attach(now, attempt, Participant::new(config, members));
             }
             _ if self.bug == Some(Bug::WatchesParent) => {
-                self.attach_requeuing(now, attempt, Contender::herd(config));
+                self.attach_requeuing(now, attempt, HerdContender::new(config));
             }
             _ => {
                 let hint = self.log.hint(config.lock_path.clone());

@@ -91,7 +91,6 @@ impl<M, O> OnSession<M, O> {
 
     /// Turns off the renewal of watches. A lost watch event then makes the machine wait for ever.
     /// This exists for comparisons only.
-    #[cfg(feature = "study")]
     #[must_use]
     pub fn without_renewals(self) -> Self {
         Self { watches: Watches::new(None), ..self }

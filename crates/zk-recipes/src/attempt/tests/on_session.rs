@@ -279,7 +279,6 @@ fn a_machine_that_is_done_is_detached() {
     assert_eq!(attachment.connected.dispatcher.attached(), 0);
 }
 
-#[cfg(feature = "study")]
 #[test]
 fn watches_are_not_renewed_on_request() {
     let mut attachment = Attachment::configured(&[1], OnSession::without_renewals);

@@ -60,14 +60,12 @@ impl Contender {
     }
 
     /// Reads the data of its node whenever it watches it, so that the replies have a stat.
-    #[cfg(feature = "study")]
     #[must_use]
     pub(crate) fn reading_its_data(self) -> Self {
         Self { reads_own_data: true, ..self }
     }
 
     /// Returns whether this is a pending request for a deletion.
-    #[cfg(feature = "study")]
     pub(crate) fn is_deletion(&self, op: OpId) -> bool {
         self.deletions.iter().any(|(deletion, _)| *deletion == Some(op))
     }

@@ -46,9 +46,6 @@ use crate::error::{LockError, Loss};
 #[derive(Clone, Debug)]
 pub struct Contender {
     config: AttemptConfig,
-    /// Whether it watches the lock path, so that every change wakes all waiters.
-    #[cfg(feature = "study")]
-    is_herd: bool,
     phase: Phase,
     /// Our node, once its creation is confirmed.
     node: Option<Node>,
@@ -204,14 +201,6 @@ impl Restart for Contender {
 }
 
 impl Contender {
-    /// Creates an attempt that waits for any change below the lock path, instead of the end of its
-    /// predecessor. Textbook locks do so. Every change wakes all waiters, which is the herd effect.
-    #[cfg(feature = "study")]
-    #[must_use]
-    pub fn herd(config: AttemptConfig) -> Self {
-        Self { is_herd: true, ..Self::new(config) }
-    }
-
     /// Creates an attempt that begins now. The session is connected, or waits for a connection by
     /// [`WaitPolicy::Queue`].
     pub(crate) fn begun(mut self, turn: &mut Turn<'_>) -> Self {
@@ -250,8 +239,6 @@ impl Contender {
         }
         Self {
             config,
-            #[cfg(feature = "study")]
-            is_herd: false,
             phase: Phase::Beginning,
             node: None,
             conversion: None,
@@ -328,14 +315,6 @@ impl Contender {
         let path = path.into();
         let op = turn.delete(&path);
         self.deletions.push((Some(op), path));
-    }
-
-    /// Returns whether every change below the lock path wakes it. A constant without textbook locks.
-    const fn is_herd(&self) -> bool {
-        #[cfg(feature = "study")]
-        return self.is_herd;
-        #[cfg(not(feature = "study"))]
-        false
     }
 
     const fn queue_reader(&self) -> QueueReader {

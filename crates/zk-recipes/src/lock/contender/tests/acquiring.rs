@@ -464,20 +464,3 @@ fn inputs_that_arrive_with_a_takeover_count_first() {
     h.expire();
     h.expect_last(&["Failed: Ended(Expired)"]);
 }
-
-/// The machine of textbooks, for comparisons.
-#[cfg(feature = "study")]
-#[test]
-fn a_herd_watches_the_lock_path() {
-    let mut h = Harness::driving(config(), Contender::herd);
-    h.created(7);
-    h.answer("list", children(&["a-5", "own-7"]));
-    h.wanted();
-    h.answer("watch list", children(&["a-5", "own-7"]));
-    h.expect(&[]);
-    h.fire("watch list", EventType::NODE_CHILDREN_CHANGED);
-    h.expect(&["watch list"]);
-    // The predecessor has gone before the watch was set.
-    h.answer("watch list", children(&["own-7"]));
-    h.expect(&["unwatch list", "Acquired own-7 token 107", "timer"]);
-}
