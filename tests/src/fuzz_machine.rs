@@ -17,12 +17,12 @@ use zk_proto::{
     OpCode, Request, SessionId, SetDataResponse, Stat, SyncResponse, Zxid,
 };
 use zk_recipes::machine::{
-    AttemptConfig, BarrierWait, Contender, DisconnectPolicy, ElectionMachine, EphemeralMachine,
-    Event, Input, LockMode, Machine, OpId, Participant, PermitRequest, Scheme, SemaphoreMachine,
-    SimpleContender, UnknownNodePolicy, WaitPolicy, Watches,
+    AttemptConfig, BarrierWait, Command, Contender, DisconnectPolicy, ElectionMachine,
+    EphemeralMachine, Event, LockMode, Machine, OpId, Participant, PermitRequest, Scheme,
+    SemaphoreMachine, SimpleContender, Turn, UnknownNodePolicy, WaitPolicy, Watches,
 };
-use zk_session::dispatch::Submission;
-use zk_session::session::Reply;
+use zk_session::dispatch::{Input, Submission};
+use zk_session::session::{Reply, WatchedEvent};
 use zk_session::{End, Error, Outcome, State};
 
 use crate::fuzz_cache::cache;
@@ -214,7 +214,7 @@ impl World {
             nodes: Vec::new(),
             zxid: 1,
         };
-        world.give(Input::Session(State::Connected { server: 0, session: SESSION }));
+        world.give(Input::State(State::Connected { server: 0, session: SESSION }));
         Ok(world)
     }
 
@@ -226,30 +226,31 @@ impl World {
                 if result.is_ok() && operation.watches {
                     self.watches.insert(op);
                 }
-                self.give(Input::Reply { op, result });
+                self.give(Input::Reply { tag: op.tag(), result });
             }
             8 | 9 if self.is_connected && !self.watches.is_empty() => {
                 let watches: Vec<_> = self.watches.iter().copied().collect();
                 let op = *input.choose(&watches)?;
                 self.watches.remove(&op);
                 let event_type = EventType(input.int_in_range(-1..=5)?);
-                self.give(Input::Watch { op, event_type });
+                let event = WatchedEvent::new(event_type, "/lock".into(), Zxid(self.zxid));
+                self.give(Input::Watch { tag: op.tag(), event });
             }
             10 if self.is_connected && self.machine.outlives_session() && input.ratio(1, 4)? => {
                 // Requests of the old session have no replies.
                 self.waiting.clear();
                 self.watches.clear();
                 self.is_connected = false;
-                self.give(Input::Session(State::Renewing));
+                self.give(Input::State(State::Renewing));
             }
             10 if self.is_connected => {
                 self.lose(|| Error::ConnectionLost);
                 self.is_connected = false;
-                self.give(Input::Session(State::Suspended));
+                self.give(Input::State(State::Suspended));
             }
             11 if !self.is_connected => {
                 self.is_connected = true;
-                self.give(Input::Session(State::Connected { server: 1, session: SESSION }));
+                self.give(Input::State(State::Connected { server: 1, session: SESSION }));
             }
             12 if self.asked.get_mut().has_timer => {
                 self.asked.get_mut().has_timer = false;
@@ -257,10 +258,10 @@ impl World {
             }
             13 => self.give(Input::LeaseEnded),
             14 => match input.int_in_range(0..=3_u8)? {
-                0 => self.give(Input::Leave),
-                1 => self.give(Input::Convert(LockMode::Shared)),
-                2 => self.give(Input::Convert(LockMode::Exclusive)),
-                _ => self.give(Input::Release),
+                0 => self.order(Command::Leave),
+                1 => self.order(Command::Convert(LockMode::Shared)),
+                2 => self.order(Command::Convert(LockMode::Exclusive)),
+                _ => self.order(Command::Release),
             },
             _ if self.asked.get_mut().settles => {
                 self.asked.get_mut().settles = false;
@@ -275,7 +276,7 @@ impl World {
     fn end(&mut self) {
         let end = End::Expired;
         self.lose(|| Error::Ended { end, outcome: Outcome::Unknown });
-        self.give(Input::Session(State::Ended(end)));
+        self.give(Input::State(State::Ended(end)));
         self.lose(|| Error::Ended { end, outcome: Outcome::NotApplied });
         if core::mem::take(&mut self.asked.get_mut().settles) {
             self.give(Input::Settled);
@@ -288,14 +289,22 @@ impl World {
     fn lose(&mut self, error: impl Fn() -> Error) {
         self.watches.clear();
         for (op, _) in core::mem::take(&mut self.waiting) {
-            self.give(Input::Reply { op, result: Err(error()) });
+            self.give(Input::Reply { tag: op.tag(), result: Err(error()) });
         }
     }
 
     fn give(&mut self, input: Input) {
-        let machine = &mut self.machine;
+        self.act(|machine, turn| machine.handle(input, turn));
+    }
+
+    fn order(&mut self, command: Command) {
+        self.act(|machine, turn| machine.command(command, turn));
+    }
+
+    fn act(&mut self, act: impl FnOnce(&mut dyn Machine, &mut Turn<'_>)) {
+        let machine = &mut *self.machine;
         self.asked.get_mut().outputs = 0;
-        alone(&mut self.its_watches, &self.asked, |turn| machine.handle(input, turn));
+        alone(&mut self.its_watches, &self.asked, |turn| act(machine, turn));
         let Asked { submitted, unwatched, .. } = self.asked.get_mut();
         for (op, operation) in core::mem::take(submitted) {
             let is_new = self.waiting.iter().all(|(other, _)| *other != op);

@@ -38,7 +38,6 @@ mod options;
 mod semaphore;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "study")]
 mod textbook;
 
 pub use bytes;
@@ -49,8 +48,6 @@ pub use self::error::{
     CacheError, Fault, LeaveError, LockError, Loss, ModeError, Reason, RecipeError, SemaphoreError,
     Unconfirmed,
 };
-#[cfg(all(feature = "study", any(feature = "tokio", feature = "blocking")))]
-pub use self::textbook::recipe::{HerdMutex, SimpleLock};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::{
     attempt::{DisconnectPolicy, Event, LockMode, Parents, Scheme, UnknownNodePolicy},
@@ -71,6 +68,7 @@ pub use self::{
         recipe::{LockRequest, MultiGuard, MultiLock, MultiLoss},
     },
     options::{Attempt, Options},
+    textbook::recipe::{HerdMutex, SimpleLock},
 };
 #[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
 pub use self::{

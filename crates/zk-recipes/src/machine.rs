@@ -67,8 +67,8 @@
 //!
 //! Whatever implements [`Host`](zk_session::dispatch::Host) can stand behind the port of a machine:
 //! a model checker, or a test that records what the machine does. Give the inputs in the order in
-//! which the session reports them, beginning with the current [state](Input::Session), each with a
-//! [`Turn::new`]. [`OnSession`] is the reference. Its [`Watches`] renew watches that stay silent;
+//! which the session reports them, beginning with the current
+//! [state](zk_session::dispatch::Input::State), each with a [`Turn::new`]. [`OnSession`] is the reference. Its [`Watches`] renew watches that stay silent;
 //! without that, a lost watch event would make a machine wait for ever.
 
 pub mod multi_lock {
@@ -80,8 +80,8 @@ pub mod multi_lock {
 }
 
 pub use crate::attempt::{
-    AccessList, AttemptConfig, Command, DisconnectPolicy, Event, Input, LockMode, Machine, Name,
-    Observer, OnSession, OpId, Parents, QueuedNode, Renewal, Requeuing, Restart, Scheme, Turn,
+    AccessList, AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, Name, Observer,
+    OnSession, OpId, Parents, QueuedNode, Renewal, Requeuing, Restart, Scheme, Turn,
     UnknownNodePolicy, WaitPolicy, Watches, queue_order,
 };
 pub use crate::barrier::BarrierWait;
@@ -98,5 +98,4 @@ pub use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
 pub use crate::lock::{IdleWatch, cohort};
 #[cfg(feature = "full")]
 pub use crate::semaphore::{PermitRequest, SemaphoreMachine};
-#[cfg(feature = "study")]
-pub use crate::textbook::SimpleContender;
+pub use crate::textbook::{HerdContender, SimpleContender};

@@ -18,6 +18,7 @@ pub(crate) use alloc::vec::Vec;
 
 pub(crate) use bytes::Bytes;
 pub(crate) use uuid::Uuid;
+pub(crate) use zk_session::dispatch::Input;
 pub(crate) use zk_session::proto::{
     Create2Response, CreateMode, CreateResponse, Encode, ErrorCode, ErrorResponse, EventType,
     ExistsResponse, GetChildrenRequest, GetChildrenResponse, GetDataResponse,
@@ -30,7 +31,7 @@ pub(crate) use zk_session::{End, Error, Outcome};
 pub(crate) use crate::attempt::*;
 pub(crate) use crate::error::*;
 pub(crate) use crate::machine::*;
-pub(crate) use driven::{Driven, Operation, Output};
+pub(crate) use driven::{Driven, Given, Operation, Output, fired};
 pub(crate) use harness::Harness;
 pub(crate) use labels::{label, name, prefix};
 pub(crate) use table::{documented_rows, merged};

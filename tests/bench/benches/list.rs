@@ -17,9 +17,9 @@ use bytes::{Bytes, BytesMut};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use uuid::Uuid;
 use zk_recipes::machine::{
-    AttemptConfig, Contender, Event, Input, LockMode, Machine, OpId, Scheme, Turn, Watches,
+    AttemptConfig, Contender, Event, LockMode, Machine, OpId, Scheme, Turn, Watches,
 };
-use zk_recipes::session::dispatch::{Host, Port, Submission};
+use zk_recipes::session::dispatch::{Host, Input, Port, Submission};
 use zk_recipes::session::proto::{
     Create2Response, Encode, GetChildrenResponse, List, OpCode, Request, SessionId, Stat, Zxid,
 };
@@ -108,13 +108,13 @@ fn last_in_line(scheme: Scheme, contenders: usize) -> (Lone, Input) {
     let (contender, watches) = (Contender::new(config), Watches::new(None));
     let host = Nowhere::default();
     let mut contender = Lone { contender, watches, events: Vec::new(), host };
-    contender.handle(Input::Session(State::Connected { server: 0, session: SESSION }));
+    contender.handle(Input::State(State::Connected { server: 0, session: SESSION }));
     let [create, list] = contender.host.0[..] else { panic!("two requests") };
     let stat = Stat { czxid: Zxid(9), ephemeral_owner: SESSION, ..Stat::default() };
     let created = reply(OpCode::CREATE2, &Create2Response { path: &path, stat });
-    contender.handle(Input::Reply { op: create, result: Ok(created) });
+    contender.handle(Input::Reply { tag: create.tag(), result: Ok(created) });
     let children = GetChildrenResponse { children: List::new(&names) };
-    (contender, Input::Reply { op: list, result: Ok(reply(OpCode::GET_CHILDREN, &children)) })
+    (contender, Input::Reply { tag: list.tag(), result: Ok(reply(OpCode::GET_CHILDREN, &children)) })
 }
 
 /// Has a name of its own, so that what is counted can be named.

@@ -212,8 +212,8 @@ const _: () = {
     formats::<zk_recipes::machine::Event>();
     formats::<zk_recipes::machine::FastPathHint>();
     formats::<zk_recipes::machine::HintingContender<()>>();
-    formats::<zk_recipes::machine::Input>();
     formats::<zk_recipes::machine::Leadership>();
+    formats::<zk_recipes::machine::HerdContender>();
     formats::<zk_recipes::machine::LockMode>();
     formats::<zk_recipes::machine::Name<'static>>();
     formats::<zk_recipes::machine::OnSession<zk_recipes::machine::Contender, u8>>();

@@ -20,7 +20,7 @@ use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetDataRequest, GetDataResponse, GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::cohort::Standing;
 use zk_recipes::machine::{
-    AttemptConfig, BarrierWait, CacheConfig, Command, Contender, HintingContender, IdleWatch,
+    AttemptConfig, BarrierWait, CacheConfig, Command, HerdContender, HintingContender, IdleWatch,
     LockMode, Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme,
     SemaphoreMachine, SimpleContender, WaitPolicy,
 };
@@ -328,7 +328,7 @@ impl SimClient {
                 self.attach(now, attempt, Participant::new(config, members));
             }
             _ if self.bug == Some(Bug::WatchesParent) => {
-                self.attach_requeuing(now, attempt, Contender::herd(config));
+                self.attach_requeuing(now, attempt, HerdContender::new(config));
             }
             _ => {
                 let hint = self.log.hint(config.lock_path.clone());

@@ -12,10 +12,10 @@ use uuid::Uuid;
 use zk_proto::{Request, SessionId, Zxid};
 use zk_recipes::LockError;
 use zk_recipes::machine::{
-    AttemptConfig, ElectionMachine, EphemeralMachine, Event, Input, Machine, Observer, OnSession,
+    AttemptConfig, Command, ElectionMachine, EphemeralMachine, Event, Machine, Observer, OnSession,
     OpId, Scheme, Turn,
 };
-use zk_session::dispatch::{Key, Port, Submission};
+use zk_session::dispatch::{Input, Key, Port, Submission};
 use zk_session::{End, State};
 
 use super::*;
@@ -151,12 +151,18 @@ impl<M: Machine> Machine for Watched<M> {
         notes.reporter.count(notes.rare.input(&input));
         let input = match (input, flaw) {
             (Input::LeaseEnded, Some(Flaw::IgnoresLeases)) => return,
-            (Input::Session(State::Renewing), Some(Flaw::KeepsHolding)) => {
-                Input::Session(State::Suspended)
+            (Input::State(State::Renewing), Some(Flaw::KeepsHolding)) => {
+                Input::State(State::Suspended)
             }
             (input, _) => input,
         };
         spied(turn, &RefCell::new(notes), |turn| machine.handle(input, turn));
+    }
+
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        let Self { machine, notes, .. } = self;
+        notes.reporter.count(notes.rare.command(command));
+        spied(turn, &RefCell::new(notes), |turn| machine.command(command, turn));
     }
 
     fn is_done(&self) -> bool {

@@ -6,9 +6,9 @@
 use alloc::collections::BTreeSet;
 
 use zk_proto::{ErrorCode, Request};
-use zk_recipes::machine::{Event as LockEvent, Input, LockMode, OpId};
+use zk_recipes::machine::{Command, Event as LockEvent, LockMode, OpId};
 use zk_recipes::{LockError, Loss, ModeError};
-use zk_session::dispatch::Submission;
+use zk_session::dispatch::{Input, Submission};
 use zk_session::session::{Cause, Event};
 use zk_session::{End, Error, State};
 
@@ -271,19 +271,24 @@ impl Watcher {
     /// Returns the rare event that an input is.
     pub(super) fn input(&mut self, input: &Input) -> Option<&'static str> {
         Some(match input {
-            Input::Reply { op, result } => return self.reply(*op, result),
-            Input::Watch { op, .. } => {
-                self.requests.retain(|(other, _)| other != op);
+            Input::Reply { tag, result } => return self.reply(OpId::of_tag(*tag), result),
+            Input::Watch { tag, .. } => {
+                self.requests.retain(|(op, _)| op.tag() != *tag);
                 return None;
             }
             Input::Timer => "lock: tries again later",
-            Input::Session(State::ReadOnly { .. }) => "lock: session read-only",
-            Input::Session(State::Renewing) => "lock: session renewing",
+            Input::State(State::ReadOnly { .. }) => "lock: session read-only",
+            Input::State(State::Renewing) => "lock: session renewing",
             Input::LeaseEnded if !self.is_held => "lock: lease ends while it waits",
-            Input::Release if self.is_held => return None,
-            Input::Release if self.is_enqueued => "lock: released while it waits",
-            Input::Release => "lock: released before it was enqueued",
             _ => return None,
+        })
+    }
+
+    /// Returns the rare event that a command is.
+    pub(super) fn command(&self, command: Command) -> Option<&'static str> {
+        (command == Command::Release && !self.is_held).then_some(match self.is_enqueued {
+            true => "lock: released while it waits",
+            false => "lock: released before it was enqueued",
         })
     }
 

@@ -1,5 +1,5 @@
 //! What the release of a lock costs, by the kind of lock: `cargo run --release -p zk-recipes
-//! --features study --example herd`, and perhaps how many are to wait.
+//! --example herd`, and perhaps how many are to wait.
 
 mod measure;
 

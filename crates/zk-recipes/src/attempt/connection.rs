@@ -24,7 +24,7 @@ impl Connection {
         *self = match state {
             State::Connected { .. } => Self::Up,
             State::ReadOnly { .. } => Self::ReadOnly,
-            State::Suspended | State::Renewing => Self::Down,
+            State::Connecting | State::Suspended | State::Renewing => Self::Down,
             _ => return,
         };
     }

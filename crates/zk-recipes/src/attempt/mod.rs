@@ -5,6 +5,7 @@ mod access;
 pub(crate) mod connection;
 pub(crate) mod creation;
 pub(crate) mod listing;
+mod machine;
 pub(crate) mod name;
 mod on_session;
 pub(crate) mod parents;
@@ -29,13 +30,14 @@ use zk_session::sync::Arc;
 
 use bytes::Bytes;
 use uuid::Uuid;
-use zk_session::proto::{ErrorCode, EventType, SessionId, Zxid};
-use zk_session::session::{Reply, State};
+use zk_session::proto::{ErrorCode, SessionId, Zxid};
+use zk_session::session::State;
 use zk_session::{End, Error};
 
 pub use self::access::AccessList;
+pub use self::machine::{Command, Machine};
 pub use self::name::{LockMode, Name, Scheme};
-pub use self::on_session::{Command, Observer, OnSession};
+pub use self::on_session::{Observer, OnSession};
 pub use self::parents::Parents;
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
@@ -44,25 +46,6 @@ pub use self::turn::{OpId, Turn};
 pub use self::watches::Watches;
 use crate::error::{LockError, Loss, ModeError, SemaphoreError, Unconfirmed};
 use crate::lock::FastPathHint;
-
-/// A state machine for one attempt: it acquires something, holds it, and releases it.
-///
-/// It acts on its session, and reports to its owner, by its [`Turn`].
-pub trait Machine: core::fmt::Debug {
-    /// Handles an input. The first one begins the attempt.
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>);
-
-    /// Returns whether the attempt is over. Then it submits and reports nothing more, and no node of
-    /// it is left on the server.
-    fn is_done(&self) -> bool;
-
-    /// Returns whether the machine continues when its session is [renewed](State::Renewing). It then
-    /// receives that state, and no replies to requests that end with the old session. The default is
-    /// `false`: the end of the session is its last input.
-    fn outlives_session(&self) -> bool {
-        false
-    }
-}
 
 /// The configuration of one attempt.
 #[derive(Clone, Debug)]
@@ -185,7 +168,7 @@ impl AttemptConfig {
 /// Whether to wait for a lock.
 ///
 /// Only [`Queue`](Self::Queue) waits for a connection. With the others, the attempt begins with the
-/// first [`Input::Session`]. It fails with [`LockError::NoConnection`] in these cases:
+/// first [state](zk_session::dispatch::Input::State). It fails with [`LockError::NoConnection`] in these cases:
 ///
 /// * That state, or a later one, is no connection to a quorum. [`State::ReadOnly`] is none.
 /// * The connection breaks before a reply arrives.
@@ -252,55 +235,6 @@ impl DisconnectPolicy {
             Self::UntilLeaseEnds | Self::WhileConnected => Some(Loss::LeaseEnded),
         }
     }
-}
-
-/// An input of a machine.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Input {
-    /// A request has its result, or a watch was [renewed](Renewal).
-    Reply {
-        /// The request.
-        op: OpId,
-        /// The reply of the server, or why there is none.
-        result: Result<Reply, Error>,
-    },
-    /// A watch has fired.
-    Watch {
-        /// The request that set the watch.
-        op: OpId,
-        /// What happened to the node.
-        event_type: EventType,
-    },
-    /// The session has changed its state. If the connection was lost and is back already, the new
-    /// state alone is enough.
-    Session(State),
-    /// The delay of the last [`Turn::set_timer`] has passed.
-    Timer,
-    /// The lease of the session [has ended](zk_session::session::Event::LeaseEnded), with or
-    /// without a connection.
-    ///
-    /// Repeat this input after each [`Session`](Self::Session), after each [`Event::Acquired`], and
-    /// before and after each command of the caller, if the lease
-    /// [has ended](zk_session::session::Session::lease_has_ended) by then.
-    LeaseEnded,
-    /// All inputs that had arrived at the last [`Turn::settle`] have been given.
-    Settled,
-    /// This client has [abandoned](Event::Abandoned) the node that [`Event::Waiting`] named.
-    /// Waiting for it is useless.
-    BehindAbandoned,
-    /// A command: change the mode of the held lock.
-    ///
-    /// [`Event::Converted`] or [`Event::NotConverted`] answers. Give no second one before that.
-    #[cfg(feature = "full")]
-    Convert(LockMode),
-    /// A command: leave when the recipe allows it.
-    ///
-    /// A [`Participant`](crate::machine::Participant) waits until the others leave, too. Other machines treat it as
-    /// [`Release`](Self::Release).
-    Leave,
-    /// A command: release the lock, or stop waiting for it.
-    Release,
 }
 
 /// A report of a machine to its owner.

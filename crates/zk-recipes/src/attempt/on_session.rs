@@ -3,12 +3,10 @@
 use core::any::Any;
 use core::fmt;
 
-use zk_session::dispatch::{self, Attached, Port};
+use zk_session::dispatch::{Attached, Input, Port};
 use zk_session::{End, State};
 
-#[cfg(feature = "full")]
-use super::LockMode;
-use super::{Event, Input, Machine, Renewal, Turn, Watches};
+use super::{Command, Event, Machine, Renewal, Turn, Watches};
 
 /// Receives the events of a machine.
 ///
@@ -21,6 +19,9 @@ pub trait Observer {
 
     /// Called with each input before the machine handles it, for measurements.
     fn input(&mut self, _input: &Input, _port: &mut Port<'_>) {}
+
+    /// Called with each command before the machine executes it, for measurements.
+    fn command(&mut self, _command: Command, _port: &mut Port<'_>) {}
 
     /// Called when the machine is done: it reports nothing more, and no node of it is left on the
     /// server.
@@ -41,24 +42,6 @@ impl fmt::Debug for dyn Observer + '_ {
     }
 }
 
-/// A command from the owner of an attached machine, sent by [`Attached::command`].
-#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Command {
-    /// Changes the mode of the held lock; see [`Input::Convert`].
-    #[cfg(feature = "full")]
-    Convert(LockMode),
-    /// Leaves when the recipe allows it. A [`Participant`](crate::machine::Participant) waits for the
-    /// others; any other machine acts as for `Release`.
-    Leave,
-    /// Releases the lock, or stops waiting for it.
-    Release,
-    /// Reports the end of the lease to the machine, if the lease has ended. Every other command
-    /// does that as well.
-    CheckLease,
-}
-
 /// A machine that can be [attached](Attached) to a session.
 ///
 /// It gives the session's events to the machine, which acts on the session, and reports to the
@@ -69,8 +52,6 @@ pub struct OnSession<M, O> {
     machine: M,
     watches: Watches,
     owner: Owner<O>,
-    /// Whether there is a connection to a quorum.
-    is_connected: bool,
     /// Whether the machine is done, and the observer was notified.
     is_finished: bool,
 }
@@ -104,14 +85,12 @@ impl<M, O> OnSession<M, O> {
             machine,
             watches: Watches::new(Some(Renewal::new(seed))),
             owner: Owner { observer, is_held: false, is_granted: false },
-            is_connected: false,
             is_finished: false,
         }
     }
 
     /// Turns off the renewal of watches. A lost watch event then makes the machine wait for ever.
     /// This exists for comparisons only.
-    #[cfg(feature = "study")]
     #[must_use]
     pub fn without_renewals(self) -> Self {
         Self { watches: Watches::new(None), ..self }
@@ -124,79 +103,61 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
             return;
         }
         self.owner.observer.input(&input, port);
-        self.give(input, port);
+        self.act(|machine, turn| machine.handle(input, turn), port);
         // On a slow network, the reply that grants a lock may take longer than the lease.
         if core::mem::take(&mut self.owner.is_granted) && port.lease_has_ended() {
-            self.give(Input::LeaseEnded, port);
+            self.act(|machine, turn| machine.handle(Input::LeaseEnded, turn), port);
         }
+        self.look_after(port);
+    }
+
+    fn act(&mut self, act: impl FnOnce(&mut M, &mut Turn<'_>), port: &mut Port<'_>) {
+        let mut turn = Turn::new(port.reborrow(), &mut self.owner, &mut self.watches);
+        act(&mut self.machine, &mut turn);
+    }
+
+    /// Called after each input and command.
+    fn look_after(&mut self, port: &mut Port<'_>) {
         if self.owner.observer.is_behind_abandoned() {
-            self.give(Input::BehindAbandoned, port);
+            self.act(|machine, turn| machine.command(Command::BehindAbandoned, turn), port);
         }
         if self.machine.is_done() {
             self.is_finished = true;
             self.owner.observer.finish(port);
         }
     }
-
-    fn give(&mut self, input: Input, port: &mut Port<'_>) {
-        let mut turn = Turn::new(port.reborrow(), &mut self.owner, &mut self.watches);
-        self.machine.handle(input, &mut turn);
-    }
-
-    /// Ends the hold for the observer, before the request that ends it for the servers.
-    fn release(&mut self, input: Input, port: &mut Port<'_>) {
-        if core::mem::take(&mut self.owner.is_held) {
-            self.owner.observer.observe(Event::Releasing, port);
-        }
-        self.deliver(input, port);
-    }
 }
 
 impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
-    fn handle(&mut self, input: dispatch::Input, port: &mut Port<'_>) {
-        match input {
-            dispatch::Input::State(state) => {
-                self.is_connected = matches!(state, State::Connected { .. });
-                self.watches.session_changed(port.now());
-                if let State::Renewing = state {
-                    self.watches.clear();
-                }
-                self.deliver(Input::Session(state), port);
-            }
-            dispatch::Input::Reply { tag, result } => {
-                if let Some((op, result)) = self.watches.reply(tag, result, port) {
-                    self.deliver(Input::Reply { op, result }, port);
-                }
-            }
-            dispatch::Input::Watch { tag, event } => {
-                if let Some(op) = self.watches.fired(tag, port) {
-                    self.deliver(Input::Watch { op, event_type: event.event_type }, port);
-                }
-            }
-            dispatch::Input::Closing if self.owner.is_held => {
-                self.deliver(Input::Session(State::Ended(End::Closed)), port);
-            }
-            dispatch::Input::LeaseEnded => self.deliver(Input::LeaseEnded, port),
-            dispatch::Input::Timer => {
-                if self.watches.take_alarm(port.now()) {
-                    self.deliver(Input::Timer, port);
-                }
-                self.watches.renew_if_silent(self.is_connected, port);
-            }
-            dispatch::Input::Settled => self.deliver(Input::Settled, port),
-            _ => {}
+    fn handle(&mut self, mut input: Input, port: &mut Port<'_>) {
+        let is_timer = matches!(input, Input::Timer);
+        if let Input::Closing = input
+            && self.owner.is_held
+        {
+            input = Input::State(State::Ended(End::Closed));
+        }
+        if self.watches.receive(&mut input, port) {
+            self.deliver(input, port);
+        }
+        if is_timer {
+            self.watches.renew_if_silent(port);
         }
         self.watches.set_timer(port);
     }
 
     fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
-        match message.downcast_ref() {
-            #[cfg(feature = "full")]
-            Some(Command::Convert(mode)) => self.deliver(Input::Convert(*mode), port),
-            Some(Command::Leave) => self.release(Input::Leave, port),
-            Some(Command::Release) => self.release(Input::Release, port),
-            Some(Command::CheckLease) | None => return,
+        let Some(command) = message.downcast_ref::<Command>().copied() else { return };
+        if self.is_finished || command == Command::CheckLease {
+            return;
         }
+        // The hold ends for the observer before the request that ends it for the servers.
+        let ends = matches!(command, Command::Leave | Command::Release);
+        if ends && core::mem::take(&mut self.owner.is_held) {
+            self.owner.observer.observe(Event::Releasing, port);
+        }
+        self.owner.observer.command(command, port);
+        self.act(|machine, turn| machine.command(command, turn), port);
+        self.look_after(port);
         self.watches.set_timer(port);
     }
 

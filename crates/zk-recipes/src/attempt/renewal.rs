@@ -24,7 +24,7 @@ const BEFORE_PING: Duration = Duration::from_millis(5);
 /// 2. It repeats the request of one watch, each [in turn](Self::next).
 /// 3. It drops the old watch when the new one is set, and the new one if it is refused.
 /// 4. If the reply [is conclusive](Self::is_conclusive), it gives the reply to the machine as
-///    [`Input::Reply`](super::Input::Reply), with the number of the first request. Machines handle
+///    [`Input::Reply`](zk_session::dispatch::Input::Reply), with the number of the first request. Machines handle
 ///    it like the first reply.
 ///
 /// The wait is three to five session timeouts, or three to five half minutes if the timeout is

@@ -1,11 +1,12 @@
 //! Queueing again after the place in the queue was lost.
 
 use uuid::Uuid;
+use zk_session::dispatch::Input;
 use zk_session::session::State;
 use zk_session::{End, Error};
 
 use super::retry_policy::RETRY_AFTER;
-use super::{AttemptConfig, Event, Input, Machine, Turn};
+use super::{AttemptConfig, Command, Event, Machine, Turn};
 use crate::error::{LockError, Loss};
 
 /// A machine whose attempt can begin anew.
@@ -82,26 +83,25 @@ impl<M: Restart> Machine for Requeuing<M> {
             // There is one attempt, and nothing to decide.
             input if self.until == Until::Begun => self.machine.handle(input, turn),
             Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
-                self.session_changed(State::Ended(end), turn);
+                self.follow(State::Ended(end), turn);
             }
-            Input::Session(state) => self.session_changed(state, turn),
+            Input::State(state) => self.follow(state, turn),
             Input::Timer if self.step == Step::Pausing => self.begin_again(turn),
-            Input::LeaseEnded => self.lease_ended(turn),
+            Input::LeaseEnded => self.end_lease(turn),
+            input => self.attempt(|machine, turn| machine.handle(input, turn), turn),
+        }
+        self.go_on(turn);
+    }
+
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        match command {
+            _ if self.is_done() => {}
             #[cfg(feature = "full")]
-            Input::Convert(_) if self.until == Until::Released => turn.report(Event::NO_READERS),
-            Input::Leave | Input::Release if self.step != Step::Contending => self.resign(turn),
-            input => self.attempt(input, turn),
+            Command::Convert(_) if self.until == Until::Released => turn.report(Event::NO_READERS),
+            Command::Leave | Command::Release if self.step != Step::Contending => self.resign(turn),
+            _ => self.attempt(|machine, turn| machine.command(command, turn), turn),
         }
-        match self.step {
-            Step::Retreating if self.machine.is_done() => self.retreated(turn),
-            Step::Resigning { is_concluded } if self.machine.is_done() => {
-                self.step = Step::Done;
-                if !is_concluded {
-                    turn.report(Event::Released);
-                }
-            }
-            _ => {}
-        }
+        self.go_on(turn);
     }
 
     fn is_done(&self) -> bool {
@@ -127,19 +127,36 @@ impl<M: Restart> Requeuing<M> {
         Self { machine, until, step: Step::Contending, session: None }
     }
 
-    /// Gives an input to the attempt. Replies and events of an earlier one are ignored by it.
-    fn attempt(&mut self, input: Input, turn: &mut Turn<'_>) {
+    /// Lets the attempt act. It ignores replies and events of an earlier one.
+    fn attempt(&mut self, act: impl FnOnce(&mut M, &mut Turn<'_>), turn: &mut Turn<'_>) {
+        if self.until == Until::Begun {
+            return act(&mut self.machine, turn);
+        }
         let (until, is_renewing) = (self.until, self.session == Some(State::Renewing));
         let step = &mut self.step;
         let mut judge = |event| judge(event, until, is_renewing, step);
-        turn.filtered(0, &mut judge, |turn| self.machine.handle(input, turn));
+        turn.filtered(0, &mut judge, |turn| act(&mut self.machine, turn));
+    }
+
+    /// Begins the next step if the attempt is over.
+    fn go_on(&mut self, turn: &mut Turn<'_>) {
+        match self.step {
+            Step::Retreating if self.machine.is_done() => self.retreated(turn),
+            Step::Resigning { is_concluded } if self.machine.is_done() => {
+                self.step = Step::Done;
+                if !is_concluded {
+                    turn.report(Event::Released);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn begin_again(&mut self, turn: &mut Turn<'_>) {
         self.machine = self.machine.restart(self.session);
         self.step = Step::Contending;
-        let state = self.session.map_or(Input::Settled, Input::Session);
-        self.attempt(state, turn);
+        let state = self.session.map_or(Input::Settled, Input::State);
+        self.attempt(|machine, turn| machine.handle(state, turn), turn);
     }
 
     fn resign(&mut self, turn: &mut Turn<'_>) {
@@ -150,14 +167,14 @@ impl<M: Restart> Requeuing<M> {
         }
     }
 
-    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+    fn follow(&mut self, state: State, turn: &mut Turn<'_>) {
         let is_first = self.session.replace(state).is_none();
         let seen = match state {
             // The nodes of this attempt are gone. The next attempt belongs to the new session.
             State::Renewing if !is_first && self.outlives_session() => State::Ended(End::Expired),
             state => state,
         };
-        self.attempt(Input::Session(seen), turn);
+        self.attempt(|machine, turn| machine.handle(Input::State(seen), turn), turn);
         match (state, self.step) {
             (State::Ended(end), Step::Retreating | Step::Pausing | Step::Renewing) => {
                 self.conclude(Event::Failed(LockError::Ended(end)), turn);
@@ -172,8 +189,8 @@ impl<M: Restart> Requeuing<M> {
         }
     }
 
-    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
-        self.attempt(Input::LeaseEnded, turn);
+    fn end_lease(&mut self, turn: &mut Turn<'_>) {
+        self.attempt(|machine, turn| machine.handle(Input::LeaseEnded, turn), turn);
         // The attempt has already reported its loss.
         if let Step::Resigning { is_concluded: is_concluded @ false } = &mut self.step {
             *is_concluded = true;

@@ -37,7 +37,6 @@ impl SyncedRead {
     }
 
     /// Returns the id of the read.
-    #[cfg(feature = "study")]
     pub(crate) const fn read(&self) -> OpId {
         self.read
     }

@@ -7,7 +7,9 @@ use core::time::Duration;
 use zk_session::ServerKind;
 use zk_session::dispatch::Port;
 use zk_session::proto::Request;
+use zk_session::session::State;
 
+use super::connection::Connection;
 use super::watches::{Watch, Watches};
 use super::{Event, Observer};
 
@@ -25,6 +27,11 @@ impl OpId {
     /// Returns the number of the request with this tag.
     pub const fn of_tag(tag: u64) -> Self {
         Self(tag)
+    }
+
+    /// Returns the tag of the request.
+    pub const fn tag(self) -> u64 {
+        self.0
     }
 
     /// Returns the sub-machine whose request it is.
@@ -79,7 +86,16 @@ impl<'a> Turn<'a> {
         self.port.server_kind()
     }
 
-    /// Submits a request. The reply is an [`Input::Reply`](super::Input::Reply) with this number.
+    /// Returns the connection, by the last state that the machine has received.
+    pub(crate) const fn connection(&self) -> Connection {
+        self.watches.connection
+    }
+
+    pub(crate) const fn connection_changed(&mut self, state: State) {
+        self.watches.connection.change(state);
+    }
+
+    /// Submits a request. The reply is an [`Input::Reply`](zk_session::dispatch::Input::Reply) with this number.
     ///
     /// Paths are those of the server. For a watch use [`watch`](Self::watch), or one of its
     /// neighbours.
@@ -135,7 +151,7 @@ impl<'a> Turn<'a> {
         self.port.set_timer(at);
     }
 
-    /// Requests one [`Input::Settled`](super::Input::Settled), behind all inputs that have arrived.
+    /// Requests one [`Input::Settled`](zk_session::dispatch::Input::Settled), behind all inputs that have arrived.
     pub fn settle(&mut self) {
         self.port.settle();
     }

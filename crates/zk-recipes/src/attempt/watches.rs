@@ -3,12 +3,13 @@
 use alloc::vec::Vec;
 
 use zk_session::Error;
-use zk_session::dispatch::Port;
+use zk_session::dispatch::{Input, Port};
 use zk_session::proto::{ExistsRequest, GetChildrenRequest, GetDataRequest, Request};
-use zk_session::session::Reply;
+use zk_session::session::{Reply, State};
 use zk_session::sync::Arc;
 use zk_session::time::Instant;
 
+use super::connection::Connection;
 use super::renewal::Renewal;
 use super::turn::OpId;
 
@@ -40,7 +41,8 @@ impl Watch {
     }
 }
 
-/// The watches of an attempt and of all its parts, their request numbers, and its timer.
+/// The watches of an attempt and of all its parts, their request numbers, its timer, and its
+/// connection.
 ///
 /// A watch that stays silent is [renewed](Renewal).
 #[derive(Clone, Debug)]
@@ -57,8 +59,10 @@ pub struct Watches {
     silent_since: Instant,
     /// If the machine has received no input by this time, a watch is renewed.
     silent_until: Option<Instant>,
-    /// When the machine receives [`Input::Timer`](super::Input::Timer).
+    /// When the machine receives [`Input::Timer`](zk_session::dispatch::Input::Timer).
     pub(crate) alarm: Option<Instant>,
+    /// By the last state that the machine has received.
+    pub(crate) connection: Connection,
 }
 
 /// A watch that is set, and how to renew it.
@@ -85,6 +89,7 @@ impl Watches {
             silent_since: Instant::START,
             silent_until: None,
             alarm: None,
+            connection: Connection::Up,
         }
     }
 
@@ -105,30 +110,32 @@ impl Watches {
         place.map(|place| self.all.remove(place)).is_some()
     }
 
-    /// Returns the request whose watch has fired. `None` if it was removed.
-    pub(crate) fn fired(&mut self, tag: u64, port: &mut Port<'_>) -> Option<OpId> {
-        let op = OpId(tag & !RENEWED);
-        self.remove(op, port).then_some(op)
-    }
-
-    /// Takes note of a connection, or of the loss of one.
-    pub(crate) const fn session_changed(&mut self, now: Instant) {
-        self.silent_since = now;
-    }
-
-    /// Forgets all watches, which were dropped with their session.
-    pub(crate) fn clear(&mut self) {
-        self.all.clear();
-        self.renewing = None;
-    }
-
-    /// Returns whether the machine's timer is due.
-    pub(crate) fn take_alarm(&mut self, now: Instant) -> bool {
-        self.alarm.take_if(|at| *at <= now).is_some()
+    /// Returns whether the machine receives an input of the session. The tag of a renewal becomes that
+    /// of the first request.
+    pub(crate) fn receive(&mut self, input: &mut Input, port: &mut Port<'_>) -> bool {
+        match input {
+            Input::State(state) => {
+                self.silent_since = port.now();
+                if let State::Renewing = state {
+                    // They were dropped with their session.
+                    self.all.clear();
+                    self.renewing = None;
+                }
+                true
+            }
+            Input::Reply { tag, result } => self.reply(tag, result, port),
+            Input::Watch { tag, .. } => {
+                *tag &= !RENEWED;
+                self.remove(OpId(*tag), port)
+            }
+            Input::Timer => self.alarm.take_if(|at| *at <= port.now()).is_some(),
+            Input::LeaseEnded | Input::Settled => true,
+            _ => false,
+        }
     }
 
     /// Submits the request of a silent watch again. The old watch stays until the new one is set.
-    pub(crate) fn renew_if_silent(&mut self, is_connected: bool, port: &mut Port<'_>) {
+    pub(crate) fn renew_if_silent(&mut self, port: &mut Port<'_>) {
         let now = port.now();
         if self.silent_until.take_if(|at| *at <= now).is_none() {
             return;
@@ -136,7 +143,7 @@ impl Watches {
         self.silent_since = now;
         let renewal = self.renewal.as_mut();
         let place = renewal.and_then(|renewal| renewal.next(self.all.len()));
-        let place = place.filter(|_| is_connected);
+        let place = place.filter(|_| self.connection.is_up());
         if let Some(Watching { tag, watch, .. }) = place.map(|place| &self.all[place]) {
             let tag = tag ^ RENEWED;
             self.renewing = Some(tag);
@@ -144,29 +151,24 @@ impl Watches {
         }
     }
 
-    /// Handles a reply if it is that of a renewal. Returns the one for the machine, if any.
-    pub(crate) fn reply(
-        &mut self,
-        tag: u64,
-        result: Result<Reply, Error>,
-        port: &mut Port<'_>,
-    ) -> Option<(OpId, Result<Reply, Error>)> {
-        if self.renewing != Some(tag) {
-            return Some((OpId(tag), result));
+    /// Handles a reply if it is that of a renewal. Returns whether the machine receives it.
+    fn reply(&mut self, tag: &mut u64, result: &Result<Reply, Error>, port: &mut Port<'_>) -> bool {
+        if self.renewing != Some(*tag) {
+            return true;
         }
         self.renewing = None;
-        let op = OpId(tag & !RENEWED);
-        let Some(watching) = self.all.iter_mut().find(|watching| watching.op == op) else {
+        let renewed = core::mem::replace(tag, *tag & !RENEWED);
+        let Some(watching) = self.all.iter_mut().find(|watching| watching.op.0 == *tag) else {
             // It has fired or was removed since.
-            port.unwatch(tag);
-            return None;
+            port.unwatch(renewed);
+            return false;
         };
         if result.is_ok() {
-            port.unwatch(core::mem::replace(&mut watching.tag, tag));
+            port.unwatch(core::mem::replace(&mut watching.tag, renewed));
         } else {
-            port.unwatch(tag);
+            port.unwatch(renewed);
         }
-        Renewal::is_conclusive(&result).then_some((op, result))
+        Renewal::is_conclusive(result)
     }
 
     /// Called after each input: the machine is no longer silent.

@@ -5,13 +5,13 @@ pub(crate) mod recipe;
 
 use alloc::string::String;
 
-use zk_session::Error;
-use zk_session::proto::{ErrorCode, path};
+use zk_session::proto::{ErrorCode, EventType, path};
 use zk_session::session::{Reply, State};
+use zk_session::{End, Error};
 
 use crate::attempt::connection::Connection;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
-use crate::attempt::{Event, Input, Machine, OpId, Turn, WaitPolicy};
+use crate::attempt::{Event, Machine, OpId, Turn, WaitPolicy};
 use crate::error::LockError;
 
 /// The reply if the barrier is open.
@@ -26,7 +26,6 @@ pub struct BarrierWait {
     path: String,
     wait_policy: WaitPolicy,
     step: Step,
-    connection: Connection,
     last_op: OpId,
 }
 
@@ -44,46 +43,6 @@ enum Step {
 }
 
 impl Machine for BarrierWait {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        match input {
-            _ if self.is_done() => {}
-            Input::Reply { op, result } if op == self.last_op => {
-                // Contenders trust this reply, but a barrier can be closed again. A read-only
-                // server may have missed that.
-                let result = match (result, self.connection) {
-                    (Err(OPEN), Connection::ReadOnly) => {
-                        Err(Error::Server(ErrorCode::NOT_READ_ONLY))
-                    }
-                    (result, connection) => connection.check_reply(result),
-                };
-                self.handle_reply(result, turn);
-            }
-            Input::Watch { op, .. } if op == self.last_op => self.read(turn),
-            Input::Session(State::Ended(end)) => {
-                self.conclude(Event::Failed(LockError::Ended(end)), turn);
-            }
-            Input::Session(state) => {
-                self.connection.change(state);
-                if !self.connection.is_up() && !self.wait_policy.waits_for_connection() {
-                    self.conclude(Event::Failed(LockError::NoConnection), turn);
-                } else if state == State::Renewing {
-                    // The watch is gone. The next state is that of the new session.
-                    self.step = Step::Beginning;
-                } else if self.step == Step::Beginning {
-                    self.read(turn);
-                }
-            }
-            Input::Timer if self.step == Step::Pausing => self.read(turn),
-            #[cfg(feature = "full")]
-            Input::Convert(_) => turn.report(Event::NO_READERS),
-            Input::Leave | Input::Release => {
-                turn.unwatch(self.last_op);
-                self.conclude(Event::Released, turn);
-            }
-            _ => {}
-        }
-    }
-
     fn is_done(&self) -> bool {
         self.step == Step::Done
     }
@@ -91,19 +50,59 @@ impl Machine for BarrierWait {
     fn outlives_session(&self) -> bool {
         self.wait_policy.waits_for_connection()
     }
+
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        if op == self.last_op {
+            // Contenders trust this reply, but a barrier can be closed again. A read-only server may
+            // have missed that.
+            let result = match result {
+                Err(OPEN) if turn.connection() == Connection::ReadOnly => {
+                    Err(Error::Server(ErrorCode::NOT_READ_ONLY))
+                }
+                result => result,
+            };
+            self.looked(result, turn);
+        }
+    }
+
+    fn watch_fired(&mut self, op: OpId, _: EventType, turn: &mut Turn<'_>) {
+        if op == self.last_op {
+            self.read(turn);
+        }
+    }
+
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+        if !turn.connection().is_up() && !self.wait_policy.waits_for_connection() {
+            self.conclude(Event::Failed(LockError::NoConnection), turn);
+        } else if state == State::Renewing {
+            // The watch is gone. The next state is that of the new session.
+            self.step = Step::Beginning;
+        } else if self.step == Step::Beginning {
+            self.read(turn);
+        }
+    }
+
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
+        self.conclude(Event::Failed(LockError::Ended(end)), turn);
+    }
+
+    fn timer_fired(&mut self, turn: &mut Turn<'_>) {
+        if self.step == Step::Pausing {
+            self.read(turn);
+        }
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>) {
+        turn.unwatch(self.last_op);
+        self.conclude(Event::Released, turn);
+    }
 }
 
 impl BarrierWait {
     /// Creates an attempt that waits while the node at `path` exists. `path` is a path of the
     /// server. `wait_policy` decides whether to wait if it exists.
     pub const fn new(path: String, wait_policy: WaitPolicy) -> Self {
-        Self {
-            path,
-            wait_policy,
-            step: Step::Beginning,
-            connection: Connection::Down,
-            last_op: OpId(0),
-        }
+        Self { path, wait_policy, step: Step::Beginning, last_op: OpId(0) }
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
@@ -118,7 +117,7 @@ impl BarrierWait {
         self.last_op = turn.watch_data(self.path.clone());
     }
 
-    fn handle_reply(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+    fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let error = match result {
             Ok(_) => match self.wait_policy.refusal() {
                 None => {
@@ -160,13 +159,14 @@ mod tests {
 
     use super::*;
     use crate::tests::noise::check_ignores_noise;
+    use crate::tests::{Command, Input, fired};
     use crate::tests::{Driven, Output};
 
     const CONNECTED: State = State::Connected { session: SessionId(1), server: 0 };
 
     fn begin(wait_policy: WaitPolicy, state: State) -> Driven<BarrierWait> {
         let mut wait = Driven::new(BarrierWait::new("/barrier".into(), wait_policy));
-        wait.handle(Input::Session(state));
+        wait.handle(Input::State(state));
         wait
     }
 
@@ -200,22 +200,22 @@ mod tests {
     fn it_ends_when_the_node_is_gone() {
         let mut wait = begin(WaitPolicy::Queue, CONNECTED);
         let first = reads(&mut wait);
-        wait.handle(Input::Watch { op: first, event_type: EventType::NODE_DELETED });
+        wait.handle(fired(first, EventType::NODE_DELETED));
         let second = reads_again(&mut wait, first);
         // The reply to the first request is ignored now, and so is a timer that nobody has set.
         wait.handle(Input::Timer);
-        wait.handle(Input::Reply { op: first, result: Err(OPEN) });
+        wait.handle(Input::Reply { tag: first.tag(), result: Err(OPEN) });
         assert_eq!(wait.poll_output(), None);
-        wait.handle(Input::Reply { op: second, result: Err(Error::ConnectionLost) });
+        wait.handle(Input::Reply { tag: second.tag(), result: Err(Error::ConnectionLost) });
         let third = reads_again(&mut wait, second);
         wait.handle(Input::Reply {
-            op: third,
+            tag: third.tag(),
             result: Err(Error::Server(ErrorCode::THROTTLED_OP)),
         });
         assert_eq!(wait.poll_output(), Some(Output::SetTimer(RETRY_AFTER)));
         wait.handle(Input::Timer);
         let fourth = reads_again(&mut wait, third);
-        wait.handle(Input::Reply { op: fourth, result: Err(OPEN) });
+        wait.handle(Input::Reply { tag: fourth.tag(), result: Err(OPEN) });
         assert_eq!(reports(&mut wait), Event::Released);
         assert!(wait.is_done());
     }
@@ -225,7 +225,7 @@ mod tests {
         let mut wait =
             begin(WaitPolicy::Queue, State::ReadOnly { session: SessionId(1), server: 0 });
         let op = reads(&mut wait);
-        wait.handle(Input::Reply { op, result: Err(OPEN) });
+        wait.handle(Input::Reply { tag: op.tag(), result: Err(OPEN) });
         assert_eq!(wait.poll_output(), Some(Output::SetTimer(RETRY_AFTER)));
         wait.handle(Input::Timer);
         reads_again(&mut wait, op);
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(reports(&mut wait), Event::Failed(LockError::NoConnection));
         let mut wait = begin(WaitPolicy::OnlyIfFirst, CONNECTED);
         let op = reads(&mut wait);
-        wait.handle(Input::Reply { op, result: Err(Error::ConnectionLost) });
+        wait.handle(Input::Reply { tag: op.tag(), result: Err(Error::ConnectionLost) });
         assert_eq!(reports(&mut wait), Event::Failed(LockError::NoConnection));
     }
 
@@ -246,12 +246,12 @@ mod tests {
         let mut wait = begin(WaitPolicy::Queue, CONNECTED);
         let first = reads(&mut wait);
         assert!(wait.outlives_session());
-        wait.handle(Input::Session(State::Renewing));
+        wait.handle(Input::State(State::Renewing));
         assert_eq!(wait.poll_output(), None);
-        wait.handle(Input::Session(CONNECTED));
+        wait.handle(Input::State(CONNECTED));
         let second = reads(&mut wait);
         assert!(second > first);
-        wait.handle(Input::Reply { op: second, result: Err(OPEN) });
+        wait.handle(Input::Reply { tag: second.tag(), result: Err(OPEN) });
         assert_eq!(reports(&mut wait), Event::Released);
         assert!(!BarrierWait::new("/barrier".into(), WaitPolicy::OnlyIfFirst).outlives_session());
     }
@@ -259,12 +259,12 @@ mod tests {
     #[test]
     fn it_fails_with_the_session_and_ends_when_released() {
         let mut wait = begin(WaitPolicy::Queue, CONNECTED);
-        wait.handle(Input::Session(State::Ended(End::Expired)));
+        wait.handle(Input::State(State::Ended(End::Expired)));
         reads(&mut wait);
         assert_eq!(reports(&mut wait), Event::Failed(LockError::Ended(End::Expired)));
         let mut wait = begin(WaitPolicy::Queue, CONNECTED);
         let op = reads(&mut wait);
-        wait.handle(Input::Release);
+        wait.handle(Command::Release);
         assert_eq!(wait.poll_output(), Some(Output::Unwatch(op)));
         assert_eq!(reports(&mut wait), Event::Released);
         assert!(wait.is_done());
@@ -276,7 +276,7 @@ mod tests {
         let op = reads(&mut wait);
         let body = bytes::Bytes::new();
         let exists = Reply::new(OpCode::GET_DATA, Zxid(1), body);
-        wait.handle(Input::Reply { op, result: Ok(exists) });
+        wait.handle(Input::Reply { tag: op.tag(), result: Ok(exists) });
         assert_eq!(wait.poll_output(), Some(Output::Unwatch(op)));
         assert_eq!(reports(&mut wait), Event::Failed(LockError::TimedOut));
         assert!(wait.is_done());
@@ -287,7 +287,7 @@ mod tests {
     fn it_has_no_mode_to_convert() {
         let mut wait = begin(WaitPolicy::Queue, CONNECTED);
         reads(&mut wait);
-        wait.handle(Input::Convert(crate::attempt::LockMode::Shared));
+        wait.handle(Command::Convert(crate::attempt::LockMode::Shared));
         assert_eq!(reports(&mut wait), Event::NO_READERS);
     }
 }

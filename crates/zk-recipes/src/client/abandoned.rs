@@ -9,9 +9,10 @@ use std::sync::Mutex as StdMutex;
 use std::sync::PoisonError;
 
 use zk_session::State;
+use zk_session::dispatch::Input;
 use zk_session::proto::SessionId;
 
-use crate::attempt::{Event, Input};
+use crate::attempt::Event;
 
 /// The number of nodes to remember. Beyond that, the oldest is forgotten.
 const MOST: usize = 1024;
@@ -20,7 +21,7 @@ const MOST: usize = 1024;
 ///
 /// A name with a GUID is never used twice, so it needs no path and no ensemble. The node of a
 /// `SimpleLock` has the last part of its path as name, which may be that of others: its machine
-/// ignores [`Input::BehindAbandoned`]. The session is that of the owner. For other clients of this
+/// ignores [`Command::BehindAbandoned`](crate::attempt::Command::BehindAbandoned). The session is that of the owner. For other clients of this
 /// process, the node is deleted when that session ends.
 static NAMES: StdMutex<VecDeque<(SessionId, String)>> = StdMutex::new(VecDeque::new());
 /// The number of names. Waiters check it first.
@@ -58,7 +59,7 @@ impl Abandoned {
     }
 
     pub(crate) fn input(&mut self, input: &Input) {
-        if let Input::Session(State::Connected { session, .. }) = input {
+        if let Input::State(State::Connected { session, .. }) = input {
             self.session = *session;
         }
     }

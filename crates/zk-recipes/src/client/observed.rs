@@ -9,9 +9,9 @@ mod log;
 #[cfg(feature = "metrics")]
 mod meter;
 
-use zk_session::dispatch::Port;
+use zk_session::dispatch::{Input, Port};
 
-use crate::attempt::{Event, Input};
+use crate::attempt::{Command, Event};
 
 /// The reports about one attempt.
 pub(crate) struct Observed {
@@ -45,6 +45,12 @@ impl Observed {
         self.log.input(port.now());
         #[cfg(feature = "metrics")]
         self.meter.input(input, port);
+    }
+
+    /// Notes a command, before the machine executes it.
+    pub(crate) fn command(&mut self, command: Command, port: &mut Port<'_>) {
+        #[cfg(feature = "metrics")]
+        self.meter.command(command, port);
     }
 
     /// Reports an event.

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicUsize;
 use core::task::Waker;
 
-use zk_session::dispatch::Port;
+use zk_session::dispatch::{Input, Port};
 
-use crate::attempt::{Event, Input, Machine, Observer, OnSession};
+use crate::attempt::{Command, Event, Machine, Observer, OnSession};
 use crate::client::SessionClient;
 use crate::client::abandoned::Abandoned;
 use crate::client::count;
@@ -73,6 +73,10 @@ impl Observer for Reporter {
     fn input(&mut self, input: &Input, port: &mut Port<'_>) {
         self.abandoned.input(input);
         self.observed.input(input, port);
+    }
+
+    fn command(&mut self, command: Command, port: &mut Port<'_>) {
+        self.observed.command(command, port);
     }
 
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {

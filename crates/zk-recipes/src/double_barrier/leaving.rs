@@ -8,7 +8,7 @@ use zk_session::session::Reply;
 
 use super::{Participant, READY, Rank, Step, rank};
 use crate::attempt::retry_policy::RetryPolicy;
-use crate::attempt::{Event, Input, OpId, Turn};
+use crate::attempt::{Command, Event, Machine as _, OpId, Turn};
 
 /// The state of a participant that leaves.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ fn next<'a>(own: &Rank, is_in: bool, others: &'a BTreeSet<Rank>) -> Next<'a> {
 }
 
 impl Participant {
-    pub(super) fn leave(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn begin_to_leave(&mut self, turn: &mut Turn<'_>) {
         let task = Task::Listing { list: self.list(turn) };
         self.step = Step::Leaving(Leave { others: None, is_in: true, task });
     }
@@ -198,7 +198,7 @@ impl Participant {
 
     fn get_out(&mut self, turn: &mut Turn<'_>) {
         self.work_on(Task::GettingOut);
-        self.tell_node(Input::Release, turn);
+        self.tell_node(|node, turn| node.command(Command::Release, turn), turn);
     }
 
     pub(super) fn node_is_gone(&mut self, turn: &mut Turn<'_>) {

@@ -17,15 +17,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
-use zk_session::proto::{Zxid, path};
+use zk_session::dispatch::Input;
+use zk_session::proto::{EventType, Zxid, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 use self::leaving::Leave;
-use crate::attempt::connection::Connection;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::{
-    AttemptConfig, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Scheme, Turn,
+    AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, OpId, Scheme, Turn,
     UnknownNodePolicy,
 };
 use crate::error::{LockError, Loss};
@@ -43,9 +43,9 @@ const NODE: u32 = 1;
 /// Drive it like a [`Contender`]:
 ///
 /// * [`Event::Acquired`] reports that all have entered.
-/// * [`Input::Leave`] makes it leave and wait until all others have left.
+/// * [`Command::Leave`] makes it leave and wait until all others have left.
 /// * [`Event::Released`] reports that all have left.
-/// * [`Input::Release`] makes it leave without waiting.
+/// * [`Command::Release`] makes it leave without waiting.
 ///
 /// It ignores `scheme`, `mode` and `unknown_nodes` of its [`AttemptConfig`]: participants with any
 /// name count. `wait_policy` decides whether it waits for missing participants.
@@ -58,7 +58,6 @@ pub struct Participant {
     node: Contender,
     /// Our node, once it exists.
     own_node: Option<OwnNode>,
-    connection: Connection,
     /// The transaction that let us in, or a later one that let others in.
     entered_at: Zxid,
     suspended: bool,
@@ -124,53 +123,123 @@ enum Step {
 }
 
 impl Machine for Participant {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        match input {
-            _ if self.is_done() => {}
-            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
-                Some(end) => self.session_ended(end, turn),
-                None => {
-                    if let Err(Error::ConnectionLost) = result {
-                        self.not_connected(turn);
-                    }
-                    match op.part() {
-                        OWN => self.handle_reply(op, self.connection.check_reply(result), turn),
-                        _ => self.tell_node(Input::Reply { op, result }, turn),
-                    }
-                }
-            },
-            Input::Watch { op, event_type } => match op.part() {
-                OWN => self.watch_fired(op, turn),
-                _ => self.tell_node(Input::Watch { op, event_type }, turn),
-            },
-            Input::Session(State::Ended(end)) => self.session_ended(end, turn),
-            Input::Session(state) => {
-                self.connection.change(state);
-                self.config.follow(state);
-                if !self.connection.is_up() {
-                    self.not_connected(turn);
-                }
-                self.tell_node(input, turn);
-            }
-            Input::LeaseEnded => self.lease_ended(turn),
-            Input::Settled | Input::BehindAbandoned => self.tell_node(input, turn),
-            Input::Timer => {
-                self.tell_node(input, turn);
-                if core::mem::take(&mut self.stalled) {
-                    self.repeat(turn);
-                }
-            }
-            #[cfg(feature = "full")]
-            Input::Convert(_) => turn.report(Event::NO_READERS),
-            Input::Leave if matches!(self.step, Step::Inside) => self.leave(turn),
-            Input::Leave if matches!(self.step, Step::Leaving(_)) => {}
-            Input::Leave | Input::Release => self.quit(turn),
-        }
+    fn is_done(&self) -> bool {
+        matches!(self.step, Step::Done)
+    }
+
+    fn after_input(&mut self, turn: &mut Turn<'_>) {
         self.settle(turn);
     }
 
-    fn is_done(&self) -> bool {
-        matches!(self.step, Step::Done)
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        match &self.step {
+            _ if op.part() != OWN => {
+                let reply = Input::Reply { tag: op.tag(), result };
+                self.tell_node(|node, turn| node.handle(reply, turn), turn);
+            }
+            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
+                if *look == op =>
+            {
+                self.looked(result, turn);
+            }
+            Step::Joining { stat, .. } if *stat == op => self.found(result, turn),
+            Step::Counting { list, .. } if *list == op => self.counted(result, turn),
+            Step::Announcing { announcement, operations } if *announcement == op => {
+                self.announced(*operations, result, turn);
+            }
+            Step::Leaving(_) => self.handle_leave(op, result, turn),
+            _ => {}
+        }
+    }
+
+    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
+        match self.step {
+            _ if op.part() != OWN => {
+                self.tell_node(|node, turn| node.notice(op, event_type, turn), turn);
+            }
+            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
+                if look == op =>
+            {
+                self.count(turn);
+            }
+            Step::Leaving(_) => self.other_is_gone(op, turn),
+            _ => {}
+        }
+    }
+
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+        self.config.follow(state);
+        if !turn.connection().is_up() {
+            self.not_connected(turn);
+        }
+        self.tell_node(|node, turn| node.handle(Input::State(state), turn), turn);
+    }
+
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
+        let loss = Loss::Ended(end);
+        turn.conclude(
+            &mut self.is_concluded,
+            match &self.step {
+                Step::Inside => Event::Lost(loss),
+                Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
+                // The session's end deletes our node, so the release is complete.
+                Step::Quitting => Event::gone_with(end),
+                _ => Event::Failed(LockError::Ended(end)),
+            },
+        );
+        self.step = Step::Done;
+    }
+
+    /// Fails if the attempt does not wait for a connection.
+    fn not_connected(&mut self, turn: &mut Turn<'_>) {
+        // Before there is a node, its contender reports the failure.
+        let is_entering = matches!(
+            self.step,
+            Step::Counting { .. }
+                | Step::Waiting { .. }
+                | Step::Joining { .. }
+                | Step::Announcing { .. }
+        );
+        if !self.config.wait_policy.waits_for_connection() && is_entering {
+            self.fail(LockError::NoConnection, turn);
+        }
+    }
+
+    /// Stops waiting for others to leave and for the deletion of our node.
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        self.tell_node(|node, turn| node.handle(Input::LeaseEnded, turn), turn);
+        self.settle(turn);
+        if matches!(self.step, Step::Leaving(_)) {
+            turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
+            self.quit(turn);
+        }
+    }
+
+    fn timer_fired(&mut self, turn: &mut Turn<'_>) {
+        self.tell_node(|node, turn| node.handle(Input::Timer, turn), turn);
+        if core::mem::take(&mut self.stalled) {
+            self.repeat(turn);
+        }
+    }
+
+    fn settled(&mut self, turn: &mut Turn<'_>) {
+        self.tell_node(|node, turn| node.handle(Input::Settled, turn), turn);
+    }
+
+    fn leave(&mut self, turn: &mut Turn<'_>) {
+        match self.step {
+            Step::Inside => self.begin_to_leave(turn),
+            Step::Leaving(_) => {}
+            _ => self.quit(turn),
+        }
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>) {
+        self.quit(turn);
+    }
+
+    fn behind_abandoned(&mut self, turn: &mut Turn<'_>) {
+        self.tell_node(|node, turn| node.command(Command::BehindAbandoned, turn), turn);
     }
 }
 
@@ -180,7 +249,7 @@ impl Participant {
     /// Creates a participant of a barrier with this many members.
     ///
     /// With [`WaitPolicy::Queue`](crate::attempt::WaitPolicy::Queue) it enters now. Otherwise it enters with
-    /// the first [`Input::Session`] and fails if that is no connection to a quorum.
+    /// the first state and fails if that is no connection to a quorum.
     pub fn new(config: AttemptConfig, members: usize) -> Self {
         let config = AttemptConfig {
             scheme: Self::SCHEME,
@@ -200,7 +269,6 @@ impl Participant {
             }),
             config,
             own_node: None,
-            connection: Connection::Up,
             entered_at: Zxid::ZERO,
             suspended: false,
             stalled: false,
@@ -209,37 +277,8 @@ impl Participant {
         }
     }
 
-    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        match &self.step {
-            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
-                if *look == op =>
-            {
-                self.looked(result, turn);
-            }
-            Step::Joining { stat, .. } if *stat == op => self.found(result, turn),
-            Step::Counting { list, .. } if *list == op => self.counted(result, turn),
-            Step::Announcing { announcement, operations } if *announcement == op => {
-                self.announced(*operations, result, turn);
-            }
-            Step::Leaving(_) => self.handle_leave(op, result, turn),
-            _ => {}
-        }
-    }
-
-    fn watch_fired(&mut self, op: OpId, turn: &mut Turn<'_>) {
-        match self.step {
-            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
-                if look == op =>
-            {
-                self.count(turn);
-            }
-            Step::Leaving(_) => self.other_is_gone(op, turn),
-            _ => {}
-        }
-    }
-
-    /// Gives an input to the contender that owns our node.
-    fn tell_node(&mut self, input: Input, turn: &mut Turn<'_>) {
+    /// Lets the contender act that owns our node.
+    fn tell_node(&mut self, act: impl FnOnce(&mut Contender, &mut Turn<'_>), turn: &mut Turn<'_>) {
         let is_through = matches!(self.step, Step::Inside | Step::Leaving(_));
         let mut hear = |event: Event| {
             // Our owner learns of a loss before the request that deletes our node.
@@ -248,7 +287,7 @@ impl Participant {
             self.heard.push_back(event.clone());
             is_new.then_some(event)
         };
-        turn.filtered(NODE, &mut hear, |turn| self.node.handle(input, turn));
+        turn.filtered(NODE, &mut hear, |turn| act(&mut self.node, turn));
     }
 
     /// Handles the events of that contender until there are none.
@@ -285,31 +324,6 @@ impl Participant {
 
     // ---- The end -------------------------------------------------------------------------------
 
-    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
-        let loss = Loss::Ended(end);
-        turn.conclude(
-            &mut self.is_concluded,
-            match &self.step {
-                Step::Inside => Event::Lost(loss),
-                Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
-                // The session's end deletes our node, so the release is complete.
-                Step::Quitting => Event::gone_with(end),
-                _ => Event::Failed(LockError::Ended(end)),
-            },
-        );
-        self.step = Step::Done;
-    }
-
-    /// Stops waiting for others to leave and for the deletion of our node.
-    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
-        self.tell_node(Input::LeaseEnded, turn);
-        self.settle(turn);
-        if matches!(self.step, Step::Leaving(_)) {
-            turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
-            self.quit(turn);
-        }
-    }
-
     fn lose(&mut self, loss: Loss, turn: &mut Turn<'_>) {
         turn.conclude(
             &mut self.is_concluded,
@@ -326,25 +340,10 @@ impl Participant {
         self.quit(turn);
     }
 
-    /// Fails if the attempt does not wait for a connection.
-    fn not_connected(&mut self, turn: &mut Turn<'_>) {
-        // Before there is a node, its contender reports the failure.
-        let is_entering = matches!(
-            self.step,
-            Step::Counting { .. }
-                | Step::Waiting { .. }
-                | Step::Joining { .. }
-                | Step::Announcing { .. }
-        );
-        if !self.config.wait_policy.waits_for_connection() && is_entering {
-            self.fail(LockError::NoConnection, turn);
-        }
-    }
-
     /// Leaves without waiting for others.
     fn quit(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_others(turn);
-        self.tell_node(Input::Release, turn);
+        self.tell_node(|node, turn| node.command(Command::Release, turn), turn);
         self.step = Step::Quitting;
     }
 

@@ -59,7 +59,7 @@ impl ParticipantHarness {
 
     fn listing() -> Self {
         let mut h = Self::inside();
-        h.feed(Input::Leave);
+        h.feed(Command::Leave);
         h
     }
 
@@ -77,7 +77,7 @@ impl ParticipantHarness {
         h.answer("list", children(&["f-B7"]));
         h.ready_exists(czxid(8));
         h.answer("list", children(&["f-B7"]));
-        h.feed(Input::Leave);
+        h.feed(Command::Leave);
         h.answer("list", children(&["f-B7", "a-B5", "b-B9"]));
         h
     }
@@ -125,7 +125,7 @@ fn config_of(guid: u128) -> AttemptConfig {
 fn a_read_only_server_is_not_trusted_to_count() {
     let mut h = ParticipantHarness::counting();
     h.disconnect();
-    h.feed(Input::Session(READ_ONLY));
+    h.feed(Input::State(READ_ONLY));
     h.wanted();
     h.ready_exists(czxid(8));
     h.answer("list", children(&["own-B7", "a-B5"]));
@@ -375,7 +375,7 @@ fn a_participant_inside_is_suspended() {
 fn a_release_ends_every_step() {
     for place in STARTS.map(|(arrive, _)| arrive) {
         let mut h = place();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         for _ in 0..10 {
             let Some(asked) = h.asked.iter().find(|asked| !asked.answered) else { break };
             match asked.line.clone().as_str() {
@@ -455,7 +455,10 @@ const STARTS: [Start<Participant>; 12] = [
     ),
     (
         ParticipantHarness::inside,
-        &[("leave", |h| h.feed(Input::Leave)), ("our node is gone", |h| h.deleted("watch own-B7"))],
+        &[
+            ("leave", |h| h.feed(Command::Leave)),
+            ("our node is gone", |h| h.deleted("watch own-B7")),
+        ],
     ),
     (
         ParticipantHarness::listing,
@@ -544,7 +547,7 @@ fn asking_by(wait_policy: WaitPolicy) -> ParticipantHarness {
     let config = AttemptConfig { wait_policy, ..config() };
     let mut h = ParticipantHarness::driving(config, |config| Participant::new(config, 2));
     h.expect(&[]);
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     if wait_policy == WaitPolicy::OnlyIfFree {
         h.answer("list", children(&[]));
     }
@@ -586,7 +589,7 @@ fn only_if_first_and_only_if_free_do_not_wait_for_a_connection() {
         for state in [State::Connecting, State::Suspended, READ_ONLY] {
             let config = AttemptConfig { wait_policy, ..config() };
             let mut h = ParticipantHarness::driving(config, |config| Participant::new(config, 2));
-            h.feed(Input::Session(state));
+            h.feed(Input::State(state));
             h.expect_last(&[failed]);
         }
     }
@@ -626,7 +629,7 @@ fn a_release_is_confirmed_by_the_end_of_its_session() {
         [(End::Expired, "Released"), (End::Closed, "Failed: NotConfirmed(Ended(Closed))")]
     {
         let mut h = ParticipantHarness::inside();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.wanted();
         let error = Error::Ended { end, outcome: Outcome::NotApplied };
         h.answer("delete own-B7", Err(error));
@@ -638,11 +641,11 @@ fn a_release_is_confirmed_by_the_end_of_its_session() {
 fn a_second_request_to_leave_changes_nothing() {
     let mut h = ParticipantHarness::listing();
     h.wanted();
-    h.feed(Input::Leave);
+    h.feed(Command::Leave);
     h.expect(&[]);
     #[cfg(feature = "full")]
     {
-        h.feed(Input::Convert(LockMode::Exclusive));
+        h.feed(Command::Convert(LockMode::Exclusive));
         h.expect(&["NotConverted: NoReaders"]);
     }
 }
@@ -651,7 +654,7 @@ fn a_second_request_to_leave_changes_nothing() {
 fn one_that_waits_for_others_leaves_at_once() {
     let mut h = Harness::waiting();
     h.wanted();
-    h.feed(Input::Leave);
+    h.feed(Command::Leave);
     h.expect(&[&format!("un{LOOK}"), "delete own-B7"]);
 }
 
@@ -662,6 +665,6 @@ fn an_attempt_that_does_not_wait_goes_on_until_it_is_disconnected() {
     h.reconnect();
     let lines = h.wanted();
     assert!(!lines.iter().any(|line| line.starts_with("Failed")), "{lines:?}");
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     assert!(h.wanted().contains(&"Failed: NoConnection".to_string()));
 }

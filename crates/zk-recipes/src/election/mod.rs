@@ -7,10 +7,11 @@ mod tests;
 
 use alloc::string::String;
 
+use zk_session::dispatch::Input;
 use zk_session::proto::{Zxid, path};
 
 use crate::attempt::requeuing::{Requeuing, Until};
-use crate::attempt::{AttemptConfig, Event, Input, LockMode, Machine, Turn, WaitPolicy};
+use crate::attempt::{AttemptConfig, Command, Event, LockMode, Machine, Turn, WaitPolicy};
 use crate::error::{LockError, Loss};
 use crate::lock::Contender;
 
@@ -30,6 +31,10 @@ pub struct ElectionMachine(Requeuing<Contender>);
 impl Machine for ElectionMachine {
     fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         self.0.handle(input, turn);
+    }
+
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        self.0.command(command, turn);
     }
 
     fn is_done(&self) -> bool {

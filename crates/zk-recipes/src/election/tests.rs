@@ -52,13 +52,13 @@ impl Candidate {
     fn renewing() -> Self {
         let mut h = Self::following();
         h.reconnect();
-        h.feed(Input::Session(State::Renewing));
+        h.feed(Input::State(State::Renewing));
         h
     }
 
     fn resigning() -> Self {
         let mut h = Self::retreating();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h
     }
 
@@ -84,7 +84,7 @@ fn a_leader_that_lost_queues_again_with_another_guid() {
     h.answer("watch a-8", ok());
     h.deleted("watch a-8");
     h.expect(&["Acquired 2-9 token 109"]);
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete 2-9"]);
     h.deleted("watch 2-9");
     h.answer("delete 2-9", ok());
@@ -104,7 +104,7 @@ fn a_waiter_that_lost_its_node_queues_again_silently() {
 #[test]
 fn a_resignation_without_a_server_ends_with_the_lease() {
     let mut h = Candidate::leading();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.disconnect();
     h.wanted();
     h.feed(Input::LeaseEnded);
@@ -187,7 +187,7 @@ fn an_election_is_exclusive() {
         AttemptConfig { mode: LockMode::Shared, wait_policy: WaitPolicy::OnlyIfFree, ..config() };
     let mut h = Candidate::driving(config, ElectionMachine::new);
     h.expect(&["create", "list"]);
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.expect(&["NotConverted: NoReaders"]);
 }
 
@@ -200,7 +200,7 @@ fn a_release_ends_every_step() {
         (Candidate::pausing, &[]),
     ] {
         let mut h = arrive();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.reconnect();
         for line in wants {
             h.answer(line, ok());
@@ -221,11 +221,11 @@ fn a_candidate_of_an_expired_session_queues_again_on_the_next_one() {
     ] {
         let mut h = arrive();
         h.reconnect();
-        h.feed(Input::Session(State::Suspended));
+        h.feed(Input::State(State::Suspended));
         h.wanted();
         // The requests of the old session have no replies.
         h.asked.iter_mut().for_each(|asked| asked.answered = true);
-        h.feed(Input::Session(State::Renewing));
+        h.feed(Input::State(State::Renewing));
         let lines = h.wanted();
         let is_report = |line: &&String| !line.starts_with("unwatch") && *line != "timer";
         assert_eq!(lines.iter().filter(is_report).collect::<Vec<_>>(), reports);
@@ -247,9 +247,9 @@ fn a_candidate_that_resigns_does_not_enter_the_next_session() {
     {
         let mut h = arrive();
         h.reconnect();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.wanted();
-        h.feed(Input::Session(State::Renewing));
+        h.feed(Input::State(State::Renewing));
         assert_eq!(h.wanted().last().map(String::as_str), Some("Released"));
         h.expect_last(&[]);
     }
@@ -322,6 +322,6 @@ fn leadership_follows_the_events() {
 fn a_resignation_that_the_end_of_the_client_interrupts_is_not_confirmed() {
     let mut h = Candidate::resigning();
     h.wanted();
-    h.feed(Input::Session(State::Ended(End::Closed)));
+    h.feed(Input::State(State::Ended(End::Closed)));
     h.expect_last(&["Failed: NotConfirmed(Ended(Closed))"]);
 }

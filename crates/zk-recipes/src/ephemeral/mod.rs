@@ -8,14 +8,13 @@ use core::ops::RangeInclusive;
 
 use zk_session::proto::{ErrorCode, EventType, ExistsResponse, SessionId, Zxid, path};
 use zk_session::session::{Reply, State};
-use zk_session::{Error, Outcome};
+use zk_session::{End, Error, Outcome};
 
-use crate::attempt::connection::Connection;
 use crate::attempt::creation::created_node;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::synced_read::{Synced, SyncedRead};
-use crate::attempt::{AttemptConfig, Event, Input, Machine, OpId, Turn};
+use crate::attempt::{AttemptConfig, Event, Machine, OpId, Turn};
 use crate::error::{LockError, Loss};
 
 /// The owner in the stat of a persistent node, and of a container.
@@ -51,7 +50,6 @@ pub struct EphemeralMachine {
     /// Whether another owner of the node was reported since ours was there.
     has_reported_other: bool,
     parents: ParentCreation,
-    connection: Connection,
     is_releasing: bool,
     is_concluded: bool,
 }
@@ -76,33 +74,6 @@ enum Step {
 }
 
 impl Machine for EphemeralMachine {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        if let Step::Beginning = self.step
-            && let Err(error) = path::validate(&self.config.lock_path)
-        {
-            self.conclude(Event::Failed(error.into()), turn);
-        }
-        match input {
-            _ if self.is_done() => {}
-            Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
-                self.session_changed(State::Ended(end), turn);
-            }
-            Input::Reply { op, result } => {
-                self.handle_reply(op, self.connection.check_reply(result), turn);
-            }
-            Input::Watch { op, event_type } => self.watch_fired(op, event_type, turn),
-            Input::Session(state) => self.session_changed(state, turn),
-            Input::Timer if matches!(self.step, Step::Pausing) => self.resume(turn),
-            Input::LeaseEnded if self.is_releasing => {
-                turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
-            }
-            #[cfg(feature = "full")]
-            Input::Convert(_) => turn.report(Event::NO_READERS),
-            Input::Leave | Input::Release => self.release(turn),
-            Input::Timer | Input::LeaseEnded | Input::Settled | Input::BehindAbandoned => {}
-        }
-    }
-
     fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
     }
@@ -110,22 +81,12 @@ impl Machine for EphemeralMachine {
     fn outlives_session(&self) -> bool {
         true
     }
-}
 
-impl EphemeralMachine {
-    /// Creates a machine that begins with the first connection to a quorum.
-    pub fn new(config: AttemptConfig) -> Self {
-        Self {
-            config,
-            step: Step::Beginning,
-            czxid: None,
-            lost: None,
-            may_exist: false,
-            has_reported_other: false,
-            parents: ParentCreation::new(),
-            connection: Connection::Down,
-            is_releasing: false,
-            is_concluded: false,
+    fn before_input(&mut self, turn: &mut Turn<'_>) {
+        if let Step::Beginning = self.step
+            && let Err(error) = path::validate(&self.config.lock_path)
+        {
+            self.conclude(Event::Failed(error.into()), turn);
         }
     }
 
@@ -147,15 +108,20 @@ impl EphemeralMachine {
         }
     }
 
+    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
+        match self.step {
+            Step::Watching(look) if look == op && event_type == EventType::NODE_DELETED => {
+                self.lose(Loss::NodeDeleted, turn);
+                self.create(turn);
+            }
+            Step::Watching(look) if look == op => self.look(turn),
+            _ => {}
+        }
+    }
+
     fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
-        self.connection.change(state);
         self.config.follow(state);
         match state {
-            State::Ended(end) if self.is_releasing => self.conclude(Event::gone_with(end), turn),
-            State::Ended(end) if self.czxid.is_some() => {
-                self.conclude(Event::Lost(end.into()), turn);
-            }
-            State::Ended(end) => self.conclude(Event::Failed(LockError::Ended(end)), turn),
             State::Renewing if self.is_releasing => self.conclude(Event::Released, turn),
             State::Renewing => {
                 (self.step, self.may_exist) = (Step::Beginning, false);
@@ -163,6 +129,59 @@ impl EphemeralMachine {
             }
             State::Connected { .. } if matches!(self.step, Step::Beginning) => self.create(turn),
             _ => {}
+        }
+    }
+
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
+        let event = match self.czxid {
+            _ if self.is_releasing => Event::gone_with(end),
+            Some(_) => Event::Lost(end.into()),
+            None => Event::Failed(LockError::Ended(end)),
+        };
+        self.conclude(event, turn);
+    }
+
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        if self.is_releasing {
+            turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
+        }
+    }
+
+    fn timer_fired(&mut self, turn: &mut Turn<'_>) {
+        if matches!(self.step, Step::Pausing) {
+            self.resume(turn);
+        }
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>) {
+        if core::mem::replace(&mut self.is_releasing, true) {
+            return;
+        }
+        match self.step {
+            Step::Beginning => self.conclude(Event::Released, turn),
+            Step::Watching(_) | Step::Pausing => {
+                self.unwatch(turn);
+                self.resume(turn);
+            }
+            // The reply shows whether there is a node to delete.
+            _ => {}
+        }
+    }
+}
+
+impl EphemeralMachine {
+    /// Creates a machine that begins with the first connection to a quorum.
+    pub fn new(config: AttemptConfig) -> Self {
+        Self {
+            config,
+            step: Step::Beginning,
+            czxid: None,
+            lost: None,
+            may_exist: false,
+            has_reported_other: false,
+            parents: ParentCreation::new(),
+            is_releasing: false,
+            is_concluded: false,
         }
     }
 
@@ -255,17 +274,6 @@ impl EphemeralMachine {
         }
     }
 
-    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
-        match self.step {
-            Step::Watching(look) if look == op && event_type == EventType::NODE_DELETED => {
-                self.lose(Loss::NodeDeleted, turn);
-                self.create(turn);
-            }
-            Step::Watching(look) if look == op => self.look(turn),
-            _ => {}
-        }
-    }
-
     fn unwatch(&mut self, turn: &mut Turn<'_>) {
         if let Step::Watching(look) = self.step {
             turn.unwatch(look);
@@ -297,21 +305,6 @@ impl EphemeralMachine {
     }
 
     // ---- The node is not wanted any more -------------------------------------------------------
-
-    fn release(&mut self, turn: &mut Turn<'_>) {
-        if core::mem::replace(&mut self.is_releasing, true) {
-            return;
-        }
-        match self.step {
-            Step::Beginning => self.conclude(Event::Released, turn),
-            Step::Watching(_) | Step::Pausing => {
-                self.unwatch(turn);
-                self.resume(turn);
-            }
-            // The reply shows whether there is a node to delete.
-            _ => {}
-        }
-    }
 
     fn deleted(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match result {

@@ -14,6 +14,7 @@ use super::super::tests::noise::check_ignores_noise;
 use super::super::tests::{Driven, Output};
 use super::*;
 use crate::attempt::Scheme;
+use crate::tests::{Command, Given, Input, fired};
 
 const NODE: &str = "/services/me";
 const OURS: SessionId = SessionId(1);
@@ -23,7 +24,7 @@ const NO_NODE: Error = Error::Server(ErrorCode::NO_NODE);
 const NODE_EXISTS: Error = Error::Server(ErrorCode::NODE_EXISTS);
 
 const fn connected(session: SessionId) -> Input {
-    Input::Session(State::Connected { server: 0, session })
+    Input::State(State::Connected { server: 0, session })
 }
 
 fn reply(opcode: OpCode, body: &impl Encode) -> Result<Reply, Error> {
@@ -57,8 +58,8 @@ impl World {
         }
     }
 
-    fn feed(&mut self, input: Input) {
-        self.machine.handle(input);
+    fn feed(&mut self, given: impl Into<Given>) {
+        self.machine.handle(given);
         while let Some(output) = self.machine.poll_output() {
             let line = match output {
                 Output::Submit { op, operation } => {
@@ -80,7 +81,7 @@ impl World {
     fn answer(&mut self, opcode: OpCode, result: Result<Reply, Error>) {
         let (op, asked) = self.asked.remove(0);
         assert_eq!(asked, opcode);
-        self.feed(Input::Reply { op, result });
+        self.feed(Input::Reply { tag: op.tag(), result });
     }
 
     #[track_caller]
@@ -125,7 +126,7 @@ fn acquired(czxid: i64) -> [String; 2] {
 #[test]
 fn the_node_is_created_with_its_ancestors_and_watched() {
     let mut world = World::new();
-    world.feed(Input::Session(State::Suspended));
+    world.feed(Input::State(State::Suspended));
     assert!(world.is_quiet());
     world.feed(connected(OURS));
     world.answer(OpCode::CREATE2, Err(NO_NODE));
@@ -140,7 +141,7 @@ fn the_node_is_created_with_its_ancestors_and_watched() {
 #[test]
 fn a_node_that_was_deleted_is_created_again() {
     let (mut world, op) = World::holding();
-    world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+    world.feed(fired(op, EventType::NODE_DELETED));
     world.expect(&["Lost(NodeDeleted)"]);
     world.created(9);
     assert_eq!(world.lines, acquired(9));
@@ -156,13 +157,13 @@ fn a_node_that_was_deleted_is_created_again() {
 #[test]
 fn a_node_that_was_lost_is_not_reported_again_by_a_server_that_lags() {
     let (mut world, op) = World::holding();
-    world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+    world.feed(fired(op, EventType::NODE_DELETED));
     world.expect(&["Lost(NodeDeleted)"]);
     world.answer(OpCode::CREATE2, Err(LOST));
     // The event did not advance the last zxid of the session, so the next server may be older.
     let op = world.seen(OURS, 7);
     assert!(world.is_quiet());
-    world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+    world.feed(fired(op, EventType::NODE_DELETED));
     world.created(9);
     assert_eq!(world.lines, acquired(9));
 }
@@ -170,7 +171,7 @@ fn a_node_that_was_lost_is_not_reported_again_by_a_server_that_lags() {
 #[test]
 fn a_change_of_the_data_is_no_loss() {
     let (mut world, op) = World::holding();
-    world.feed(Input::Watch { op, event_type: EventType::NODE_DATA_CHANGED });
+    world.feed(fired(op, EventType::NODE_DATA_CHANGED));
     world.seen(OURS, 7);
     assert!(world.is_quiet());
 }
@@ -198,7 +199,7 @@ fn it_waits_for_the_node_of_another_session() {
     // A timer that it has not set.
     world.feed(Input::Timer);
     assert!(world.is_quiet());
-    world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+    world.feed(fired(op, EventType::NODE_DELETED));
     world.created(7);
     assert_eq!(world.lines, acquired(7));
 }
@@ -206,19 +207,19 @@ fn it_waits_for_the_node_of_another_session() {
 #[test]
 fn the_node_is_created_again_in_the_next_session() {
     let (mut world, _) = World::holding();
-    world.feed(Input::Session(State::Suspended));
+    world.feed(Input::State(State::Suspended));
     assert!(world.is_quiet());
-    world.feed(Input::Session(State::Renewing));
+    world.feed(Input::State(State::Renewing));
     world.expect(&["Lost(Renewed)"]);
     assert!(world.is_quiet(), "a request would reach no session");
-    world.feed(Input::Session(State::ReadOnly { server: 1, session: SessionId(66) }));
+    world.feed(Input::State(State::ReadOnly { server: 1, session: SessionId(66) }));
     assert!(world.is_quiet());
     world.feed(connected(NEXT));
     // The node of the old session is still there on this server.
     world.answer(OpCode::CREATE2, Err(NODE_EXISTS));
     let op = world.seen(OURS, 7);
     world.expect(&["Waiting { behind: \"me\", ahead: 1 }"]);
-    world.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+    world.feed(fired(op, EventType::NODE_DELETED));
     world.created(9);
     world.seen(NEXT, 9);
     assert_eq!(world.lines, acquired(9));
@@ -227,7 +228,7 @@ fn the_node_is_created_again_in_the_next_session() {
 #[test]
 fn a_release_deletes_the_node_once() {
     let (mut world, _) = World::holding();
-    world.feed(Input::Release);
+    world.feed(Command::Release);
     world.expect(&["unwatch"]);
     world.answer(OpCode::DELETE, Err(LOST));
     // The node of another session is not deleted.
@@ -241,7 +242,7 @@ fn a_release_deletes_the_node_once() {
 fn a_release_deletes_a_node_that_a_lost_create_has_left() {
     let mut world = World::new();
     world.feed(connected(OURS));
-    world.feed(Input::Release);
+    world.feed(Command::Release);
     world.answer(OpCode::CREATE2, Err(LOST));
     world.answer(OpCode::SYNC, reply(OpCode::SYNC, &()));
     world.seen(OURS, 7);
@@ -252,7 +253,7 @@ fn a_release_deletes_a_node_that_a_lost_create_has_left() {
 #[test]
 fn the_end_of_the_session_is_reported_once() {
     let (mut world, _) = World::holding();
-    world.feed(Input::Session(State::Ended(End::Closed)));
+    world.feed(Input::State(State::Ended(End::Closed)));
     world.expect(&["Lost(Ended(Closed))"]);
     assert!(world.machine.is_done());
 
@@ -260,12 +261,12 @@ fn the_end_of_the_session_is_reported_once() {
     world.feed(connected(OURS));
     let error = Error::Ended { end: End::Closed, outcome: Outcome::NotApplied };
     world.answer(OpCode::CREATE2, Err(error));
-    world.feed(Input::Session(State::Ended(End::Closed)));
+    world.feed(Input::State(State::Ended(End::Closed)));
     world.expect(&["Failed(Ended(Closed))"]);
 
     let (mut world, _) = World::holding();
-    world.feed(Input::Release);
-    world.feed(Input::Session(State::Renewing));
+    world.feed(Command::Release);
+    world.feed(Input::State(State::Renewing));
     world.expect(&["unwatch", "Released"]);
     assert!(world.machine.is_done());
 }
@@ -315,10 +316,10 @@ fn a_node_that_may_not_be_read_stays_and_is_deleted_by_a_release() {
     world.answer(OpCode::EXISTS, Err(NO_AUTH));
     let [enqueued, acquired] = acquired(7);
     world.expect(&[&enqueued, &acquired, "unwatch"]);
-    world.feed(Input::Session(State::Suspended));
+    world.feed(Input::State(State::Suspended));
     world.feed(connected(OURS));
     world.expect(&[]);
-    world.feed(Input::Release);
+    world.feed(Command::Release);
     world.answer(OpCode::DELETE, reply(OpCode::DELETE, &()));
     assert!(world.machine.is_done());
     assert_eq!(world.lines.last().map(String::as_str), Some("Released"));
@@ -340,21 +341,21 @@ fn a_refusal_for_now_is_repeated() {
 #[test]
 fn a_release_while_the_ancestors_are_missing_leaves_nothing_to_delete() {
     let mut world = World::new();
-    world.feed(Input::Release);
+    world.feed(Command::Release);
     world.expect(&["Released"]);
     assert!(world.machine.is_done(), "it has not begun");
 
     let mut world = World::new();
     world.feed(connected(OURS));
-    world.feed(Input::Release);
+    world.feed(Command::Release);
     world.answer(OpCode::CREATE2, Err(NO_NODE));
     world.expect(&["Released"]);
 
     let mut world = World::new();
     world.feed(connected(OURS));
     world.answer(OpCode::CREATE2, Err(NO_NODE));
-    world.feed(Input::Release);
-    world.feed(Input::Release);
+    world.feed(Command::Release);
+    world.feed(Command::Release);
     world.answer(OpCode::CREATE_CONTAINER, reply(OpCode::CREATE_CONTAINER, &()));
     world.expect(&["Released"]);
     assert!(world.machine.is_done() && world.is_quiet());
@@ -365,7 +366,7 @@ fn a_release_that_is_not_confirmed_in_time_or_before_the_session_ends_says_so() 
     let (mut world, _) = World::holding();
     world.feed(Input::LeaseEnded);
     assert!(world.is_quiet(), "the end of the lease deletes no node");
-    world.feed(Input::Release);
+    world.feed(Command::Release);
     world.feed(Input::LeaseEnded);
     world.expect(&["unwatch", &alloc::format!("{:?}", Event::NOT_CONFIRMED)]);
     world.answer(OpCode::DELETE, reply(OpCode::DELETE, &()));
@@ -373,8 +374,8 @@ fn a_release_that_is_not_confirmed_in_time_or_before_the_session_ends_says_so() 
 
     for end in [End::Expired, End::Closed] {
         let (mut world, _) = World::holding();
-        world.feed(Input::Release);
-        world.feed(Input::Session(State::Ended(end)));
+        world.feed(Command::Release);
+        world.feed(Input::State(State::Ended(end)));
         world.expect(&["unwatch", &alloc::format!("{:?}", Event::gone_with(end))]);
     }
 }
@@ -408,14 +409,14 @@ fn ancestors_are_created_once_more_by_an_old_server_and_may_be_refused() {
 fn a_node_is_looked_for_again_after_a_refusal_for_now() {
     let throttled = || Err(Error::Server(ErrorCode::THROTTLED_OP));
     let (mut world, op) = World::holding();
-    world.feed(Input::Watch { op, event_type: EventType::NODE_DATA_CHANGED });
+    world.feed(fired(op, EventType::NODE_DATA_CHANGED));
     world.answer(OpCode::EXISTS, throttled());
     world.expect(&["unwatch", "timer"]);
     world.feed(Input::Timer);
     world.seen(OURS, 7);
     assert!(world.is_quiet());
     // The same while it finds out whether there is a node to delete.
-    world.feed(Input::Release);
+    world.feed(Command::Release);
     world.answer(OpCode::DELETE, Err(LOST));
     world.answer(OpCode::SYNC, reply(OpCode::SYNC, &()));
     world.answer(OpCode::EXISTS, throttled());
@@ -434,7 +435,7 @@ fn a_node_is_looked_for_again_after_a_refusal_for_now() {
 #[test]
 fn it_has_no_mode_to_convert() {
     let (mut world, _) = World::holding();
-    world.feed(Input::Convert(crate::attempt::LockMode::Shared));
+    world.feed(Command::Convert(crate::attempt::LockMode::Shared));
     world.expect(&["NotConverted(NoReaders)"]);
     assert!(world.machine.outlives_session());
 }
@@ -471,7 +472,7 @@ fn a_node_that_no_session_owns_is_refused() {
     }
     // Somebody has put it in place of ours.
     let (mut world, op) = World::holding();
-    world.feed(Input::Watch { op, event_type: EventType::NODE_DATA_CHANGED });
+    world.feed(fired(op, EventType::NODE_DATA_CHANGED));
     world.seen(NOBODY, 9);
     world.expect(&["unwatch", "Lost(NodeDeleted)", "Failed(UnknownNode { node: \"me\" })"]);
     assert!(world.machine.is_done());

@@ -1,9 +1,10 @@
 //! The hint of the previous contender, with which the next one can skip the list.
 
+use zk_session::dispatch::Input;
 use zk_session::proto::{SequenceNumber, Zxid};
 use zk_session::session::State;
 
-use crate::attempt::{AttemptConfig, Input, Machine, Restart, Turn};
+use crate::attempt::{AttemptConfig, Command, Machine, Restart, Turn};
 use crate::attempt::{LockMode, UnknownNodePolicy};
 use crate::lock::Contender;
 
@@ -104,6 +105,17 @@ impl<C: HintCell> HintingContender<C> {
     }
 }
 
+impl<C: HintCell> HintingContender<C> {
+    fn act(&mut self, act: impl FnOnce(&mut Contender)) {
+        let before = self.contender.hint();
+        act(&mut self.contender);
+        let hint = self.contender.hint();
+        if hint != before || self.contender.is_done() {
+            self.cell.set(hint);
+        }
+    }
+}
+
 impl<C: HintCell + Clone> Restart for HintingContender<C> {
     fn restart(&self, state: Option<State>) -> Self {
         Self { contender: self.contender.restart(state), cell: self.cell.clone() }
@@ -119,12 +131,11 @@ impl<C: HintCell> Machine for HintingContender<C> {
             // The contender before this one may be gone since this one began.
             self.contender.complete_hint(hint);
         }
-        let before = self.contender.hint();
-        self.contender.handle(input, turn);
-        let hint = self.contender.hint();
-        if hint != before || self.contender.is_done() {
-            self.cell.set(hint);
-        }
+        self.act(|contender| contender.handle(input, turn));
+    }
+
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        self.act(|contender| contender.command(command, turn));
     }
 
     fn is_done(&self) -> bool {

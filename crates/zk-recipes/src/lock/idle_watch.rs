@@ -3,19 +3,22 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use zk_session::proto::GetChildrenResponse;
+use zk_session::proto::{EventType, GetChildrenResponse};
 use zk_session::session::{Reply, State};
 use zk_session::sync::Arc;
+use zk_session::{End, Error};
 
-use crate::attempt::{Event, Input, Machine, OpId, Turn};
+#[cfg(doc)]
+use crate::attempt::Command;
+use crate::attempt::{Event, Machine, OpId, Turn};
 
 /// Watches the queue of a lock that is held, and for how long it is idle. It creates nothing.
 ///
 /// It reports [`Event::Revoked`], once, as soon as another contender may be in the queue: the list
-/// shows one, changes, or cannot be read. After [`Input::Leave`], the lock is idle: it reports
+/// shows one, changes, or cannot be read. After [`Command::Leave`], the lock is idle: it reports
 /// [`Event::Released`] when it has been so for its time. A later `Leave` begins that time again.
 ///
-/// Attach it when the lock is held, and [release](Input::Release) it with the lock.
+/// Attach it when the lock is held, and [release](Command::Release) it with the lock.
 #[derive(Clone, Debug)]
 pub struct IdleWatch {
     lock_path: Arc<str>,
@@ -56,40 +59,56 @@ impl IdleWatch {
 }
 
 impl Machine for IdleWatch {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        match input {
-            _ if self.is_done => {}
-            Input::Session(State::Ended(_) | State::Renewing) => self.is_done = true,
-            Input::Session(_) if self.list.is_none() && !self.is_contended => {
-                self.list = Some(turn.watch(self.lock_path.clone()));
-            }
-            Input::Reply { op, result: Ok(reply) }
-                if self.list == Some(op) && self.is_alone(&reply) => {}
-            Input::Reply { op, .. } | Input::Watch { op, .. } if self.list == Some(op) => {
-                self.contended(turn);
-            }
-            Input::Leave => turn.set_timer(self.keep),
-            Input::Timer => turn.report(Event::Released),
-            Input::Release => {
-                self.unwatch(turn);
-                self.is_done = true;
-            }
-            _ => {}
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+        if state == State::Renewing {
+            self.is_done = true;
+        } else if self.list.is_none() && !self.is_contended {
+            self.list = Some(turn.watch(self.lock_path.clone()));
         }
     }
 
-    fn is_done(&self) -> bool {
-        self.is_done
+    fn session_ended(&mut self, _: End, _: &mut Turn<'_>) {
+        self.is_done = true;
+    }
+
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        if self.list == Some(op) && !result.is_ok_and(|reply| self.is_alone(&reply)) {
+            self.contended(turn);
+        }
+    }
+
+    fn watch_fired(&mut self, op: OpId, _: EventType, turn: &mut Turn<'_>) {
+        if self.list == Some(op) {
+            self.contended(turn);
+        }
+    }
+
+    fn timer_fired(&mut self, turn: &mut Turn<'_>) {
+        turn.report(Event::Released);
+    }
+
+    fn leave(&mut self, turn: &mut Turn<'_>) {
+        turn.set_timer(self.keep);
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch(turn);
+        self.is_done = true;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use zk_session::dispatch::Input;
     use zk_session::proto::{EventType, SessionId};
-    use zk_session::{End, Error};
 
     use super::*;
-    use crate::tests::{Driven, Output, children, name};
+    use crate::attempt::Command;
+    use crate::tests::{Driven, Output, children, fired, name};
 
     const CONNECTED: State = State::Connected { session: SessionId(1), server: 0 };
     const KEEP: Duration = Duration::from_secs(5);
@@ -97,7 +116,7 @@ mod tests {
     /// Begins the watch. Returns the request that sets it.
     fn begin() -> (Driven<IdleWatch>, OpId) {
         let mut watch = Driven::new(IdleWatch::new("/locks".into(), name("own-1"), KEEP));
-        watch.handle(Input::Session(CONNECTED));
+        watch.handle(Input::State(CONNECTED));
         match watch.poll_output() {
             Some(Output::Submit { op, operation }) if operation.watches() => (watch, op),
             output => panic!("{output:?}"),
@@ -111,21 +130,19 @@ mod tests {
     #[test]
     fn it_reports_once_that_somebody_else_may_be_there() {
         let event_type = EventType::NODE_CHILDREN_CHANGED;
-        for (is_alone, then) in
-            [(true, Some(Input::Watch { op: OpId::of_tag(1), event_type })), (false, None)]
-        {
+        for (is_alone, then) in [(true, Some(fired(OpId::of_tag(1), event_type))), (false, None)] {
             let (mut watch, op) = begin();
             assert_eq!(op, OpId::of_tag(1));
             let names: &[&str] = if is_alone { &["own-1"] } else { &["own-1", "a-2"] };
-            watch.handle(Input::Reply { op, result: children(names) });
+            watch.handle(Input::Reply { tag: op.tag(), result: children(names) });
             if let Some(event) = then {
                 assert_eq!(outputs(&mut watch), []);
                 watch.handle(event);
             }
             let reported = [Output::Unwatch(op), Output::Event(Event::Revoked)];
             assert_eq!(outputs(&mut watch), reported);
-            watch.handle(Input::Session(CONNECTED));
-            watch.handle(Input::Watch { op, event_type });
+            watch.handle(Input::State(CONNECTED));
+            watch.handle(fired(op, event_type));
             assert_eq!(outputs(&mut watch), []);
         }
     }
@@ -133,21 +150,21 @@ mod tests {
     #[test]
     fn a_list_that_cannot_be_read_may_have_anybody() {
         let (mut watch, op) = begin();
-        watch.handle(Input::Reply { op, result: Err(Error::ConnectionLost) });
+        watch.handle(Input::Reply { tag: op.tag(), result: Err(Error::ConnectionLost) });
         assert_eq!(outputs(&mut watch), [Output::Unwatch(op), Output::Event(Event::Revoked)]);
     }
 
     #[test]
     fn the_time_begins_with_each_leave() {
         let (mut watch, op) = begin();
-        watch.handle(Input::Reply { op, result: children(&["own-1"]) });
+        watch.handle(Input::Reply { tag: op.tag(), result: children(&["own-1"]) });
         for _ in 0..2 {
-            watch.handle(Input::Leave);
+            watch.handle(Command::Leave);
             assert_eq!(outputs(&mut watch), [Output::SetTimer(KEEP)]);
             watch.handle(Input::Timer);
             assert_eq!(outputs(&mut watch), [Output::Event(Event::Released)]);
         }
-        watch.handle(Input::Release);
+        watch.handle(Command::Release);
         assert_eq!(outputs(&mut watch), [Output::Unwatch(op)]);
         assert!(watch.is_done());
     }
@@ -156,7 +173,7 @@ mod tests {
     fn it_ends_with_its_session() {
         for state in [State::Ended(End::Expired), State::Renewing] {
             let (mut watch, _) = begin();
-            watch.handle(Input::Session(state));
+            watch.handle(Input::State(state));
             assert!(watch.is_done());
             assert_eq!(outputs(&mut watch), []);
         }

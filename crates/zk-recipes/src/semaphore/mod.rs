@@ -30,18 +30,18 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
-use zk_session::proto::path;
-use zk_session::session::State;
+use zk_session::dispatch::Input;
+use zk_session::proto::{EventType, path};
+use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 use self::permit_nodes::PermitNodes;
 use self::requests::{RequestState, Step};
-use crate::attempt::connection::Connection;
 use crate::attempt::phase::Node;
 use crate::attempt::queue::QueueReader;
 use crate::attempt::{
-    AttemptConfig, DisconnectPolicy, Event, Input, LockMode, Machine, Restart, Scheme, Turn,
-    WaitPolicy,
+    AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, OpId, Restart, Scheme,
+    Turn, WaitPolicy,
 };
 use crate::error::{LockError, Loss, SemaphoreError};
 use crate::lock::Contender;
@@ -139,7 +139,6 @@ pub struct SemaphoreMachine {
     heard: Heard,
     /// Whether the caller has released the permits, or the attempt has failed.
     is_releasing: bool,
-    connection: Connection,
     suspended: bool,
     revoked: bool,
 }
@@ -165,57 +164,105 @@ struct PermitNode {
 }
 
 impl Machine for SemaphoreMachine {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        if self.is_done() {
-            return;
-        }
+    fn is_done(&self) -> bool {
+        matches!(self.step, Step::Done)
+    }
+
+    fn before_input(&mut self, turn: &mut Turn<'_>) {
         if matches!(self.step, Step::Beginning) {
             match self.request.check() {
                 Err(error) => {
                     self.refuse(error, turn);
-                    return self.settle(turn);
+                    self.settle(turn);
                 }
                 Ok(()) if self.request.config.begins_at_once() => self.begin(turn),
                 Ok(()) => {}
             }
         }
-        match input {
-            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
-                Some(end) => self.session_ended(end, turn),
-                None => {
-                    if let Err(Error::ConnectionLost) = result {
-                        self.not_connected(turn);
-                    }
-                    let result = self.connection.check_reply(result);
-                    self.pass_on(op, Input::Reply { op, result }, turn);
-                }
-            },
-            Input::Watch { op, event_type } => {
-                self.pass_on(op, Input::Watch { op, event_type }, turn);
-            }
-            Input::Session(State::Ended(end)) => self.session_ended(end, turn),
-            Input::Session(state) => self.session_changed(state, turn),
-            Input::Settled => self.notify_parts(|| Input::Settled, turn),
-            Input::BehindAbandoned => self.notify_parts(|| Input::BehindAbandoned, turn),
-            Input::LeaseEnded => {
-                self.notify_parts(|| Input::LeaseEnded, turn);
-                if self.is_releasing {
-                    turn.conclude(&mut self.heard.is_concluded, Event::NOT_CONFIRMED);
-                }
-            }
-            Input::Timer => {
-                self.notify_parts(|| Input::Timer, turn);
-                self.ask_for_what_is_missing(turn);
-            }
-            #[cfg(feature = "full")]
-            Input::Convert(_) => turn.report(Event::NO_READERS),
-            Input::Leave | Input::Release => self.leave(turn),
-        }
+    }
+
+    fn after_input(&mut self, turn: &mut Turn<'_>) {
         self.settle(turn);
     }
 
-    fn is_done(&self) -> bool {
-        matches!(self.step, Step::Done)
+    fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        match op.part() {
+            OWN => self.handle_own_reply(op, result, turn),
+            _ => {
+                let reply = Input::Reply { tag: op.tag(), result };
+                self.tell_part(op, |part, turn| part.handle(reply, turn), turn);
+            }
+        }
+    }
+
+    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
+        match op.part() {
+            OWN => self.own_watch_fired(op, turn),
+            _ => self.tell_part(op, |part, turn| part.notice(op, event_type, turn), turn),
+        }
+    }
+
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+        self.request.config.follow(state);
+        self.permit_config.follow(state);
+        if !matches!(state, State::Connected { .. }) {
+            self.not_connected(turn);
+        } else if matches!(self.step, Step::Beginning) {
+            self.begin(turn);
+        }
+        self.notify_parts(|part, turn| part.handle(Input::State(state), turn), turn);
+    }
+
+    /// Fails if the attempt does not wait for a connection.
+    fn not_connected(&mut self, turn: &mut Turn<'_>) {
+        let is_over = self.is_releasing || matches!(self.step, Step::Held);
+        if !self.request.config.wait_policy.waits_for_connection() && !is_over {
+            self.fail(LockError::NoConnection, turn);
+        }
+    }
+
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
+        let event = match self.step {
+            Step::Held => Event::Lost(Loss::Ended(end)),
+            // The session's end deletes the nodes, so the release is complete.
+            _ if self.is_releasing => Event::gone_with(end),
+            _ => Event::Failed(LockError::Ended(end)),
+        };
+        turn.conclude(&mut self.heard.is_concluded, event);
+        self.step = Step::Done;
+    }
+
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        self.notify_parts(|part, turn| part.handle(Input::LeaseEnded, turn), turn);
+        if self.is_releasing {
+            turn.conclude(&mut self.heard.is_concluded, Event::NOT_CONFIRMED);
+        }
+    }
+
+    fn timer_fired(&mut self, turn: &mut Turn<'_>) {
+        self.notify_parts(|part, turn| part.handle(Input::Timer, turn), turn);
+        self.ask_for_what_is_missing(turn);
+    }
+
+    fn settled(&mut self, turn: &mut Turn<'_>) {
+        self.notify_parts(|part, turn| part.handle(Input::Settled, turn), turn);
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>) {
+        (self.is_releasing, self.heard.is_held) = (true, false);
+        self.unwatch_own(turn);
+        self.return_permit_nodes(turn);
+        self.tell_queue(|queue, turn| queue.command(Command::Release, turn), turn);
+        match &mut self.step {
+            // The reply to a pending creation will show whether there are more permit nodes to
+            // delete.
+            Step::Creating(creation) => creation.cancel(),
+            step => *step = Step::Leaving,
+        }
+    }
+
+    fn behind_abandoned(&mut self, turn: &mut Turn<'_>) {
+        self.notify_parts(|part, turn| part.command(Command::BehindAbandoned, turn), turn);
     }
 }
 
@@ -230,7 +277,7 @@ impl SemaphoreMachine {
     /// Creates an attempt.
     ///
     /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
-    /// with the first [`Input::Session`] and fails if that is no connection to a quorum.
+    /// with the first state and fails if that is no connection to a quorum.
     pub fn new(request: PermitRequest) -> Self {
         let permit_config = AttemptConfig {
             lock_path: path::child(&request.config.lock_path, "leases").into(),
@@ -251,7 +298,6 @@ impl SemaphoreMachine {
             next_part: QUEUE + 1,
             heard: Heard::default(),
             is_releasing: false,
-            connection: Connection::Up,
             suspended: false,
             revoked: false,
         }
@@ -285,55 +331,25 @@ impl SemaphoreMachine {
         self.heard.events.extend(events.into_iter().map(|event| (QUEUE, event)));
     }
 
-    // ---- The session ---------------------------------------------------------------------------
-
-    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
-        self.connection.change(state);
-        self.request.config.follow(state);
-        self.permit_config.follow(state);
-        if !matches!(state, State::Connected { .. }) {
-            self.not_connected(turn);
-        } else if matches!(self.step, Step::Beginning) {
-            self.begin(turn);
-        }
-        self.notify_parts(|| Input::Session(state), turn);
-    }
-
-    /// Fails if the attempt does not wait for a connection.
-    fn not_connected(&mut self, turn: &mut Turn<'_>) {
-        let is_over = self.is_releasing || matches!(self.step, Step::Held);
-        if !self.request.config.wait_policy.waits_for_connection() && !is_over {
-            self.fail(LockError::NoConnection, turn);
-        }
-    }
-
-    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
-        let event = match self.step {
-            Step::Held => Event::Lost(Loss::Ended(end)),
-            // The session's end deletes the nodes, so the release is complete.
-            _ if self.is_releasing => Event::gone_with(end),
-            _ => Event::Failed(LockError::Ended(end)),
-        };
-        turn.conclude(&mut self.heard.is_concluded, event);
-        self.step = Step::Done;
-    }
-
     // ---- Permit nodes --------------------------------------------------------------------------
 
     /// Takes over a node that exists.
     fn hold(&mut self, node: Node, turn: &mut Turn<'_>) {
         let (part, name, suspended) = (self.next_part, node.name().to_string(), false);
-        let (config, connection) = (self.permit_config.clone(), self.connection);
+        let config = self.permit_config.clone();
         let mut hear = |event| self.heard.hear(part, event);
-        let machine = turn
-            .filtered(part, &mut hear, |turn| Contender::holding(config, node, connection, turn));
+        let machine = turn.filtered(part, &mut hear, |turn| Contender::holding(config, node, turn));
         self.permit_nodes.push(PermitNode { part, name, suspended, machine });
         self.next_part += 1;
     }
 
     fn return_permit_nodes(&mut self, turn: &mut Turn<'_>) {
         for permit_node in &mut self.permit_nodes {
-            permit_node.tell(Input::Release, &mut self.heard, turn);
+            permit_node.tell(
+                |node, turn| node.command(Command::Release, turn),
+                &mut self.heard,
+                turn,
+            );
         }
         self.returned.append(&mut self.permit_nodes);
         // The request to release concerned these nodes.
@@ -357,7 +373,7 @@ impl SemaphoreMachine {
         if self.revoked {
             turn.report(Event::Revoked);
         }
-        self.tell_queue(Input::Release, turn);
+        self.tell_queue(|queue, turn| queue.command(Command::Release, turn), turn);
     }
 
     // ---- The end -------------------------------------------------------------------------------
@@ -376,20 +392,7 @@ impl SemaphoreMachine {
                 },
             );
         }
-        self.leave(turn);
-    }
-
-    fn leave(&mut self, turn: &mut Turn<'_>) {
-        (self.is_releasing, self.heard.is_held) = (true, false);
-        self.unwatch_own(turn);
-        self.return_permit_nodes(turn);
-        self.tell_queue(Input::Release, turn);
-        match &mut self.step {
-            // The reply to a pending creation will show whether there are more permit nodes to
-            // delete.
-            Step::Creating(creation) => creation.cancel(),
-            step => *step = Step::Leaving,
-        }
+        self.release(turn);
     }
 
     #[cfg(test)]

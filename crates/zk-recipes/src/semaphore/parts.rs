@@ -1,43 +1,52 @@
-//! Routing of inputs and turn between the machine, its place in the queue, and its permit nodes.
+//! Routing between the machine, its place in the queue, and its permit nodes.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::requests::Step;
-use super::{Heard, OWN, PermitNode, QUEUE, SemaphoreMachine};
-use crate::attempt::{Event, Input, Machine, OpId, Turn};
+use super::{Heard, PermitNode, QUEUE, SemaphoreMachine};
+use crate::attempt::{Event, Machine as _, OpId, Turn};
 use crate::error::LockError;
 use crate::lock::Contender;
 
 impl SemaphoreMachine {
-    /// Passes on a reply or a watch event of this request.
-    pub(super) fn pass_on(&mut self, op: OpId, input: Input, turn: &mut Turn<'_>) {
-        match op.part() {
-            OWN => self.handle_own(input, turn),
-            QUEUE => self.tell_queue(input, turn),
-            part => {
-                let mut permit_nodes = self.permit_nodes.iter_mut().chain(&mut self.returned);
-                if let Some(permit_node) = permit_nodes.find(|permit_node| permit_node.part == part)
-                {
-                    permit_node.tell(input, &mut self.heard, turn);
-                }
-            }
+    /// Lets the sub-machine of this request act.
+    pub(super) fn tell_part(
+        &mut self,
+        op: OpId,
+        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
+        turn: &mut Turn<'_>,
+    ) {
+        if op.part() == QUEUE {
+            return self.tell_queue(act, turn);
+        }
+        let mut permit_nodes = self.permit_nodes.iter_mut().chain(&mut self.returned);
+        if let Some(permit_node) = permit_nodes.find(|permit_node| permit_node.part == op.part()) {
+            permit_node.tell(act, &mut self.heard, turn);
         }
     }
 
-    pub(super) fn tell_queue(&mut self, input: Input, turn: &mut Turn<'_>) {
+    pub(super) fn tell_queue(
+        &mut self,
+        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
+        turn: &mut Turn<'_>,
+    ) {
         if let Some(queue) = &mut self.queue {
             let mut events = Vec::new();
-            queue.handle(input, &mut turn.part(QUEUE, &mut events));
+            act(queue, &mut turn.part(QUEUE, &mut events));
             self.heard.events.extend(events.into_iter().map(|event| (QUEUE, event)));
         }
     }
 
-    pub(super) fn notify_parts(&mut self, input: impl Fn() -> Input, turn: &mut Turn<'_>) {
+    pub(super) fn notify_parts(
+        &mut self,
+        act: impl Fn(&mut Contender, &mut Turn<'_>),
+        turn: &mut Turn<'_>,
+    ) {
         for permit_node in self.permit_nodes.iter_mut().chain(&mut self.returned) {
-            permit_node.tell(input(), &mut self.heard, turn);
+            permit_node.tell(&act, &mut self.heard, turn);
         }
-        self.tell_queue(input(), turn);
+        self.tell_queue(act, turn);
     }
 
     /// Handles the events of all sub-machines until there are none.
@@ -101,7 +110,7 @@ impl SemaphoreMachine {
             }
             Event::Lost(loss) if matches!(self.step, Step::Held) => {
                 turn.conclude(&mut self.heard.is_concluded, Event::Lost(loss));
-                self.leave(turn);
+                self.release(turn);
             }
             // We are still first, and create another.
             Event::Lost(_) => self.borrow(turn),
@@ -120,7 +129,7 @@ impl SemaphoreMachine {
         // If all permits are held, a node left in the queue does no harm.
         if !matches!(self.step, Step::Held) {
             turn.conclude(&mut self.heard.is_concluded, Event::Failed(error));
-            self.leave(turn);
+            self.release(turn);
         }
     }
 
@@ -155,9 +164,14 @@ impl Heard {
 }
 
 impl PermitNode {
-    pub(super) fn tell(&mut self, input: Input, heard: &mut Heard, turn: &mut Turn<'_>) {
+    pub(super) fn tell(
+        &mut self,
+        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
+        heard: &mut Heard,
+        turn: &mut Turn<'_>,
+    ) {
         let Self { part, machine, .. } = self;
         let mut hear = |event| heard.hear(*part, event);
-        turn.filtered(*part, &mut hear, |turn| machine.handle(input, turn));
+        turn.filtered(*part, &mut hear, |turn| act(machine, turn));
     }
 }

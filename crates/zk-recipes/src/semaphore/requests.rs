@@ -5,10 +5,9 @@ use zk_session::proto::Zxid;
 use zk_session::session::Reply;
 
 use super::SemaphoreMachine;
-use crate::attempt::Turn;
 use crate::attempt::creation::Creation;
 use crate::attempt::retry_policy::RETRY_AFTER;
-use crate::attempt::{Input, OpId};
+use crate::attempt::{OpId, Turn};
 
 /// The step of an attempt, with the requests that it waits for.
 #[derive(Clone, Debug)]
@@ -92,24 +91,24 @@ impl RequestState {
 }
 
 impl SemaphoreMachine {
-    pub(super) fn handle_own(&mut self, input: Input, turn: &mut Turn<'_>) {
-        match input {
-            Input::Reply { op, result } => self.handle_own_reply(op, result, turn),
-            Input::Watch { op, .. } if self.own.taken.is(op) => {
-                self.own.taken.take();
-                if matches!(self.step, Step::Looking | Step::Waiting) {
-                    self.list_permit_nodes(turn);
-                }
+    pub(super) fn own_watch_fired(&mut self, op: OpId, turn: &mut Turn<'_>) {
+        if self.own.taken.is(op) {
+            self.own.taken.take();
+            if matches!(self.step, Step::Looking | Step::Waiting) {
+                self.list_permit_nodes(turn);
             }
-            Input::Watch { op, .. } if self.own.maximum.is(op) => {
-                self.own.maximum.take();
-                self.look_at_maximum(turn);
-            }
-            _ => {}
+        } else if self.own.maximum.is(op) {
+            self.own.maximum.take();
+            self.look_at_maximum(turn);
         }
     }
 
-    fn handle_own_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+    pub(super) fn handle_own_reply(
+        &mut self,
+        op: OpId,
+        result: Result<Reply, Error>,
+        turn: &mut Turn<'_>,
+    ) {
         if self.own.taken.is(op) {
             return self.listed(result, turn);
         }

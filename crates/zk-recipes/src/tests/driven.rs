@@ -9,9 +9,11 @@ use core::task::Waker;
 use core::time::Duration;
 
 use zk_session::dispatch::{Host, Port, Submission};
+use zk_session::session::WatchedEvent;
 use zk_session::time::Instant;
 
 use super::*;
+use crate::attempt::connection::Connection;
 
 /// What a machine has asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +140,41 @@ pub(crate) struct Driven<M> {
     outputs: VecDeque<Output>,
 }
 
+/// What a machine is given.
+#[derive(Debug)]
+pub(crate) enum Given {
+    Input(Input),
+    Command(Command),
+}
+
+impl Given {
+    /// Gives it to the machine.
+    pub(crate) fn to(self, machine: &mut impl Machine, turn: &mut Turn<'_>) {
+        match self {
+            Self::Input(input) => machine.handle(input, turn),
+            Self::Command(command) => machine.command(command, turn),
+        }
+    }
+}
+
+impl From<Input> for Given {
+    fn from(input: Input) -> Self {
+        Self::Input(input)
+    }
+}
+
+impl From<Command> for Given {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+/// The event of a watch.
+pub(crate) fn fired(op: OpId, event_type: EventType) -> Input {
+    let event = WatchedEvent::new(event_type, "/".into(), Zxid(-1));
+    Input::Watch { tag: op.tag(), event }
+}
+
 impl<M: Machine> Driven<M> {
     /// Lets the machine begin, if it does not wait for a state of the session.
     pub(crate) fn new(machine: M) -> Self {
@@ -146,8 +183,8 @@ impl<M: Machine> Driven<M> {
         driven
     }
 
-    pub(crate) fn handle(&mut self, input: Input) {
-        self.act(|machine, turn| machine.handle(input, turn));
+    pub(crate) fn handle(&mut self, given: impl Into<Given>) {
+        self.act(|machine, turn| given.into().to(machine, turn));
     }
 }
 
@@ -165,6 +202,10 @@ impl<M> Driven<M> {
         let result = act(&mut self.machine, &mut turn);
         self.outputs.append(&mut recorder.0.borrow_mut());
         result
+    }
+
+    pub(crate) const fn connection(&self) -> Connection {
+        self.watches.connection
     }
 
     pub(crate) fn poll_output(&mut self) -> Option<Output> {

@@ -6,7 +6,6 @@ pub(crate) use core::hash::{Hash, Hasher};
 pub(crate) use super::search;
 pub(crate) use super::world::{Bounds, Index, Node, Numbers, Timers, World};
 pub(crate) use super::*;
-pub(crate) use crate::lock::contender::InjectedBug;
 
 pub(crate) const ONE: &str = "0 acquires";
 pub(crate) const TWO: &str = "1 acquires";

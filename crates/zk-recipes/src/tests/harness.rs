@@ -44,8 +44,8 @@ impl<M: Machine + Clone> Harness<M> {
 
     // ---- Inputs --------------------------------------------------------------------------------
 
-    pub(crate) fn feed(&mut self, input: Input) {
-        self.machine.handle(input);
+    pub(crate) fn feed(&mut self, given: impl Into<Given>) {
+        self.machine.handle(given);
         self.take_outputs();
     }
 
@@ -56,7 +56,7 @@ impl<M: Machine + Clone> Harness<M> {
         let asked = asked.unwrap_or_else(|| panic!("{line} was not asked"));
         asked.answered = true;
         let op = asked.op;
-        self.feed(Input::Reply { op, result });
+        self.feed(Input::Reply { tag: op.tag(), result });
     }
 
     /// Returns the oldest request of this line without a reply.
@@ -72,7 +72,10 @@ impl<M: Machine + Clone> Harness<M> {
         let op = self.op(line);
         let mut body = whole.body.clone();
         while body.len() > length {
-            self.feed(Input::Reply { op, result: Ok(piece(whole, body.split_to(length), true)) });
+            self.feed(Input::Reply {
+                tag: op.tag(),
+                result: Ok(piece(whole, body.split_to(length), true)),
+            });
             self.expect(&[]);
         }
         self.answer(line, Ok(piece(whole, body, false)));
@@ -95,7 +98,7 @@ impl<M: Machine + Clone> Harness<M> {
     pub(crate) fn renewed(&mut self, line: &str, result: Result<Reply, Error>) {
         let asked = self.asked.iter().rfind(|asked| asked.line == line && asked.answered);
         let op = asked.unwrap_or_else(|| panic!("{line} was not answered")).op;
-        self.feed(Input::Reply { op, result });
+        self.feed(Input::Reply { tag: op.tag(), result });
     }
 
     /// Fires the newest watch of this line.
@@ -103,7 +106,7 @@ impl<M: Machine + Clone> Harness<M> {
     pub(crate) fn fire(&mut self, line: &str, event_type: EventType) {
         let asked = self.asked.iter().rfind(|asked| asked.line == line);
         let op = asked.unwrap_or_else(|| panic!("{line} was not asked")).op;
-        self.feed(Input::Watch { op, event_type });
+        self.feed(fired(op, event_type));
     }
 
     #[track_caller]
@@ -116,18 +119,18 @@ impl<M: Machine + Clone> Harness<M> {
         for place in 0..self.asked.len() {
             if !core::mem::replace(&mut self.asked[place].answered, true) {
                 let op = self.asked[place].op;
-                self.feed(Input::Reply { op, result: lost() });
+                self.feed(Input::Reply { tag: op.tag(), result: lost() });
             }
         }
-        self.feed(Input::Session(State::Suspended));
+        self.feed(Input::State(State::Suspended));
     }
 
     pub(crate) fn reconnect(&mut self) {
-        self.feed(Input::Session(CONNECTED));
+        self.feed(Input::State(CONNECTED));
     }
 
     pub(crate) fn expire(&mut self) {
-        self.feed(Input::Session(State::Ended(End::Expired)));
+        self.feed(Input::State(State::Ended(End::Expired)));
     }
 
     // ---- Outputs -------------------------------------------------------------------------------
@@ -181,15 +184,15 @@ impl<M: Machine + Clone> Harness<M> {
     pub(crate) fn expect_silence(&mut self) {
         for place in 0..self.asked.len() {
             let op = self.asked[place].op;
-            self.feed(Input::Reply { op, result: children(&["own-7"]) });
-            self.feed(Input::Reply { op, result: lost() });
-            self.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+            self.feed(Input::Reply { tag: op.tag(), result: children(&["own-7"]) });
+            self.feed(Input::Reply { tag: op.tag(), result: lost() });
+            self.feed(fired(op, EventType::NODE_DELETED));
         }
         for state in [State::Suspended, CONNECTED, State::Ended(End::Expired)] {
-            self.feed(Input::Session(state));
+            self.feed(Input::State(state));
         }
         self.feed(Input::Timer);
-        self.feed(Input::Release);
+        self.feed(Command::Release);
         self.expect(&[]);
     }
 }

@@ -24,35 +24,40 @@ pub(crate) fn check_ignores_noise(machine: &Driven<impl Machine + Clone>) {
     }
 }
 
-pub(crate) fn noise(is_done: bool) -> impl Iterator<Item = Input> {
+pub(crate) fn noise(is_done: bool) -> impl Iterator<Item = Given> {
     // Of each part that a machine may have.
     let unknown = (0..4).map(|part: u64| OpId((part << 32) + u64::from(u32::MAX)));
     let of_unknown = unknown.flat_map(|op| {
         [
-            Input::Reply { op, result: ok() },
-            Input::Reply { op, result: refused(ErrorCode::NO_NODE) },
-            Input::Watch { op, event_type: EventType::NODE_DELETED },
-            Input::Watch { op, event_type: EventType::NODE_DATA_CHANGED },
+            Input::Reply { tag: op.tag(), result: ok() },
+            Input::Reply { tag: op.tag(), result: refused(ErrorCode::NO_NODE) },
+            fired(op, EventType::NODE_DELETED),
+            fired(op, EventType::NODE_DATA_CHANGED),
         ]
+        .map(Given::Input)
     });
     let outcome = Outcome::NotApplied;
     let ended = Err(Error::Ended { end: End::Closed, outcome });
     let of_others = [
-        Input::Reply { op: OpId(1), result: lost() },
-        Input::Reply { op: OpId(1), result: ended },
-        Input::Session(State::Suspended),
-        Input::Session(State::Renewing),
-        Input::Session(READ_ONLY),
-        Input::Session(CONNECTED),
-        Input::Session(State::Ended(End::Expired)),
+        Input::Reply { tag: OpId(1).tag(), result: lost() },
+        Input::Reply { tag: OpId(1).tag(), result: ended },
+        Input::State(State::Suspended),
+        Input::State(State::Renewing),
+        Input::State(READ_ONLY),
+        Input::State(CONNECTED),
+        Input::State(State::Ended(End::Expired)),
         Input::LeaseEnded,
         Input::Timer,
         Input::Settled,
-        Input::BehindAbandoned,
-        Input::Convert(LockMode::Shared),
-        Input::Convert(LockMode::Exclusive),
-        Input::Leave,
-        Input::Release,
     ];
-    of_unknown.chain(is_done.then_some(of_others).into_iter().flatten())
+    let commands = [
+        Command::BehindAbandoned,
+        Command::Convert(LockMode::Shared),
+        Command::Convert(LockMode::Exclusive),
+        Command::Leave,
+        Command::Release,
+    ];
+    let others = of_others.into_iter().map(Given::Input);
+    let others = others.chain(commands.into_iter().map(Given::Command));
+    of_unknown.chain(is_done.then_some(others).into_iter().flatten())
 }

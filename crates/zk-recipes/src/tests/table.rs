@@ -10,14 +10,14 @@ pub(crate) type Start<M = Contender> = (Arrive<M>, &'static [(&'static str, Happ
 /// The inputs that every phase can receive.
 pub(crate) fn everywhere<M: Machine + Clone>() -> [(&'static str, Happen<M>); 8] {
     [
-        ("release", |h| h.feed(Input::Release)),
+        ("release", |h| h.feed(Command::Release)),
         ("connection lost", Harness::disconnect),
         ("the lease ends", |h| h.feed(Input::LeaseEnded)),
         ("connection lost, lease ends", |h| {
             h.disconnect();
             h.feed(Input::LeaseEnded);
         }),
-        ("read-only server", |h| h.feed(Input::Session(READ_ONLY))),
+        ("read-only server", |h| h.feed(Input::State(READ_ONLY))),
         ("connected again", Harness::reconnect),
         ("session ended", Harness::expire),
         ("timer", |h| h.feed(Input::Timer)),
@@ -29,7 +29,7 @@ pub(crate) const STARTS: [Start; 18] = [
     (
         || {
             let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
-            h.feed(Input::Session(CONNECTED));
+            h.feed(Input::State(CONNECTED));
             h
         },
         &[
@@ -156,7 +156,7 @@ pub(crate) const STARTS: [Start; 18] = [
             let mut h = writer();
             h.feed(Input::Timer);
             h.answer("watch own-W7", ok());
-            h.feed(Input::Convert(LockMode::Shared));
+            h.feed(Command::Convert(LockMode::Shared));
             h
         },
         &[
@@ -179,7 +179,7 @@ pub(crate) const STARTS: [Start; 18] = [
     (
         || {
             let mut h = writer();
-            h.feed(Input::Convert(LockMode::Shared));
+            h.feed(Command::Convert(LockMode::Shared));
             h.disconnect();
             h.reconnect();
             h
@@ -198,7 +198,7 @@ pub(crate) const STARTS: [Start; 18] = [
     (
         || {
             let mut h = reader();
-            h.feed(Input::Convert(LockMode::Exclusive));
+            h.feed(Command::Convert(LockMode::Exclusive));
             h
         },
         &[
@@ -219,7 +219,7 @@ pub(crate) const STARTS: [Start; 18] = [
     (
         || {
             let mut h = reader();
-            h.feed(Input::Convert(LockMode::Exclusive));
+            h.feed(Command::Convert(LockMode::Exclusive));
             h.disconnect();
             h.reconnect();
             h
@@ -232,7 +232,7 @@ pub(crate) const STARTS: [Start; 18] = [
     (
         || {
             let mut h = Harness::held();
-            h.feed(Input::Release);
+            h.feed(Command::Release);
             h
         },
         &[("deleted, or gone", |h| h.answer("delete own-7", ok()))],

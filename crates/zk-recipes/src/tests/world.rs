@@ -41,8 +41,7 @@ pub(crate) use line::Line;
 pub(crate) use line::{AfterLoss, Answer, PendingRequest, SessionEvent};
 pub(crate) use tree::{Index, Node, NodeId, Numbers, OTHER_PROGRAM, Tree};
 pub(crate) use workload::{
-    Cause, Milestones, OutsideChange, Owner, OwnerAction, Progress, Refusal, ReportContext, Timing,
-    Workload,
+    Cause, Milestones, OutsideChange, Owner, Progress, Refusal, ReportContext, Timing, Workload,
 };
 
 /// When timers fire.
@@ -113,6 +112,8 @@ pub(crate) struct Client<M> {
     settling: Option<Index>,
     /// The length of the log at the last request for several nodes. Only for an injected bug.
     noted: Index,
+    /// The pieces of the last list so far. Only for an injected bug.
+    pieces: Option<(OpId, Vec<u8>)>,
     /// Whether anything has happened to it.
     has_acted: bool,
     line: Line,
@@ -122,6 +123,7 @@ impl<M> Hash for Client<M> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { fingerprint, ops, server, timer, settling, noted, has_acted, line, .. } = self;
         (fingerprint, server, timer, settling, noted, has_acted, line).hash(state);
+        self.pieces.iter().for_each(|(_, pieces)| pieces.hash(state));
         reduction::hash_order(ops.iter().copied().chain(line.ops()), state);
     }
 }
@@ -188,6 +190,7 @@ impl<P: Workload> World<P> {
                 timer: false,
                 settling: None,
                 noted: 0,
+                pieces: None,
                 has_acted: false,
                 line: Line::default(),
             })
@@ -402,19 +405,19 @@ impl<P: Workload> World<P> {
             Action::Receive(client) => self.receive(client)?,
             Action::Settle(client) => {
                 let since = self.client(client).settling.take().unwrap_or_default();
-                self.perform(client, Some(Input::Settled), Cause::Settled, since)?;
+                self.perform(client, Some(Input::Settled.into()), Cause::Settled, since)?;
             }
             Action::Timer(client) => {
                 self.client(client).timer = false;
-                self.perform(client, Some(Input::Timer), Cause::Other, 0)?;
+                self.perform(client, Some(Input::Timer.into()), Cause::Other, 0)?;
             }
             Action::Command(client, act) => {
                 let actions = self.workload.owner_actions(client, &self.owners);
                 let is_whim = actions.contains(&(act, Timing::Budgeted));
                 self.bounds.early_commands -= usize::from(is_whim);
                 self.workload.owner_acted(client, act, &self.owners, &mut self.milestones);
-                self.owners[client].release |= act == OwnerAction::Release;
-                self.perform(client, Some(act.input()), Cause::Other, 0)?;
+                self.owners[client].release |= act == Command::Release;
+                self.perform(client, Some(act.into()), Cause::Other, 0)?;
             }
             Action::LoseReplies(client) => {
                 self.bounds.faults -= 1;
@@ -434,7 +437,7 @@ impl<P: Workload> World<P> {
             }
             Action::LeaseEnds(client) => {
                 self.bounds.leases -= 1;
-                self.perform(client, Some(Input::LeaseEnded), Cause::Other, 0)?;
+                self.perform(client, Some(Input::LeaseEnded.into()), Cause::Other, 0)?;
             }
             Action::DeleteNode(node) => {
                 let budget = self.bounds.deletions.as_mut().unwrap_or(&mut self.bounds.faults);
@@ -560,6 +563,12 @@ impl<P: Workload> World<P> {
         let now = self.tree.now(server);
         let (mut result, mut watch) = self.tree.read(index, request, now);
         let is_set = result.is_ok() || watch == tree::Watched::Absence;
+        if let Request::GetChildren(list) = request
+            && !asked.operation.watches()
+            && self.workload.overlooks_others(index, &self.tree, now)
+        {
+            result = self.tree.list(list.path, index, now, |it| it.owner == Some(index));
+        }
         if let Request::GetChildren(list) = request {
             let noted = self.clients[index].noted;
             match bug {
@@ -615,31 +624,30 @@ impl<P: Workload> World<P> {
                     _ => Cause::Other,
                 });
                 let result = (*answer.result).clone();
+                let result = self.with_lost_pieces(index, &asked, result);
                 if result.is_ok() {
                     let Self { workload, milestones, .. } = self;
                     asked.operation.with_request(|request| workload.replied(request, milestones));
                 }
-                (Input::Reply { op: asked.op, result }, cause, answer.now)
+                (Input::Reply { tag: asked.op.tag(), result }, cause, answer.now)
             }
-            SessionEvent::Fired(op, event, now) => {
-                (Input::Watch { op, event_type: EventType(event) }, Cause::Other, now)
-            }
+            SessionEvent::Fired(op, event, now) => (fired(op, EventType(event)), Cause::Other, now),
             SessionEvent::Suspended | SessionEvent::Connected(_)
                 if self.bounds.bug == Some(Bug::ReconnectUnnoticed)
                     && self.owners[index].progress == Progress::Nothing =>
             {
                 return Ok(());
             }
-            SessionEvent::Suspended => (Input::Session(State::Suspended), Cause::Other, 0),
+            SessionEvent::Suspended => (Input::State(State::Suspended), Cause::Other, 0),
             SessionEvent::Connected(session) => {
-                (Input::Session(State::Connected { server: 0, session }), Cause::Other, 0)
+                (Input::State(State::Connected { server: 0, session }), Cause::Other, 0)
             }
-            SessionEvent::Renewing => (Input::Session(State::Renewing), Cause::Other, 0),
-            SessionEvent::Expired => (Input::Session(State::Ended(End::Expired)), Cause::Other, 0),
+            SessionEvent::Renewing => (Input::State(State::Renewing), Cause::Other, 0),
+            SessionEvent::Expired => (Input::State(State::Ended(End::Expired)), Cause::Other, 0),
         };
-        let is_end = matches!(input, Input::Session(State::Ended(_)));
-        let is_renewed = matches!(input, Input::Session(State::Renewing));
-        self.perform(index, Some(input), cause, now)?;
+        let is_end = matches!(input, Input::State(State::Ended(_)));
+        let is_renewed = matches!(input, Input::State(State::Renewing));
+        self.perform(index, Some(input.into()), cause, now)?;
         if is_renewed {
             self.client(index).line.is_renewing = false;
             if self.owners[index].progress.is_held() {
@@ -652,11 +660,32 @@ impl<P: Workload> World<P> {
         }
     }
 
+    /// Puts the pieces of a list that was lost before those of the next one, for an injected bug.
+    fn with_lost_pieces(
+        &mut self,
+        index: usize,
+        asked: &PendingRequest,
+        result: Result<Reply, Error>,
+    ) -> Result<Reply, Error> {
+        let is_list = asked.operation.comes_in_pieces();
+        let Ok(reply) = result else { return result };
+        if self.bounds.bug != Some(Bug::LostPiecesKept) || !is_list {
+            return Ok(reply);
+        }
+        let client = self.client(index);
+        let (op, mut pieces) = client.pieces.take().unwrap_or((asked.op, Vec::new()));
+        let is_lost = op != asked.op;
+        pieces.extend_from_slice(&reply.body);
+        let body = if is_lost { pieces.clone().into() } else { reply.body.clone() };
+        client.pieces = reply.has_more.then_some((asked.op, pieces));
+        Ok(harness::piece(&reply, body, reply.has_more))
+    }
+
     /// Gives the machine an input, and carries out its outputs.
     pub(crate) fn perform(
         &mut self,
         index: usize,
-        input: Option<Input>,
+        given: Option<Given>,
         cause: Cause,
         now: Index,
     ) -> Result<(), String> {
@@ -664,8 +693,8 @@ impl<P: Workload> World<P> {
         self.workload.begin_turn(index);
         // As a dispatcher does, with the current state.
         let session = self.tree.session(index);
-        let first = || Input::Session(State::Connected { server: 0, session });
-        machine.handle(input.unwrap_or_else(first));
+        let first = || Input::State(State::Connected { server: 0, session }).into();
+        machine.handle(given.unwrap_or_else(first));
         let mut outputs = 0;
         while let Some(output) = machine.poll_output() {
             outputs += 1;
@@ -686,7 +715,8 @@ impl<P: Workload> World<P> {
         }
         let done = machine.is_done();
         let client = self.client(index);
-        (client.fingerprint, client.ops) = reduction::digest_without_ops(&machine.machine);
+        (client.fingerprint, client.ops) =
+            reduction::digest_without_ops(&(&machine.machine, machine.connection()));
         client.machine = Arc::new(machine);
         let begins = self.workload.end_turn(index, &mut self.milestones);
         if done {

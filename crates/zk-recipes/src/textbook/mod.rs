@@ -1,7 +1,12 @@
 //! The locks of textbooks, which wake all who wait: to be compared with the others, not used.
 
+mod herd;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod recipe;
 pub(crate) mod simple;
 
+#[cfg(test)]
+mod tests;
+
+pub use self::herd::HerdContender;
 pub use self::simple::SimpleContender;

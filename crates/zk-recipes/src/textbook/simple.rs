@@ -14,19 +14,21 @@ use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 
 use uuid::Uuid;
+use zk_session::dispatch::Input;
 use zk_session::proto::{
     ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, SessionId, Zxid, path,
 };
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
-use crate::attempt::connection::Connection;
+#[cfg(feature = "full")]
+use crate::attempt::LockMode;
 use crate::attempt::creation::created_node;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
 use crate::attempt::phase::Node;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::synced_read::{Synced, SyncedRead};
-use crate::attempt::{AttemptConfig, Event, Input, Machine, OpId, Turn, UnknownNodePolicy};
+use crate::attempt::{AttemptConfig, Command, Event, Machine, OpId, Turn, UnknownNodePolicy};
 use crate::ephemeral::{NOBODY, OF_CONTAINER};
 use crate::error::LockError;
 use crate::lock::Contender;
@@ -55,7 +57,6 @@ pub struct SimpleContender {
     /// Whether a creation has an unknown outcome.
     may_exist: bool,
     parents: ParentCreation,
-    connection: Connection,
     /// Whether the caller has released the lock while it is unknown what must be deleted.
     is_releasing: bool,
     /// Whether the holder's `Acquired` is withheld because the lock is not wanted any more.
@@ -94,79 +95,14 @@ enum Step {
 }
 
 impl Machine for SimpleContender {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        let is_valid = || path::validate(&self.config.lock_path).is_ok();
-        if matches!(self.step, Step::Beginning) && (self.config.begins_at_once() || !is_valid()) {
-            self.begin(turn);
-        }
-        match input {
-            _ if self.is_done() => {}
-            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
-                Some(end) => self.session_ended(end, turn),
-                None => {
-                    if let Err(Error::ConnectionLost) = result {
-                        self.not_connected(turn);
-                    }
-                    self.handle_reply(op, self.connection.check_reply(result), turn);
-                }
-            },
-            Input::Watch { op, .. } if op.part() == HOLDER => self.tell_holder(input, turn),
-            Input::Watch { op, event_type } => self.watch_fired(op, event_type, turn),
-            Input::Session(State::Ended(end)) => self.session_ended(end, turn),
-            Input::Session(state) => {
-                self.connection.change(state);
-                self.config.follow(state);
-                match (&self.step, state) {
-                    (Step::Beginning, State::Connected { .. }) => self.begin(turn),
-                    (_, State::Connected { .. }) => {}
-                    _ => self.not_connected(turn),
-                }
-                self.tell_holder(input, turn);
-            }
-            Input::Timer => {
-                self.tell_holder(input, turn);
-                self.repeat(turn);
-            }
-            Input::LeaseEnded | Input::Settled => self.tell_holder(input, turn),
-            #[cfg(feature = "full")]
-            Input::Convert(_) => self.tell_holder(input, turn),
-            // One name serves all owners, so the name does not show who abandoned the node.
-            Input::BehindAbandoned => {}
-            Input::Leave | Input::Release => self.release(turn),
-        }
-    }
-
     fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
     }
-}
 
-impl SimpleContender {
-    /// Creates an attempt.
-    ///
-    /// With [`WaitPolicy::Queue`](crate::attempt::WaitPolicy::Queue) it begins with the first
-    /// [`State::Connected`]. Otherwise it begins with the first [`Input::Session`] and fails if that
-    /// is no connection to a quorum.
-    pub fn new(config: AttemptConfig) -> Self {
-        Self {
-            config,
-            step: Step::Beginning,
-            holder: None,
-            deletion: None,
-            czxid: Zxid::ZERO,
-            may_exist: false,
-            parents: ParentCreation::new(),
-            connection: Connection::Up,
-            is_releasing: false,
-            is_unwanted: false,
-            has_failed: false,
-        }
-    }
-
-    fn begin(&mut self, turn: &mut Turn<'_>) {
-        match path::validate(&self.config.lock_path) {
-            Err(error) => self.fail(error.into(), turn),
-            Ok(()) => self.create(turn),
+    fn before_input(&mut self, turn: &mut Turn<'_>) {
+        let is_valid = || path::validate(&self.config.lock_path).is_ok();
+        if matches!(self.step, Step::Beginning) && (self.config.begins_at_once() || !is_valid()) {
+            self.begin(turn);
         }
     }
 
@@ -196,6 +132,118 @@ impl SimpleContender {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
+        match self.step {
+            _ if op.part() == HOLDER => {
+                self.tell_holder(|holder, turn| holder.notice(op, event_type, turn), turn);
+            }
+            Step::Watching { look, .. } if look == op && event_type == EventType::NODE_DELETED => {
+                self.create(turn);
+            }
+            Step::Watching { look, .. } if look == op => self.look(turn),
+            _ => {}
+        }
+    }
+
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+        self.config.follow(state);
+        match (&self.step, state) {
+            (Step::Beginning, State::Connected { .. }) => self.begin(turn),
+            (_, State::Connected { .. }) => {}
+            _ => self.not_connected(turn),
+        }
+        self.tell_holder(|holder, turn| holder.handle(Input::State(state), turn), turn);
+    }
+
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
+        match self.holder {
+            Some(_) => self.tell_holder(
+                |holder, turn| holder.handle(Input::State(State::Ended(end)), turn),
+                turn,
+            ),
+            None => {
+                self.unwatch(turn);
+                self.conclude(
+                    match self.is_releasing {
+                        true => Event::gone_with(end),
+                        false => Event::Failed(LockError::Ended(end)),
+                    },
+                    turn,
+                );
+            }
+        }
+    }
+
+    /// Fails if the attempt does not wait for a connection.
+    fn not_connected(&mut self, turn: &mut Turn<'_>) {
+        let is_over = self.is_releasing || self.holder.is_some() || self.is_done();
+        if !self.config.wait_policy.waits_for_connection() && !is_over {
+            turn.report(Event::Failed(LockError::NoConnection));
+            self.has_failed = true;
+            self.release(turn);
+        }
+    }
+
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        self.tell_holder(|holder, turn| holder.handle(Input::LeaseEnded, turn), turn);
+    }
+
+    fn timer_fired(&mut self, turn: &mut Turn<'_>) {
+        self.tell_holder(|holder, turn| holder.handle(Input::Timer, turn), turn);
+        self.repeat(turn);
+    }
+
+    fn settled(&mut self, turn: &mut Turn<'_>) {
+        self.tell_holder(|holder, turn| holder.handle(Input::Settled, turn), turn);
+    }
+
+    #[cfg(feature = "full")]
+    fn convert(&mut self, mode: LockMode, turn: &mut Turn<'_>) {
+        self.tell_holder(|holder, turn| holder.command(Command::Convert(mode), turn), turn);
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>) {
+        self.is_releasing = true;
+        match self.step {
+            Step::Watching { answered: true, .. } => {
+                self.unwatch(turn);
+                self.conclude(Event::Released, turn);
+            }
+            Step::Beginning => self.conclude(Event::Released, turn),
+            // Without a holder, the pending reply will show whether there is a node to delete.
+            _ => self.tell_holder(|holder, turn| holder.command(Command::Release, turn), turn),
+        }
+    }
+}
+
+impl SimpleContender {
+    /// Creates an attempt.
+    ///
+    /// With [`WaitPolicy::Queue`](crate::attempt::WaitPolicy::Queue) it begins with the first
+    /// [`State::Connected`]. Otherwise it begins with the first state and fails if that
+    /// is no connection to a quorum.
+    pub fn new(config: AttemptConfig) -> Self {
+        Self {
+            config,
+            step: Step::Beginning,
+            holder: None,
+            deletion: None,
+            czxid: Zxid::ZERO,
+            may_exist: false,
+            parents: ParentCreation::new(),
+            is_releasing: false,
+            is_unwanted: false,
+            has_failed: false,
+        }
+    }
+
+    fn begin(&mut self, turn: &mut Turn<'_>) {
+        match path::validate(&self.config.lock_path) {
+            Err(error) => self.fail(error.into(), turn),
+            Ok(()) => self.create(turn),
         }
     }
 
@@ -302,16 +350,6 @@ impl SimpleContender {
         )
     }
 
-    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
-        match self.step {
-            Step::Watching { look, .. } if look == op && event_type == EventType::NODE_DELETED => {
-                self.create(turn);
-            }
-            Step::Watching { look, .. } if look == op => self.look(turn),
-            _ => {}
-        }
-    }
-
     fn unwatch(&mut self, turn: &mut Turn<'_>) {
         if let Step::Watching { look, .. } = self.step {
             turn.unwatch(look);
@@ -325,20 +363,29 @@ impl SimpleContender {
         self.czxid = czxid;
         self.step = Step::Held;
         self.is_unwanted = self.is_releasing;
-        let (config, connection) = (self.config.clone(), self.connection);
+        let config = self.config.clone();
         self.holder = self.turn_of_holder(turn, |_, turn| {
             // One name serves all owners, so the replies must have a stat.
-            Some(Contender::holding(config, node, connection, turn).reading_its_data())
+            Some(Contender::holding(config, node, turn).reading_its_data())
         });
         if self.is_releasing {
-            self.tell_holder(Input::Release, turn);
+            self.tell_holder(|holder, turn| holder.command(Command::Release, turn), turn);
         }
     }
 
-    fn tell_holder(&mut self, input: Input, turn: &mut Turn<'_>) {
+    fn tell_holder_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        let reply = Input::Reply { tag: op.tag(), result };
+        self.tell_holder(|holder, turn| holder.handle(reply, turn), turn);
+    }
+
+    fn tell_holder(
+        &mut self,
+        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
+        turn: &mut Turn<'_>,
+    ) {
         self.turn_of_holder(turn, |holder, turn| {
             if let Some(holder) = holder {
-                holder.handle(input, turn);
+                act(holder, turn);
             }
         });
         if self.holder.as_ref().is_some_and(Contender::is_done) {
@@ -372,9 +419,9 @@ impl SimpleContender {
             }
             Ok(reply) if self.shows_another(&reply) => {
                 let result = Err(Error::Server(ErrorCode::NO_NODE));
-                self.tell_holder(Input::Reply { op, result }, turn);
+                self.tell_holder_reply(op, result, turn);
             }
-            result => self.tell_holder(Input::Reply { op, result }, turn),
+            result => self.tell_holder_reply(op, result, turn),
         }
     }
 
@@ -410,7 +457,7 @@ impl SimpleContender {
             Err(error) => return self.retry_finding_out(error, turn),
         };
         self.step = Step::Held;
-        self.tell_holder(Input::Reply { op, result: Err(error) }, turn);
+        self.tell_holder_reply(op, Err(error), turn);
     }
 
     fn retry_finding_out(&mut self, error: Error, turn: &mut Turn<'_>) {
@@ -418,7 +465,7 @@ impl SimpleContender {
             (RetryPolicy::Now, _) => self.find_out(turn),
             (RetryPolicy::Never, Some(op)) => {
                 self.step = Step::Held;
-                self.tell_holder(Input::Reply { op, result: Err(error) }, turn);
+                self.tell_holder_reply(op, Err(error), turn);
             }
             (RetryPolicy::Later | RetryPolicy::Never, _) => {
                 self.step = Step::FindingOut(None);
@@ -428,45 +475,6 @@ impl SimpleContender {
     }
 
     // ---- The end -------------------------------------------------------------------------------
-
-    fn release(&mut self, turn: &mut Turn<'_>) {
-        self.is_releasing = true;
-        match self.step {
-            Step::Watching { answered: true, .. } => {
-                self.unwatch(turn);
-                self.conclude(Event::Released, turn);
-            }
-            Step::Beginning => self.conclude(Event::Released, turn),
-            // Without a holder, the pending reply will show whether there is a node to delete.
-            _ => self.tell_holder(Input::Release, turn),
-        }
-    }
-
-    /// Fails if the attempt does not wait for a connection.
-    fn not_connected(&mut self, turn: &mut Turn<'_>) {
-        let is_over = self.is_releasing || self.holder.is_some() || self.is_done();
-        if !self.config.wait_policy.waits_for_connection() && !is_over {
-            turn.report(Event::Failed(LockError::NoConnection));
-            self.has_failed = true;
-            self.release(turn);
-        }
-    }
-
-    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
-        match self.holder {
-            Some(_) => self.tell_holder(Input::Session(State::Ended(end)), turn),
-            None => {
-                self.unwatch(turn);
-                self.conclude(
-                    match self.is_releasing {
-                        true => Event::gone_with(end),
-                        false => Event::Failed(LockError::Ended(end)),
-                    },
-                    turn,
-                );
-            }
-        }
-    }
 
     fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
         match RetryPolicy::of(&error) {

@@ -13,10 +13,11 @@ use zk_proto::{
 };
 use zk_recipes::machine::cohort::Standing;
 use zk_recipes::machine::{
-    AttemptConfig, Event, FastPathHint, HintCell, Input, Machine, Observer, OpId, Turn,
+    AttemptConfig, Command, Event, FastPathHint, HintCell, Machine, Observer, OpId, Turn,
 };
-use zk_session::dispatch::{Port, Submission};
+use zk_session::dispatch::{Input, Port, Submission};
 use zk_session::session::Reply;
+use zk_session::session::WatchedEvent;
 use zk_session::{Error, State};
 
 use super::super::locks::is_writer;
@@ -248,13 +249,13 @@ impl Notes {
     /// Returns whether the bug ignores this input.
     fn ignores(&self, input: &Input) -> bool {
         match (self.bug, input) {
-            (Some(Bug::ForgetsWaiters), Input::Session(State::Connected { .. })) => self.is_renewed,
+            (Some(Bug::ForgetsWaiters), Input::State(State::Connected { .. })) => self.is_renewed,
             (Some(Bug::KeepsLocksAcrossSessions | Bug::IgnoresLeases), Input::LeaseEnded) => true,
             (Some(Bug::IgnoresRefusals), Input::Reply { result: Err(error), .. }) => {
                 *error == Error::Server(ErrorCode::NO_AUTH)
             }
-            (Some(Bug::IgnoresOwnDeletion), Input::Watch { op, .. }) => {
-                self.watches.iter().any(|(watch, path)| watch == op && self.is_own(path))
+            (Some(Bug::IgnoresOwnDeletion), Input::Watch { tag, .. }) => {
+                self.watches.iter().any(|(op, path)| op.tag() == *tag && self.is_own(path))
             }
             _ => false,
         }
@@ -279,55 +280,55 @@ impl Notes {
         let reached = self.rare.input(&input);
         self.reached(reached);
         let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
-        if let Input::Session(State::Connected { session, .. }) = input {
+        if let Input::State(State::Connected { session, .. }) = input {
             self.session = session;
         }
-        self.is_renewed |= matches!(input, Input::Session(State::Renewing));
+        self.is_renewed |= matches!(input, Input::State(State::Renewing));
         if self.ignores(&input) {
             return None;
         }
         self.is_created =
             matches!(&input, Input::Reply { result: Ok(reply), .. } if is_creation(reply));
         Some(match (self.bug, input) {
-            (_, Input::Watch { op, event_type }) => {
-                if let Some(index) = self.watches.iter().position(|(watch, _)| *watch == op) {
+            (_, Input::Watch { tag, event }) => {
+                if let Some(index) = self.watches.iter().position(|(op, _)| op.tag() == tag) {
                     let (_, path) = self.watches.remove(index);
                     self.log.record(ClientEvent::Woken(self.id, path));
                 }
-                Input::Watch { op, event_type }
+                Input::Watch { tag, event }
             }
-            (Some(Bug::IgnoresContenders), Input::Reply { op, result }) => Input::Reply {
-                op,
+            (Some(Bug::IgnoresContenders), Input::Reply { tag, result }) => Input::Reply {
+                tag,
                 result: with_names(result, |it| it.retain(|it| self.is_own(it))),
             },
-            (Some(Bug::IgnoresOthersInside), Input::Reply { op, result }) if self.is_held => {
+            (Some(Bug::IgnoresOthersInside), Input::Reply { tag, result }) if self.is_held => {
                 Input::Reply {
-                    op,
+                    tag,
                     result: with_names(result, |it| it.retain(|it| self.is_own(it))),
                 }
             }
-            (Some(Bug::SeesAnotherInside), Input::Reply { op, result })
+            (Some(Bug::SeesAnotherInside), Input::Reply { tag, result })
                 if self.is_held && self.kind == LockKind::Read =>
             {
-                Input::Reply { op, result: with_names(result, |it| it.push(NOBODY)) }
+                Input::Reply { tag, result: with_names(result, |it| it.push(NOBODY)) }
             }
-            (Some(Bug::OverlooksOwnWriter), Input::Reply { op, result })
+            (Some(Bug::OverlooksOwnWriter), Input::Reply { tag, result })
                 if self.is_held && self.kind == LockKind::Read =>
             {
                 let is_own_writer = |it: &str| self.is_own(it) && is_writer(it);
                 let result = with_names(result, |it| it.retain(|it| !is_own_writer(it)));
-                Input::Reply { op, result }
+                Input::Reply { tag, result }
             }
-            (Some(Bug::TakesUpgradesForLost), Input::Reply { op, result: Ok(reply) })
+            (Some(Bug::TakesUpgradesForLost), Input::Reply { tag, result: Ok(reply) })
                 if self.is_held && self.kind == LockKind::Read && is_creation(&reply) =>
             {
-                Input::Reply { op, result: Err(Error::ConnectionLost) }
+                Input::Reply { tag, result: Err(Error::ConnectionLost) }
             }
-            (Some(Bug::IgnoresForeigners), Input::Reply { op, result }) => {
+            (Some(Bug::IgnoresForeigners), Input::Reply { tag, result }) => {
                 let is_ours = |name: &str| name.bytes().filter(|byte| *byte == b'-').count() > 4;
-                Input::Reply { op, result: with_names(result, |it| it.retain(|it| is_ours(it))) }
+                Input::Reply { tag, result: with_names(result, |it| it.retain(|it| is_ours(it))) }
             }
-            (Some(Bug::ReadsShortLists), Input::Reply { op, result }) => {
+            (Some(Bug::ReadsShortLists), Input::Reply { tag, result }) => {
                 let mut place = 0;
                 let result = with_names(result, |it| {
                     it.retain(|it| {
@@ -335,9 +336,9 @@ impl Notes {
                         place <= SHORT || self.is_own(it)
                     });
                 });
-                Input::Reply { op, result }
+                Input::Reply { tag, result }
             }
-            (Some(Bug::ForgetsToSort), Input::Reply { op, result })
+            (Some(Bug::ForgetsToSort), Input::Reply { tag, result })
                 if self.kind == LockKind::Mutex =>
             {
                 let result = with_names(result, |it| {
@@ -345,37 +346,37 @@ impl Notes {
                         it.truncate(own + 1);
                     }
                 });
-                Input::Reply { op, result }
+                Input::Reply { tag, result }
             }
-            (Some(Bug::CountsTwice), Input::Reply { op, result }) => {
-                Input::Reply { op, result: with_names(result, |it| it.extend_from_within(..)) }
+            (Some(Bug::CountsTwice), Input::Reply { tag, result }) => {
+                Input::Reply { tag, result: with_names(result, |it| it.extend_from_within(..)) }
             }
-            (Some(Bug::IgnoresBarriers), Input::Reply { op, result: Ok(_) })
+            (Some(Bug::IgnoresBarriers), Input::Reply { tag, result: Ok(_) })
                 if self.kind == LockKind::Barrier =>
             {
-                Input::Reply { op, result: Err(Error::Server(ErrorCode::NO_NODE)) }
+                Input::Reply { tag, result: Err(Error::Server(ErrorCode::NO_NODE)) }
             }
-            (Some(Bug::TakesLocksOfOthers), Input::Reply { op, result }) => {
-                Input::Reply { op, result: result.map(|reply| self.as_own(reply)) }
+            (Some(Bug::TakesLocksOfOthers), Input::Reply { tag, result }) => {
+                Input::Reply { tag, result: result.map(|reply| self.as_own(reply)) }
             }
-            (Some(Bug::TakesDisconnectForEvent), Input::Session(State::Suspended)) => {
+            (Some(Bug::TakesDisconnectForEvent), Input::State(State::Suspended)) => {
                 // The last watch of a lock is on its predecessor.
                 match self.watches.last() {
-                    Some((op, _)) => Input::Watch { op: *op, event_type: EventType::NODE_DELETED },
-                    None => Input::Session(State::Suspended),
+                    Some((op, path)) => deleted(*op, path),
+                    None => Input::State(State::Suspended),
                 }
             }
-            (Some(Bug::TakesDisconnectForLeaseEnd), Input::Session(State::Suspended)) => {
+            (Some(Bug::TakesDisconnectForLeaseEnd), Input::State(State::Suspended)) => {
                 Input::LeaseEnded
             }
-            (Some(Bug::TakesDisconnectForDeletion), Input::Session(State::Suspended)) => {
+            (Some(Bug::TakesDisconnectForDeletion), Input::State(State::Suspended)) => {
                 match self.watches.iter().find(|(_, path)| self.is_own(path)) {
-                    Some((op, _)) => Input::Watch { op: *op, event_type: EventType::NODE_DELETED },
-                    None => Input::Session(State::Suspended),
+                    Some((op, path)) => deleted(*op, path),
+                    None => Input::State(State::Suspended),
                 }
             }
-            (Some(Bug::KeepsLocksAcrossSessions), Input::Session(State::Renewing)) => {
-                Input::Session(State::Suspended)
+            (Some(Bug::KeepsLocksAcrossSessions), Input::State(State::Renewing)) => {
+                Input::State(State::Suspended)
             }
             (_, input) => input,
         })
@@ -383,8 +384,8 @@ impl Notes {
 
     /// Returns the path of the own node whose watch an input confirms.
     fn guarded(&self, input: &Input) -> Option<String> {
-        let Input::Reply { op, result: Ok(_) } = input else { return None };
-        let own = self.watches.iter().find(|(watch, path)| watch == op && self.is_own(path));
+        let Input::Reply { tag, result: Ok(_) } = input else { return None };
+        let own = self.watches.iter().find(|(op, path)| op.tag() == *tag && self.is_own(path));
         own.filter(|_| self.is_held).map(|(_, path)| path.clone())
     }
 
@@ -435,20 +436,34 @@ impl Spy for RefCell<&mut Notes> {
     }
 }
 
-impl<M: Machine> Machine for Attempt<M> {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+impl<M: Machine> Attempt<M> {
+    /// Lets the machine act, and answers what the bug has skipped.
+    fn act(&mut self, act: impl FnOnce(&mut M, &mut Turn<'_>), turn: &mut Turn<'_>) {
         let Self { machine, notes } = self;
-        let Some(input) = notes.input(input) else { return };
-        let guarded = notes.guarded(&input);
-        spied(turn, &RefCell::new(&mut *notes), |turn| machine.handle(input, turn));
+        spied(turn, &RefCell::new(&mut *notes), |turn| act(machine, turn));
         while let Some(op) = notes.skipped.take() {
             let reply = Reply::new(OpCode::SYNC, Zxid::ZERO, Bytes::new());
-            let input = Input::Reply { op, result: Ok(reply) };
+            let input = Input::Reply { tag: op.tag(), result: Ok(reply) };
             spied(turn, &RefCell::new(&mut *notes), |turn| machine.handle(input, turn));
         }
+    }
+}
+
+impl<M: Machine> Machine for Attempt<M> {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let Some(input) = self.notes.input(input) else { return };
+        let guarded = self.notes.guarded(&input);
+        self.act(|machine, turn| machine.handle(input, turn), turn);
         if let Some(path) = guarded {
-            notes.log.record(ClientEvent::Guarded(notes.id, path));
+            self.notes.log.record(ClientEvent::Guarded(self.notes.id, path));
         }
+    }
+
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        let reached = self.notes.rare.command(command);
+        self.notes.reached(reached);
+        self.notes.is_created = false;
+        self.act(|machine, turn| machine.command(command, turn), turn);
     }
 
     fn is_done(&self) -> bool {
@@ -458,6 +473,11 @@ impl<M: Machine> Machine for Attempt<M> {
     fn outlives_session(&self) -> bool {
         self.machine.outlives_session() || self.notes.bug == Some(Bug::KeepsLocksAcrossSessions)
     }
+}
+
+fn deleted(op: OpId, path: &str) -> Input {
+    let event = WatchedEvent::new(EventType::NODE_DELETED, path.into(), Zxid(-1));
+    Input::Watch { tag: op.tag(), event }
 }
 
 /// Changes the names in a list of children.

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use std::sync::{Mutex, MutexGuard};
 
-use zk_session::dispatch::{self, Attached, Key, Port};
+use zk_session::dispatch::{Attached, Key, Port};
 use zk_session::session::WatchedEvent;
 
 use super::renewals::{Connected, NODE};
@@ -53,11 +53,30 @@ impl Machine for Script {
             known.expect("it was submitted").1
         };
         let line = match input {
-            Input::Reply { op, .. } => format!("reply {}", name(op)),
-            Input::Watch { op, .. } => format!("watch {}", name(op)),
-            Input::Session(State::Connected { .. }) => "connected".to_string(),
+            Input::Reply { tag, .. } => format!("reply {}", name(OpId(tag))),
+            Input::Watch { tag, .. } => format!("watch {}", name(OpId(tag))),
+            Input::State(State::Connected { .. }) => "connected".to_string(),
             input => format!("{input:?}"),
         };
+        self.perform(line, turn);
+    }
+
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        self.perform(format!("{command:?}"), turn);
+    }
+
+    fn is_done(&self) -> bool {
+        self.course().is_done
+    }
+
+    fn outlives_session(&self) -> bool {
+        true
+    }
+}
+
+impl Script {
+    /// Does what is to be done.
+    fn perform(&self, line: String, turn: &mut Turn<'_>) {
         self.course().seen.push(line);
         let acts = core::mem::take(&mut self.course().acts);
         for act in acts {
@@ -75,14 +94,6 @@ impl Machine for Script {
                 Act::Report(event) => turn.report(event),
             }
         }
-    }
-
-    fn is_done(&self) -> bool {
-        self.course().is_done
-    }
-
-    fn outlives_session(&self) -> bool {
-        true
     }
 }
 
@@ -102,12 +113,12 @@ impl Observer for Script {
 struct Directed(OnSession<Script, Script>);
 
 impl Attached for Directed {
-    fn handle(&mut self, input: dispatch::Input, port: &mut Port<'_>) {
+    fn handle(&mut self, input: Input, port: &mut Port<'_>) {
         self.0.handle(input, port);
     }
 
     fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
-        match message.downcast_mut::<Option<dispatch::Input>>() {
+        match message.downcast_mut::<Option<Input>>() {
             Some(input) => self.0.handle(input.take().expect("an input"), port),
             None => self.0.command(message, port),
         }
@@ -150,14 +161,14 @@ impl Attachment {
         assert!(dispatcher.command(*now, *key, message));
     }
 
-    fn feed(&mut self, input: dispatch::Input) {
+    fn feed(&mut self, input: Input) {
         self.send(&mut Some(input));
     }
 
     /// The machine wants this before it receives its next input.
     fn perform(&mut self, act: Act) {
         self.script.course().acts.push_back(act);
-        self.feed(dispatch::Input::LeaseEnded);
+        self.feed(Input::LeaseEnded);
         self.expect(&["LeaseEnded"]);
     }
 
@@ -218,20 +229,20 @@ fn a_watch_that_is_dropped_is_removed_whether_it_was_renewed_or_not() {
 fn an_event_of_another_watch_is_not_reported() {
     let mut attachment = Attachment::watching(&[1]);
     let event = WatchedEvent::new(EventType::NODE_DELETED, NODE.into(), Zxid(-1));
-    attachment.feed(dispatch::Input::Watch { tag: 2, event });
+    attachment.feed(Input::Watch { tag: 2, event });
     attachment.expect(&[]);
 }
 
 #[test]
 fn watches_stay_with_their_session() {
     let mut attachment = Attachment::watching(&[1]);
-    attachment.feed(dispatch::Input::State(State::Suspended));
-    attachment.expect(&["Session(Suspended)"]);
+    attachment.feed(Input::State(State::Suspended));
+    attachment.expect(&["State(Suspended)"]);
     attachment.connected.fire();
     attachment.expect(&["watch 1"]);
     let mut attachment = Attachment::watching(&[1]);
-    attachment.feed(dispatch::Input::State(State::Renewing));
-    attachment.expect(&["Session(Renewing)"]);
+    attachment.feed(Input::State(State::Renewing));
+    attachment.expect(&["State(Renewing)"]);
     attachment.connected.fire();
     attachment.expect(&[]);
 }
@@ -268,7 +279,6 @@ fn a_machine_that_is_done_is_detached() {
     assert_eq!(attachment.connected.dispatcher.attached(), 0);
 }
 
-#[cfg(feature = "study")]
 #[test]
 fn watches_are_not_renewed_on_request() {
     let mut attachment = Attachment::configured(&[1], OnSession::without_renewals);
@@ -289,7 +299,7 @@ fn an_attached_machine_outlives_the_session_if_it_can() {
 struct Cached(CacheMachine, Script);
 
 impl Attached for Cached {
-    fn handle(&mut self, input: dispatch::Input, port: &mut Port<'_>) {
+    fn handle(&mut self, input: Input, port: &mut Port<'_>) {
         let Self(machine, script) = self;
         machine.drive(input, port, |event, _| script.course().seen.push(format!("{event:?}")));
     }
@@ -335,17 +345,17 @@ fn an_owner_learns_of_its_release_before_the_machine_does() {
 #[test]
 fn a_hold_ends_as_soon_as_its_session_is_being_closed() {
     let mut waiting = Attachment::watching(&[]);
-    waiting.feed(dispatch::Input::Closing);
+    waiting.feed(Input::Closing);
     waiting.expect(&[]);
     for end in [Event::Lost(Loss::LeaseEnded), Event::Released] {
         let mut over = Attachment::watching(&[]);
         over.perform(acquired());
         over.perform(Act::Report(end));
-        over.feed(dispatch::Input::Closing);
+        over.feed(Input::Closing);
         over.expect(&[]);
     }
     let mut held = Attachment::watching(&[]);
     held.perform(acquired());
-    held.feed(dispatch::Input::Closing);
-    held.expect(&["Session(Ended(Closed))"]);
+    held.feed(Input::Closing);
+    held.expect(&["State(Ended(Closed))"]);
 }

@@ -46,7 +46,7 @@ fn an_invalid_path_fails_at_once_and_sends_nothing() {
         for wait_policy in [WaitPolicy::Queue, WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
             for (kind, machine) in machines(path, wait_policy) {
                 let mut machine = Driven::new(machine);
-                machine.handle(Input::Session(CONNECTED));
+                machine.handle(Input::State(CONNECTED));
                 let outputs: Vec<_> = core::iter::from_fn(|| machine.poll_output()).collect();
                 let failed = Output::Event(Event::Failed(LockError::Path(error)));
                 assert_eq!(outputs, [failed], "{kind} at {path:?}");
@@ -69,7 +69,7 @@ fn a_cache_of_an_invalid_path_has_ended() {
             )
         });
         assert!(has_ended && outputs.next().is_none(), "{path:?}");
-        cache.handle(zk_session::dispatch::Input::State(CONNECTED));
+        cache.handle(Input::State(CONNECTED));
         assert_eq!(cache.poll_output(), None, "{path:?}");
     }
 }
@@ -80,7 +80,7 @@ fn a_valid_path_is_contended_for() {
     for path in ["/", "/locks", "/locks/ä b"] {
         for (kind, machine) in machines(path, WaitPolicy::Queue) {
             let mut machine = Driven::new(machine);
-            machine.handle(Input::Session(CONNECTED));
+            machine.handle(Input::State(CONNECTED));
             let outputs = core::iter::from_fn(|| machine.poll_output());
             let submits = outputs.filter(|output| matches!(output, Output::Submit { .. })).count();
             assert!(submits > 0, "{kind} at {path:?}");

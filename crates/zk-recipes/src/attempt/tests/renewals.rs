@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
 use bytes::BytesMut;
-use zk_session::dispatch::{self, Attached, Dispatcher, Port};
+use zk_session::dispatch::{Attached, Dispatcher, Port};
 use zk_session::proto::{
     ConnectResponse, Decode, KeeperState, Reader, ReplyHeader, RequestHeader, WatcherEvent, Xid,
     frame,
@@ -51,10 +51,10 @@ struct Counting {
 }
 
 impl Attached for Counting {
-    fn handle(&mut self, input: dispatch::Input, port: &mut Port<'_>) {
+    fn handle(&mut self, input: Input, port: &mut Port<'_>) {
         match input {
             // Kept from the machine, which would drop the others.
-            dispatch::Input::Watch { .. } => {
+            Input::Watch { .. } => {
                 self.fired.fetch_add(1, Ordering::Relaxed);
             }
             input => self.attached.handle(input, port),

@@ -38,14 +38,14 @@ impl Waiter {
 
     /// The session has expired. Its requests have no replies.
     fn renew(&mut self) {
-        self.feed(Input::Session(State::Suspended));
+        self.feed(Input::State(State::Suspended));
         self.wanted();
         self.asked.iter_mut().for_each(|asked| asked.answered = true);
-        self.feed(Input::Session(State::Renewing));
+        self.feed(Input::State(State::Renewing));
     }
 
     fn begin_session(&mut self) {
-        self.feed(Input::Session(State::Connected { server: 0, session: NEXT }));
+        self.feed(Input::State(State::Connected { server: 0, session: NEXT }));
     }
 }
 
@@ -59,7 +59,7 @@ fn a_waiter_queues_again_on_the_next_session() {
         assert!(h.wanted().iter().all(|line| line.starts_with("unwatch")));
         // Neither the timer of the old attempt nor a server without a quorum begins another.
         h.feed(Input::Timer);
-        h.feed(Input::Session(READ_ONLY));
+        h.feed(Input::State(READ_ONLY));
         h.expect(&[]);
         h.begin_session();
         h.expect(&["create 2'", "list"]);
@@ -123,12 +123,12 @@ fn a_release_ends_every_step() {
     for arrive in [Waiter::pausing as fn() -> Waiter, renewing] {
         let mut h = arrive();
         h.wanted();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.expect_last(&["Released"]);
     }
     // It was released before the session expired.
     let mut h = Waiter::waiting();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.renew();
     assert_eq!(h.wanted().last().map(String::as_str), Some("Released"));
     h.expect_last(&[]);
@@ -144,7 +144,7 @@ fn the_end_of_the_client_ends_every_step() {
     for arrive in [Waiter::creating as fn() -> Waiter, Waiter::waiting, Waiter::pausing, renewing] {
         let mut h = arrive();
         h.wanted();
-        h.feed(Input::Session(State::Ended(End::Closed)));
+        h.feed(Input::State(State::Ended(End::Closed)));
         let ended = h.wanted();
         assert_eq!(ended.last().map(String::as_str), Some("Failed: Ended(Closed)"), "{ended:?}");
         h.expect_last(&[]);
@@ -183,7 +183,7 @@ fn other_failures_are_reported() {
 fn a_session_that_is_new_when_the_attempt_begins_ends_nothing() {
     let mut h = Waiter::creating();
     h.wanted();
-    h.feed(Input::Session(State::Renewing));
+    h.feed(Input::State(State::Renewing));
     h.expect(&[]);
     h.created(7);
     h.expect(&["Enqueued own-7 token 107"]);
@@ -196,7 +196,7 @@ fn a_held_lock_is_converted() {
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7"]));
     h.wanted();
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.expect(&["replace own-W7 by own-R7"]);
 }
 

@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use zk_session::dispatch::Port;
+use zk_session::dispatch::{Input, Port};
 use zk_session::time::Instant;
 
-use crate::attempt::{Event, Input};
+use crate::attempt::{Command, Event};
 use crate::metrics::names;
 
 /// What the recorder of the process knows of an attempt, and what it does not know yet.
@@ -68,15 +68,18 @@ impl Meter {
         if self.phase == Phase::New {
             self.enter(Phase::Waiting, port.now());
         }
-        match input {
-            Input::Watch { .. } => self.woken_at = Some(port.now()),
-            Input::Release => {
-                self.clean_up(true);
-                if self.phase == Phase::Waiting {
-                    self.enter(Phase::Over, port.now());
-                }
+        if let Input::Watch { .. } = input {
+            self.woken_at = Some(port.now());
+        }
+        self.emit(port);
+    }
+
+    pub(super) fn command(&mut self, command: Command, port: &mut Port<'_>) {
+        if command == Command::Release {
+            self.clean_up(true);
+            if self.phase == Phase::Waiting {
+                self.enter(Phase::Over, port.now());
             }
-            _ => {}
         }
         self.emit(port);
     }

@@ -2,9 +2,10 @@
 
 use alloc::collections::BTreeSet;
 
+use crate::tests::Command;
 use crate::tests::exploring::world::{
-    Bug, Index, Line, Milestones, Owner, OwnerAction, Progress, ReportContext, Timing, Tree,
-    Workload, guid, session,
+    Bug, Index, Line, Milestones, Owner, Progress, ReportContext, Timing, Tree, Workload, guid,
+    session,
 };
 use crate::tests::exploring::*;
 
@@ -64,29 +65,29 @@ impl Workload for BarrierWorkload {
         client.checked_sub(1)
     }
 
-    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(Command, Timing)> {
         let ParticipantState { leaves, is_stuck, .. } = self.members[client];
         let Owner { progress, release } = owners[client];
         match progress {
             _ if release => Vec::new(),
             Progress::Nothing if is_stuck => {
-                alloc::vec![(OwnerAction::Release, Timing::Eventually)]
+                alloc::vec![(Command::Release, Timing::Eventually)]
             }
             Progress::Held | Progress::Suspended if !leaves => {
                 alloc::vec![
-                    (OwnerAction::Leave, Timing::Eventually),
-                    (OwnerAction::Release, Timing::Budgeted)
+                    (Command::Leave, Timing::Eventually),
+                    (Command::Release, Timing::Budgeted)
                 ]
             }
             Progress::Nothing | Progress::Held | Progress::Suspended => {
-                alloc::vec![(OwnerAction::Release, Timing::Budgeted)]
+                alloc::vec![(Command::Release, Timing::Budgeted)]
             }
             Progress::Over => Vec::new(),
         }
     }
 
-    fn owner_acted(&mut self, client: usize, act: OwnerAction, _: &[Owner], _: &mut Milestones) {
-        if act == OwnerAction::Leave {
+    fn owner_acted(&mut self, client: usize, act: Command, _: &[Owner], _: &mut Milestones) {
+        if act == Command::Leave {
             let let_in_at = self.members[client].let_in_at;
             let others = (0..self.members.len()).filter(|other| *other != client);
             let others = others.filter_map(|other| self.members[other].came_at);

@@ -1,7 +1,8 @@
 //! Every course of an ephemeral node that is kept alive, within bounds.
 
+use crate::tests::Command;
 use crate::tests::exploring::world::{
-    Bug, Owner, OwnerAction, Progress, ReportContext, Timing, Tree, Workload, guid, session,
+    Bug, Owner, Progress, ReportContext, Timing, Tree, Workload, guid, session,
 };
 use crate::tests::exploring::*;
 
@@ -37,10 +38,10 @@ impl Workload for Services {
     }
 
     /// A service need not close its node.
-    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(Command, Timing)> {
         let Owner { progress, release } = owners[client];
         let may_close = !release && progress != Progress::Over;
-        may_close.then_some((OwnerAction::Release, Timing::Budgeted)).into_iter().collect()
+        may_close.then_some((Command::Release, Timing::Budgeted)).into_iter().collect()
     }
 
     fn reported(

@@ -35,7 +35,7 @@ use crate::error::{LockError, Loss, ModeError};
 const LAST_SEQUENCE_TO_DOWNGRADE: i32 = LAST_SAFE_SEQUENCE - (1 << 20);
 
 impl Contender {
-    pub(super) fn convert(&mut self, mode: LockMode, turn: &mut Turn<'_>) {
+    pub(super) fn begin_conversion(&mut self, mode: LockMode, turn: &mut Turn<'_>) {
         match (&self.conversion, &self.node) {
             (None, Some(node)) if self.is_held() => {
                 if mode == self.config.mode {

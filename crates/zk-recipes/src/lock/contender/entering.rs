@@ -8,8 +8,6 @@ use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::Contender;
-#[cfg(test)]
-use super::InjectedBug;
 use crate::attempt::creation::{Creation, Owner, Progress};
 use crate::attempt::phase::{Node, Phase};
 use crate::attempt::queue::{is_safe, sequence_suffix};
@@ -60,7 +58,7 @@ impl Contender {
                 self.config.hint = self.own_hint(&nodes.first, None);
                 self.enqueued(nodes.first, None, turn);
             }
-            Progress::NotCreated if self.is_releasing => self.leave(turn),
+            Progress::NotCreated if self.is_releasing => self.withdraw(turn),
             Progress::NotCreated => self.create_again(turn),
             Progress::Failed(error) => self.fail(error, turn),
         }
@@ -81,7 +79,7 @@ impl Contender {
         }
         self.node = Some(node);
         match list {
-            _ if self.is_releasing => self.leave(turn),
+            _ if self.is_releasing => self.withdraw(turn),
             Some(list) => self.phase = Phase::Deciding { list, listing: None },
             None if self.config.hint.is_some_and(|own| own.followed > 0) => self.acquired(turn),
             None => self.decide(turn),
@@ -127,21 +125,9 @@ impl Contender {
     }
 
     fn follows(&self, own: &FastPathHint, before: &FastPathHint) -> bool {
-        if !is_safe(own.number) {
-            return false;
-        }
-        #[cfg(test)]
-        match self.injected_bug {
-            Some(InjectedBug::HintForAnyNumber) => return true,
-            Some(InjectedBug::HintForEver) => return own.number.0 == before.number.0 + 1,
-            Some(InjectedBug::HintBeforeDeletion) => {
-                let gone = FastPathHint { is_deleted: true, ..*before };
-                return gone.is_followed_by(own.mode, own.number, own.czxid);
-            }
-            Some(InjectedBug::ShortcutAmongReaders | InjectedBug::LostPiecesKept) | None => {}
-        }
         // An unknown node that counts may stand anywhere, however late it was created.
-        before.unknown_nodes == own.unknown_nodes
+        is_safe(own.number)
+            && before.unknown_nodes == own.unknown_nodes
             && own.unknown_nodes != UnknownNodePolicy::Count
             && before.is_followed_by(own.mode, own.number, own.czxid)
     }

@@ -10,8 +10,8 @@ use zk_session::session::{Reply, State};
 use super::Contender;
 use crate::attempt::phase::{Phase, SelfWatch};
 use crate::attempt::retry_policy::RETRY_AFTER;
-use crate::attempt::{AttemptConfig, DisconnectPolicy, Event, OpId, Turn};
-use crate::error::{LockError, Loss};
+use crate::attempt::{AttemptConfig, DisconnectPolicy, Event, Machine as _, OpId, Turn};
+use crate::error::Loss;
 
 /// The time after which a held lock watches its own node, to notice its deletion. A lock that is
 /// held briefly saves the request.
@@ -29,7 +29,7 @@ impl Contender {
         if self.revoked {
             turn.report(Event::Revoked);
         }
-        if self.connection.is_up() {
+        if turn.connection().is_up() {
             self.watch_self_in_time(turn);
         } else {
             self.suspend(turn);
@@ -63,7 +63,7 @@ impl Contender {
 
     /// Checks whether our node still exists, if nothing watches it or the latest look was refused.
     pub(super) fn verify_if_needed(&mut self, turn: &mut Turn<'_>) {
-        if self.connection.is_up() && self.self_watch.is_none_or(|watch| watch.refused) {
+        if turn.connection().is_up() && self.self_watch.is_none_or(|watch| watch.refused) {
             self.verify(turn);
         }
     }
@@ -189,8 +189,7 @@ impl Contender {
 
     // ---- The session ---------------------------------------------------------------------------
 
-    pub(super) fn handle_session(&mut self, state: State, turn: &mut Turn<'_>) {
-        self.connection.change(state);
+    pub(super) fn follow(&mut self, state: State, turn: &mut Turn<'_>) {
         self.config.follow(state);
         match state {
             State::Suspended | State::ReadOnly { .. } => {
@@ -209,17 +208,7 @@ impl Contender {
                     self.begin(turn);
                 }
             }
-            State::Ended(end) => self.session_ended(end, turn),
             _ => {}
-        }
-    }
-
-    /// Fails if the attempt does not wait for a connection.
-    pub(super) fn not_connected(&mut self, turn: &mut Turn<'_>) {
-        let is_over = self.is_releasing || self.is_held() || matches!(self.phase, Phase::Leaving);
-        if !self.config.wait_policy.waits_for_connection() && !is_over {
-            turn.conclude(&mut self.is_concluded, Event::Failed(LockError::NoConnection));
-            self.release(turn);
         }
     }
 
@@ -238,14 +227,14 @@ impl Contender {
         }
     }
 
-    pub(super) fn handle_end_of_lease(&mut self, turn: &mut Turn<'_>) {
-        self.lease_ended = !self.connection.is_up();
+    pub(super) fn end_lease(&mut self, turn: &mut Turn<'_>) {
+        self.lease_ended = !turn.connection().is_up();
         match (&mut self.phase, self.config.disconnect_policy.loss_after_lease()) {
             (Phase::Held { .. }, Some(loss)) => self.lose(loss, turn),
             (Phase::Held { suspended: suspended @ false }, None) => {
                 *suspended = true;
                 turn.report(Event::Suspended);
-                if self.connection.is_up() {
+                if turn.connection().is_up() {
                     self.verify(turn);
                 }
             }
@@ -260,7 +249,7 @@ impl Contender {
     fn verified(&mut self, turn: &mut Turn<'_>) {
         // A reply from before the disconnect proves nothing.
         if let Phase::Held { suspended: suspended @ true } = &mut self.phase
-            && self.connection.is_up()
+            && turn.connection().is_up()
         {
             *suspended = false;
             turn.report(Event::Resumed);
@@ -270,7 +259,7 @@ impl Contender {
     pub(super) fn lose(&mut self, loss: Loss, turn: &mut Turn<'_>) {
         self.leaves_hint = false;
         turn.conclude(&mut self.is_concluded, Event::Lost(loss));
-        self.leave(turn);
+        self.withdraw(turn);
     }
 
     pub(super) const fn is_held(&self) -> bool {

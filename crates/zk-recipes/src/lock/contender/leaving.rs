@@ -8,12 +8,11 @@ use super::Contender;
 use crate::attempt::phase::Phase;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::{Event, OpId, Turn};
-use crate::error::LockError;
 use zk_session::sync::Arc;
 
 impl Contender {
     /// Stops watching others, deletes our node if there is one, and ends the attempt.
-    pub(super) fn leave(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn withdraw(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_predecessor(turn);
         self.phase = Phase::Leaving;
         self.delete_replaced(turn);
@@ -61,14 +60,12 @@ impl Contender {
     }
 
     /// Reads the data of its node whenever it watches it, so that the replies have a stat.
-    #[cfg(feature = "study")]
     #[must_use]
     pub(crate) fn reading_its_data(self) -> Self {
         Self { reads_own_data: true, ..self }
     }
 
     /// Returns whether this is a pending request for a deletion.
-    #[cfg(feature = "study")]
     pub(crate) fn is_deletion(&self, op: OpId) -> bool {
         self.deletions.iter().any(|(deletion, _)| *deletion == Some(op))
     }
@@ -81,15 +78,6 @@ impl Contender {
         self.leaves_hint = false;
         if matches!(self.phase, Phase::Leaving) {
             turn.conclude(&mut self.is_concluded, Event::Failed(error.clone().into()));
-        }
-    }
-
-    /// Fails because this client could not delete the node before ours. That node stays as long as
-    /// our own session, so waiting for it is useless.
-    pub(super) fn behind_abandoned(&mut self, turn: &mut Turn<'_>) {
-        if let Phase::Waiting { predecessor, .. } = &self.phase {
-            let node = predecessor.clone();
-            self.fail(LockError::Abandoned { node }, turn);
         }
     }
 }

@@ -32,13 +32,11 @@ use zk_session::proto::{EventType, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
-use crate::attempt::connection::Connection;
 use crate::attempt::phase::{Conversion, Node, Phase, SelfWatch};
 use crate::attempt::queue::QueueReader;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::{
-    AttemptConfig, DisconnectPolicy, Event, Input, LockMode, Machine, OpId, Restart, Turn,
-    WaitPolicy,
+    AttemptConfig, DisconnectPolicy, Event, LockMode, Machine, OpId, Restart, Turn, WaitPolicy,
 };
 use crate::error::{LockError, Loss};
 
@@ -48,9 +46,6 @@ use crate::error::{LockError, Loss};
 #[derive(Clone, Debug)]
 pub struct Contender {
     config: AttemptConfig,
-    /// Whether it watches the lock path, so that every change wakes all waiters.
-    #[cfg(feature = "study")]
-    is_herd: bool,
     phase: Phase,
     /// Our node, once its creation is confirmed.
     node: Option<Node>,
@@ -58,7 +53,6 @@ pub struct Contender {
     conversion: Option<Box<Conversion>>,
     /// Whether the caller has released the lock while it is unknown what must be deleted.
     is_releasing: bool,
-    connection: Connection,
     /// Whether the lease has ended while there was no connection.
     lease_ended: bool,
     self_watch: Option<SelfWatch>,
@@ -74,137 +68,18 @@ pub struct Contender {
     /// have a node, `config.hint` is ours.
     leaves_hint: bool,
     is_concluded: bool,
-    #[cfg(test)]
-    pub(crate) injected_bug: Option<InjectedBug>,
-}
-
-/// Bugs to inject, which the tests must detect.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InjectedBug {
-    ShortcutAmongReaders,
-    HintForAnyNumber,
-    HintForEver,
-    HintBeforeDeletion,
-    LostPiecesKept,
 }
 
 impl Machine for Contender {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        if matches!(self.phase, Phase::Beginning) && self.config.begins_at_once() {
-            self.begin(turn);
-        }
-        match input {
-            _ if self.is_done() => {}
-            Input::Reply { op, result } => match result.as_ref().err().and_then(Error::end) {
-                Some(end) => self.session_ended(end, turn),
-                None => {
-                    if let Err(Error::ConnectionLost) = result {
-                        self.not_connected(turn);
-                    }
-                    self.handle_reply(op, self.connection.check_reply(result), turn);
-                }
-            },
-            Input::Watch { op, event_type } => self.handle_watch(op, event_type, turn),
-            Input::Session(state) => self.handle_session(state, turn),
-            Input::LeaseEnded => self.handle_end_of_lease(turn),
-            Input::Timer => self.handle_timer(turn),
-            #[cfg(feature = "full")]
-            Input::Convert(mode) => self.convert(mode, turn),
-            Input::Settled => self.settled(turn),
-            Input::BehindAbandoned => self.behind_abandoned(turn),
-            Input::Leave | Input::Release => self.release(turn),
-        }
-    }
-
     fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }
-}
 
-impl Restart for Contender {
-    fn restart(&self, state: Option<State>) -> Self {
-        Self::new(self.config.restart(state))
-    }
-}
-
-impl Contender {
-    /// Creates an attempt that waits for any change below the lock path, instead of the end of its
-    /// predecessor. Textbook locks do so. Every change wakes all waiters, which is the herd effect.
-    #[cfg(feature = "study")]
-    #[must_use]
-    pub fn herd(config: AttemptConfig) -> Self {
-        Self { is_herd: true, ..Self::new(config) }
-    }
-
-    /// Creates an attempt that begins now. The session is connected, or waits for a connection by
-    /// [`WaitPolicy::Queue`].
-    pub(crate) fn begun(mut self, turn: &mut Turn<'_>) -> Self {
-        self.begin(turn);
-        self
-    }
-
-    fn begin(&mut self, turn: &mut Turn<'_>) {
-        if let Err(error) = path::validate(&self.config.lock_path) {
-            return self.fail(error.into(), turn);
-        }
-        match self.config.wait_policy {
-            WaitPolicy::Queue => self.create(turn),
-            #[cfg(feature = "full")]
-            WaitPolicy::OnlyIfFirst => self.create(turn),
-            #[cfg(feature = "full")]
-            WaitPolicy::OnlyIfFree => self.look(turn),
+    fn before_input(&mut self, turn: &mut Turn<'_>) {
+        if matches!(self.phase, Phase::Beginning) && self.config.begins_at_once() {
+            self.begin(turn);
         }
     }
-
-    /// Creates a contender that holds this node already. It has no queue.
-    pub(crate) fn holding(
-        config: AttemptConfig,
-        node: Node,
-        connection: Connection,
-        turn: &mut Turn<'_>,
-    ) -> Self {
-        let mut contender = Self { node: Some(node), connection, ..Self::new(config) };
-        contender.acquired(turn);
-        contender
-    }
-
-    /// Creates an attempt.
-    ///
-    /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
-    /// with the first [`Input::Session`] and fails if that is no connection to a quorum.
-    pub fn new(mut config: AttemptConfig) -> Self {
-        let reads_own_data = config.revocable;
-        if !config.scheme.has_readers() {
-            config.mode = LockMode::Exclusive;
-        }
-        Self {
-            config,
-            #[cfg(feature = "study")]
-            is_herd: false,
-            phase: Phase::Beginning,
-            node: None,
-            conversion: None,
-            is_releasing: false,
-            connection: Connection::Up,
-            lease_ended: false,
-            self_watch: None,
-            reads_own_data,
-            revoked: false,
-            warned: false,
-            deletions: Vec::new(),
-            leaves_hint: false,
-            is_concluded: false,
-            #[cfg(test)]
-            injected_bug: None,
-        }
-    }
-
-    pub(crate) const fn set_disconnect_policy(&mut self, disconnect_policy: DisconnectPolicy) {
-        self.config.disconnect_policy = disconnect_policy;
-    }
-
-    // ---- Inputs --------------------------------------------------------------------------------
 
     /// Handles a reply. Replies to requests of an earlier step are ignored.
     fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
@@ -232,7 +107,7 @@ impl Contender {
         }
     }
 
-    fn handle_watch(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
+    fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
         let deleted = event_type == EventType::NODE_DELETED;
         if self.self_watch.is_some_and(|watch| watch.op == op) {
             self.self_watch_fired(deleted, turn);
@@ -241,30 +116,8 @@ impl Contender {
         }
     }
 
-    fn handle_timer(&mut self, turn: &mut Turn<'_>) {
-        for (op, path) in &mut self.deletions {
-            op.get_or_insert_with(|| turn.delete(path));
-        }
-        self.repeat(turn);
-    }
-
-    fn release(&mut self, turn: &mut Turn<'_>) {
-        match &mut self.phase {
-            #[cfg(feature = "full")]
-            Phase::Looking { .. } => self.leave(turn),
-            Phase::Beginning
-            | Phase::Deciding { .. }
-            | Phase::Ranking { .. }
-            | Phase::Waiting { .. }
-            | Phase::TakingOver
-            | Phase::Held { .. } => self.leave(turn),
-            Phase::Leaving | Phase::Done => {}
-            // The reply will show whether there is a node to delete.
-            Phase::Creating { creation, .. } => {
-                creation.cancel();
-                self.is_releasing = true;
-            }
-        }
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+        self.follow(state, turn);
     }
 
     fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
@@ -280,6 +133,138 @@ impl Contender {
         self.phase = Phase::Done;
     }
 
+    /// Fails if the attempt does not wait for a connection.
+    fn not_connected(&mut self, turn: &mut Turn<'_>) {
+        let is_over = self.is_releasing || self.is_held() || matches!(self.phase, Phase::Leaving);
+        if !self.config.wait_policy.waits_for_connection() && !is_over {
+            turn.conclude(&mut self.is_concluded, Event::Failed(LockError::NoConnection));
+            self.release(turn);
+        }
+    }
+
+    fn lease_ended(&mut self, turn: &mut Turn<'_>) {
+        self.end_lease(turn);
+    }
+
+    fn timer_fired(&mut self, turn: &mut Turn<'_>) {
+        for (op, path) in &mut self.deletions {
+            op.get_or_insert_with(|| turn.delete(path));
+        }
+        self.repeat(turn);
+    }
+
+    /// Takes over the lock: no event that has arrived reports the end of our own node.
+    fn settled(&mut self, turn: &mut Turn<'_>) {
+        if matches!(self.phase, Phase::TakingOver) {
+            self.acquired(turn);
+        }
+    }
+
+    #[cfg(feature = "full")]
+    fn convert(&mut self, mode: LockMode, turn: &mut Turn<'_>) {
+        self.begin_conversion(mode, turn);
+    }
+
+    fn release(&mut self, turn: &mut Turn<'_>) {
+        match &mut self.phase {
+            #[cfg(feature = "full")]
+            Phase::Looking { .. } => self.withdraw(turn),
+            Phase::Beginning
+            | Phase::Deciding { .. }
+            | Phase::Ranking { .. }
+            | Phase::Waiting { .. }
+            | Phase::TakingOver
+            | Phase::Held { .. } => self.withdraw(turn),
+            Phase::Leaving | Phase::Done => {}
+            // The reply will show whether there is a node to delete.
+            Phase::Creating { creation, .. } => {
+                creation.cancel();
+                self.is_releasing = true;
+            }
+        }
+    }
+
+    /// Fails because this client could not delete the node before ours. That node stays as long as
+    /// our own session.
+    fn behind_abandoned(&mut self, turn: &mut Turn<'_>) {
+        if let Phase::Waiting { predecessor, .. } = &self.phase {
+            let node = predecessor.clone();
+            self.fail(LockError::Abandoned { node }, turn);
+        }
+    }
+}
+
+impl Restart for Contender {
+    fn restart(&self, state: Option<State>) -> Self {
+        Self::new(self.config.restart(state))
+    }
+}
+
+impl Contender {
+    /// Creates an attempt that begins now. The session is connected, or waits for a connection by
+    /// [`WaitPolicy::Queue`].
+    pub(crate) fn begun(mut self, turn: &mut Turn<'_>) -> Self {
+        self.begin(turn);
+        self
+    }
+
+    fn begin(&mut self, turn: &mut Turn<'_>) {
+        if let Err(error) = path::validate(&self.config.lock_path) {
+            return self.fail(error.into(), turn);
+        }
+        match self.config.wait_policy {
+            WaitPolicy::Queue => self.create(turn),
+            #[cfg(feature = "full")]
+            WaitPolicy::OnlyIfFirst => self.create(turn),
+            #[cfg(feature = "full")]
+            WaitPolicy::OnlyIfFree => self.look(turn),
+        }
+    }
+
+    /// Creates a contender that holds this node already. It has no queue.
+    pub(crate) fn holding(config: AttemptConfig, node: Node, turn: &mut Turn<'_>) -> Self {
+        let mut contender = Self { node: Some(node), ..Self::new(config) };
+        contender.acquired(turn);
+        contender
+    }
+
+    /// Creates an attempt.
+    ///
+    /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
+    /// with the first state and fails if that is no connection to a quorum.
+    pub fn new(mut config: AttemptConfig) -> Self {
+        let reads_own_data = config.revocable;
+        if !config.scheme.has_readers() {
+            config.mode = LockMode::Exclusive;
+        }
+        Self {
+            config,
+            phase: Phase::Beginning,
+            node: None,
+            conversion: None,
+            is_releasing: false,
+            lease_ended: false,
+            self_watch: None,
+            reads_own_data,
+            revoked: false,
+            warned: false,
+            deletions: Vec::new(),
+            leaves_hint: false,
+            is_concluded: false,
+        }
+    }
+
+    /// Handles the event of a watch, as a sub-machine.
+    pub(crate) fn notice(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
+        if !self.is_done() {
+            self.watch_fired(op, event_type, turn);
+        }
+    }
+
+    pub(crate) const fn set_disconnect_policy(&mut self, disconnect_policy: DisconnectPolicy) {
+        self.config.disconnect_policy = disconnect_policy;
+    }
+
     // ---- Failures ------------------------------------------------------------------------------
 
     fn vanished(&mut self, turn: &mut Turn<'_>) {
@@ -291,7 +276,7 @@ impl Contender {
         if !self.is_releasing {
             turn.conclude(&mut self.is_concluded, Event::Failed(error));
         }
-        self.leave(turn);
+        self.withdraw(turn);
     }
 
     fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
@@ -330,14 +315,6 @@ impl Contender {
         let path = path.into();
         let op = turn.delete(&path);
         self.deletions.push((Some(op), path));
-    }
-
-    /// Returns whether every change below the lock path wakes it. A constant without textbook locks.
-    const fn is_herd(&self) -> bool {
-        #[cfg(feature = "study")]
-        return self.is_herd;
-        #[cfg(not(feature = "study"))]
-        false
     }
 
     const fn queue_reader(&self) -> QueueReader {

@@ -3,15 +3,13 @@
 use alloc::string::String;
 
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, GetChildrenResponse};
+use zk_session::proto::ErrorCode;
 use zk_session::session::Reply;
 
 use super::Contender;
-#[cfg(test)]
-use super::InjectedBug;
 use crate::attempt::listing::{Listing, each};
 use crate::attempt::phase::Phase;
-use crate::attempt::queue::{Observation, QueuePosition};
+use crate::attempt::queue::QueuePosition;
 use crate::attempt::{AttemptConfig, Event, OpId, Turn, UnknownNodePolicy};
 use crate::error::LockError;
 
@@ -19,13 +17,6 @@ impl Contender {
     pub(super) fn decide(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_predecessor(turn);
         let list = self.list(turn);
-        #[cfg(test)]
-        if let Phase::Deciding { list: before, .. } = &mut self.phase
-            && self.injected_bug == Some(InjectedBug::LostPiecesKept)
-        {
-            *before = list;
-            return;
-        }
         self.phase = Phase::Deciding { list, listing: None };
     }
 
@@ -81,11 +72,7 @@ impl Contender {
                 // A downgrade creates a node with an old number, and unknown nodes have any number.
                 let only_rising =
                     !scheme.has_readers() && *unknown_nodes != UnknownNodePolicy::Count;
-                #[cfg(test)]
-                let only_rising =
-                    only_rising || self.injected_bug == Some(InjectedBug::ShortcutAmongReaders);
-                let is_alone = ahead == 1 && !self.is_herd();
-                self.wait(predecessor, is_alone && by_number && only_rising, turn);
+                self.wait(predecessor, ahead == 1 && by_number && only_rising, turn);
             }
         }
     }
@@ -97,16 +84,12 @@ impl Contender {
         if only && self.self_watch.is_none() {
             self.watch_self(turn);
         }
-        let watch = turn.watch(match self.is_herd() {
-            true => self.config.lock_path.clone(),
-            false => self.path_of(&predecessor).into(),
-        });
+        let watch = turn.watch(self.path_of(&predecessor));
         self.phase = Phase::Waiting { predecessor, watch, only };
     }
 
     pub(super) fn watched(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match result {
-            Ok(reply) if self.is_herd() => self.seen_again(&reply, turn),
             Ok(_) => {}
             // The predecessor was deleted between the list and the watch, or the watch was lost.
             Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(turn),
@@ -117,24 +100,6 @@ impl Contender {
                 }
             }
             Err(error) => self.retry_or_fail(error, turn),
-        }
-    }
-
-    /// Handles the reply to a watch on the lock path, which contains the list of children.
-    fn seen_again(&mut self, reply: &Reply, turn: &mut Turn<'_>) {
-        let own = self.node.as_ref().map_or("", |node| node.name());
-        let position = reply.decode::<GetChildrenResponse<'_>>().map(|response| {
-            let mut seen = Observation::default();
-            self.queue_reader().observe(own, response.children.iter(), &mut seen);
-            seen.position()
-        });
-        match position {
-            Ok(QueuePosition::Behind { .. }) => {}
-            Ok(QueuePosition::First) => {
-                self.unwatch_predecessor(turn);
-                self.acquired(turn);
-            }
-            Ok(QueuePosition::Absent | QueuePosition::Exhausted) | Err(_) => self.decide(turn),
         }
     }
 
@@ -166,13 +131,6 @@ impl Contender {
             Phase::Waiting { only, .. } => *only = false,
             Phase::TakingOver => self.decide(turn),
             _ => {}
-        }
-    }
-
-    /// Takes over the lock: no event that has arrived reports the end of our own node.
-    pub(super) fn settled(&mut self, turn: &mut Turn<'_>) {
-        if matches!(self.phase, Phase::TakingOver) {
-            self.acquired(turn);
         }
     }
 

@@ -5,10 +5,10 @@ use alloc::collections::{BTreeSet, VecDeque};
 use super::super::super::multi_lock;
 use super::super::super::multi_lock::{LockSpec, Mode, MultiAcquire, acquisition_order};
 use crate::tests::exploring::world::{
-    Line, Milestones, Owner, OwnerAction, Progress, ReportContext, Timing, Tree, Workload, guid,
-    session,
+    Line, Milestones, Owner, Progress, ReportContext, Timing, Tree, Workload, guid, session,
 };
 use crate::tests::exploring::*;
+use crate::tests::{Command, Input};
 
 /// A bug of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,20 +44,29 @@ struct Client {
 impl Machine for Client {
     fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         match input {
-            Input::Reply { op, .. } | Input::Watch { op, .. } => self.tell(op.part(), input, turn),
-            Input::Leave => self.multi.handle(multi_lock::Input::TimedOut),
-            Input::Release => {
-                self.is_releasing = true;
-                self.multi.handle(multi_lock::Input::Release);
+            Input::Reply { tag, .. } | Input::Watch { tag, .. } => {
+                self.tell(OpId(tag).part(), input, turn);
             }
-            Input::Session(state) => {
+            Input::State(state) => {
                 self.session = Some(state);
-                self.tell_all(|| Input::Session(state), turn);
+                self.tell_all(|| Input::State(state), turn);
             }
             Input::Timer => self.tell_all(|| Input::Timer, turn),
             Input::LeaseEnded => self.tell_all(|| Input::LeaseEnded, turn),
             Input::Settled => self.tell_all(|| Input::Settled, turn),
             input => panic!("{input:?}"),
+        }
+        self.settle(turn);
+    }
+
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        match command {
+            Command::Leave => self.multi.handle(multi_lock::Input::TimedOut),
+            Command::Release => {
+                self.is_releasing = true;
+                self.multi.handle(multi_lock::Input::Release);
+            }
+            command => panic!("{command:?}"),
         }
         self.settle(turn);
     }
@@ -99,9 +108,10 @@ impl Client {
         }
     }
 
-    fn tell(&mut self, part: u32, input: Input, turn: &mut Turn<'_>) {
+    fn tell(&mut self, part: u32, given: impl Into<Given>, turn: &mut Turn<'_>) {
         let mut events = Vec::new();
-        self.contenders[part as usize].handle(input, &mut turn.part(part, &mut events));
+        let turn = &mut turn.part(part, &mut events);
+        given.into().to(&mut self.contenders[part as usize], turn);
         self.heard.extend(events.into_iter().map(|event| (part, event)));
     }
 
@@ -128,7 +138,7 @@ impl Client {
         match output {
             multi_lock::Output::Enter(index) => {
                 self.contenders.push(Contender::new(self.configs[index].clone()));
-                let state = self.session.map_or(Input::Settled, Input::Session);
+                let state = self.session.map_or(Input::Settled, Input::State);
                 self.tell(index as u32, state, turn);
             }
             multi_lock::Output::Release(index) => {
@@ -139,7 +149,7 @@ impl Client {
                     _ => false,
                 };
                 if !is_kept {
-                    self.tell(index as u32, Input::Release, turn);
+                    self.tell(index as u32, Command::Release, turn);
                 }
             }
             multi_lock::Output::Acquired => self.is_held = true,
@@ -231,10 +241,10 @@ impl Workload for SeveralLocks {
     }
 
     /// A client that waits may also run out of time.
-    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(Command, Timing)> {
         let owner = &owners[client];
         let waits = owner.progress == Progress::Nothing && !owner.release;
-        let leave = waits.then_some((OwnerAction::Leave, Timing::Budgeted));
+        let leave = waits.then_some((Command::Leave, Timing::Budgeted));
         owner.release_action().into_iter().chain(leave).collect()
     }
 

@@ -8,16 +8,15 @@ use zk_session::session::State;
 
 use super::super::super::tests::{BEFORE, CONNECTED, READ_ONLY, data, lost, ok, refused};
 use super::harness::{Harness, children, created, maximum};
-use crate::attempt::{
-    AttemptConfig, DisconnectPolicy, Input, LockMode, Machine, Scheme, WaitPolicy,
-};
+use crate::attempt::{AttemptConfig, DisconnectPolicy, LockMode, Machine, Scheme, WaitPolicy};
 use crate::semaphore::PermitRequest;
+use crate::tests::{Command, Input};
 
 #[test]
 fn free_permits_cost_two_round_trips_and_their_release_one() {
     let mut h = Harness::new().held();
     h.answer("delete locks/own-7", ok());
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete leases/own-3", "delete leases/own-4"]);
     h.answer("delete leases/own-3", ok());
     h.expect(&[]);
@@ -225,7 +224,7 @@ fn trying() -> Harness {
     h.expect(&[]);
     h.feed(Input::Timer);
     h.expect(&[]);
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h
 }
 
@@ -250,7 +249,7 @@ fn a_try_creates_the_semaphore_unless_it_must_exist() {
         let mut h = Harness::of(|request| {
             (request.config.wait_policy, request.maximum) = (WaitPolicy::OnlyIfFree, maximum);
         });
-        h.feed(Input::Session(CONNECTED));
+        h.feed(Input::State(CONNECTED));
         h.expect(&["watch leases", "watch max"]);
         h
     };
@@ -319,7 +318,7 @@ fn only_many_permits_are_asked_for_first() {
 fn asking() -> Harness {
     let mut h = Harness::of(|request| request.config.wait_policy = WaitPolicy::OnlyIfFirst);
     h.expect(&[]);
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h
 }
 
@@ -354,11 +353,11 @@ fn only_if_first_and_only_if_free_begin_with_a_connection() {
     for wait_policy in [WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
         for state in [State::Connecting, State::Suspended, READ_ONLY] {
             let mut h = Harness::of(|request| request.config.wait_policy = wait_policy);
-            h.feed(Input::Session(state));
+            h.feed(Input::State(state));
             h.expect_last(&["Failed: NoConnection"]);
         }
         let mut h = Harness::of(|request| request.config.wait_policy = wait_policy);
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.expect_last(&["Released"]);
     }
 }

@@ -2,9 +2,10 @@
 
 use core::marker::PhantomData;
 
+use crate::tests::Command;
 use crate::tests::exploring::world::{
-    Bug, Index, Line, Milestones, Node, NodeId, OutsideChange, Owner, OwnerAction, Progress,
-    Refusal, ReportContext, Timing, Tree, Workload, guid, session,
+    Bug, Index, Line, Milestones, Node, NodeId, OutsideChange, Owner, Progress, Refusal,
+    ReportContext, Timing, Tree, Workload, guid, session,
 };
 use crate::tests::exploring::*;
 
@@ -162,7 +163,7 @@ impl<M: Machine + Clone + Send + Sync + From<SemaphoreMachine>> Workload for Per
         machine.checked_sub(1).filter(|other| is_like(other) && !tries && !one_at_a_time)
     }
 
-    fn owner_actions(&self, machine: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+    fn owner_actions(&self, machine: usize, owners: &[Owner]) -> Vec<(Command, Timing)> {
         let partner = &owners[self.partner(machine)];
         let has_all = !self.semaphore.one_at_a_time || partner.holds() || partner.release;
         let keeps = self.semaphore.keeper && machine == 0 && !self.borrowers[machine].revoked;
@@ -175,7 +176,7 @@ impl<M: Machine + Clone + Send + Sync + From<SemaphoreMachine>> Workload for Per
             Progress::Nothing => Some(Timing::Budgeted),
             Progress::Over => None,
         };
-        when.map(|when| (OwnerAction::Release, when)).into_iter().collect()
+        when.map(|when| (Command::Release, when)).into_iter().collect()
     }
 
     fn requested(&mut self, machine: usize, request: &Request<'_>, milestones: &mut Milestones) {

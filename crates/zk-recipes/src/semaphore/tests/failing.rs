@@ -10,8 +10,9 @@ use zk_session::{Error, Outcome};
 
 use super::super::super::tests::{QUEUE_FULL, SESSION, data, lost, ok, refused};
 use super::harness::{Harness, adopt_permit_nodes, children, created, maximum, stat};
-use crate::attempt::{Input, LockMode, Scheme};
+use crate::attempt::{LockMode, Scheme};
 use crate::error::LockError;
+use crate::tests::{Command, Input};
 
 #[test]
 fn permit_nodes_beside_another_kind_of_lock_are_refused() {
@@ -84,7 +85,7 @@ fn a_large_request_is_created_once_the_maximum_is_known() {
 
     let mut h = first_in_the_queue(200);
     h.expect(&["timer", "watch max"]);
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["unwatch max", "delete locks/own-7"]);
     h.answer("delete locks/own-7", ok());
     h.expect_last(&["Released"]);
@@ -296,11 +297,11 @@ fn a_release_at_any_step_leaves_nothing_and_is_reported_once() {
             for first in [true, false] {
                 let mut h = place(Harness::new());
                 if first {
-                    h.feed(Input::Release);
+                    h.feed(Command::Release);
                     trouble(&mut h);
                 } else {
                     trouble(&mut h);
-                    h.feed(Input::Release);
+                    h.feed(Command::Release);
                 }
                 h.reconnect();
                 for _ in 0..3 {
@@ -329,7 +330,7 @@ fn the_end_of_the_session_ends_every_step() {
         h.expire();
         h.expect_last(&[if is_held { "Lost(Ended(Expired))" } else { "Failed: Ended(Expired)" }]);
         let mut h = place(Harness::new());
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.wanted();
         h.expire();
         h.expect_last(&["Released"]);

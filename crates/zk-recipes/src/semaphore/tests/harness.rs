@@ -14,9 +14,10 @@ use zk_session::session::Reply;
 
 use super::super::super::tests::harness::OutputFormat;
 use super::super::super::tests::{OWN, Operation, SESSION, data, lost, ok, refused, reply};
-use crate::attempt::{AttemptConfig, Event, Input, LockMode, Name, Scheme};
+use crate::attempt::{AttemptConfig, Event, LockMode, Name, Scheme};
 use crate::error::LockError;
 use crate::semaphore::{PermitRequest, SemaphoreMachine};
+use crate::tests::{Command, Input, fired};
 
 const SCHEMES: [(&str, Scheme); 2] =
     [("locks", Scheme::CURATOR_MUTEX), ("leases", Scheme::CURATOR_LEASE)];
@@ -221,7 +222,7 @@ impl Harness {
     pub(super) fn leaving(self) -> Self {
         let mut h = self.held();
         h.answer("delete locks/own-7", ok());
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.expect(&["delete leases/own-3", "delete leases/own-4"]);
         h
     }
@@ -246,7 +247,7 @@ impl Harness {
         };
         asked.answered = true;
         let op = asked.op;
-        self.feed(Input::Reply { op, result });
+        self.feed(Input::Reply { tag: op.tag(), result });
         true
     }
 
@@ -254,7 +255,7 @@ impl Harness {
     pub(super) fn fire_if_set(&mut self, line: &str, event_type: EventType) {
         if let Some(asked) = self.asked.iter().rfind(|a| a.answered && a.line == line) {
             let op = asked.op;
-            self.feed(Input::Watch { op, event_type });
+            self.feed(fired(op, event_type));
         }
     }
 

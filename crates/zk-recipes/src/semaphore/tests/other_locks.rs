@@ -8,8 +8,9 @@ use zk_session::proto::ErrorCode;
 
 use super::super::super::tests::{SESSION, lost, ok, refused};
 use super::harness::{Harness, children, created, maximum};
-use crate::attempt::{Input, LockMode, Scheme};
+use crate::attempt::{LockMode, Scheme};
 use crate::error::LockError;
+use crate::tests::Input;
 
 fn harness() -> Harness {
     Harness::of(|request| request.refuses_other_locks = true)

@@ -8,7 +8,8 @@ use zk_session::proto::{ErrorCode, EventType};
 
 use super::super::super::tests::{CONNECTED, SESSION, documented_rows, lost, merged, ok, refused};
 use super::harness::{Harness, children, created, maximum, stat};
-use crate::attempt::{Input, WaitPolicy};
+use crate::attempt::WaitPolicy;
+use crate::tests::{Command, Input};
 
 type Start = fn(Harness) -> Harness;
 type Trigger = fn(&mut Harness);
@@ -86,7 +87,7 @@ const TRIGGERS: [(&str, Trigger); 24] = [
         h.reconnect();
     }),
     ("session ended", Harness::expire),
-    ("release", |h| h.feed(Input::Release)),
+    ("release", |h| h.feed(Command::Release)),
 ];
 
 fn row(step: &str, happening: &str, h: &mut Harness) -> Option<[String; 4]> {
@@ -117,7 +118,7 @@ fn table() -> Vec<String> {
     }
     let looking = || {
         let mut h = Harness::of(|request| request.config.wait_policy = WaitPolicy::OnlyIfFree);
-        h.feed(Input::Session(CONNECTED));
+        h.feed(Input::State(CONNECTED));
         h
     };
     for (happening, permit_nodes) in [

@@ -1,7 +1,8 @@
 //! The steps of a world.
 
 use super::tree::{Index, NodeId};
-use super::workload::{OutsideChange, OwnerAction, Refusal};
+use super::workload::{OutsideChange, Refusal};
+use crate::attempt::Command;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
@@ -13,7 +14,7 @@ pub(crate) enum Action {
     /// Nothing is left for the machine to receive.
     Settle(usize),
     Timer(usize),
-    Command(usize, OwnerAction),
+    Command(usize, Command),
     /// From now on, all messages to this client are lost. Later the server executes at least one of
     /// its pending writes, and the connection breaks.
     LoseReplies(usize),

@@ -27,6 +27,8 @@ pub(crate) enum Bug {
     Herd,
     /// The reader of a list in pieces drops another contender's name where the first cut splits it.
     SplitNameDropped,
+    /// The reader of a list in pieces keeps those of a list that was lost.
+    LostPiecesKept,
     /// The permits of others are counted before the contender creates its own.
     CountedBeforeCreated,
     /// Only one permit node is watched: the one this many before ours.

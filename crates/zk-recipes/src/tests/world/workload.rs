@@ -7,6 +7,12 @@ use super::*;
 pub(crate) type Milestones = BTreeSet<&'static str>;
 
 pub(crate) trait Workload: Clone + Hash + Send {
+    /// An injected bug: returns whether the machine takes the lock without the list that it asks for,
+    /// as if it were alone.
+    fn overlooks_others(&self, _client: usize, _tree: &Tree, _now: Index) -> bool {
+        false
+    }
+
     type Machine: Machine + Clone + Send + Sync;
 
     /// Returns the nodes that exist at the beginning, with their data.
@@ -22,7 +28,7 @@ pub(crate) trait Workload: Clone + Hash + Send {
 
     /// Returns what the owner of this machine can do now. With delays, this depends on nothing that
     /// other clients do.
-    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+    fn owner_actions(&self, client: usize, owners: &[Owner]) -> Vec<(Command, Timing)> {
         owners[client].release_action()
     }
 
@@ -30,7 +36,7 @@ pub(crate) trait Workload: Clone + Hash + Send {
     fn owner_acted(
         &mut self,
         _client: usize,
-        _act: OwnerAction,
+        _act: Command,
         _owners: &[Owner],
         _milestones: &mut Milestones,
     ) {
@@ -124,10 +130,10 @@ impl Owner {
 
     /// Returns the release: of a held lock in the end, so that others can acquire it, and otherwise
     /// at the expense of the budget.
-    pub(crate) fn release_action(&self) -> Vec<(OwnerAction, Timing)> {
+    pub(crate) fn release_action(&self) -> Vec<(Command, Timing)> {
         let when = if self.progress.is_held() { Timing::Eventually } else { Timing::Budgeted };
         let released = self.release;
-        (!released).then_some((OwnerAction::Release, when)).into_iter().collect()
+        (!released).then_some((Command::Release, when)).into_iter().collect()
     }
 
     /// Returns the progress after an event.
@@ -158,24 +164,6 @@ impl Owner {
                 Event::Released | Event::Failed(LockError::NotConfirmed(_)),
             ) if release => Ok(Over),
             _ => Err(format!("{client} reports {event:?} out of turn")),
-        }
-    }
-}
-
-/// A command of an owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OwnerAction {
-    Leave,
-    Release,
-    Convert(LockMode),
-}
-
-impl OwnerAction {
-    pub(crate) const fn input(self) -> Input {
-        match self {
-            Self::Leave => Input::Leave,
-            Self::Release => Input::Release,
-            Self::Convert(mode) => Input::Convert(mode),
         }
     }
 }

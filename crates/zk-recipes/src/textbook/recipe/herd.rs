@@ -7,8 +7,8 @@ use crate::client::guard::Guard;
 use crate::client::pending::Pending;
 use crate::client::queue::Queue;
 use crate::error::RecipeError;
-use crate::lock::Contender;
 use crate::options::Options;
+use crate::textbook::HerdContender;
 
 /// An exclusive, fair lock with a herd effect, to be compared with [`Mutex`](crate::Mutex).
 ///
@@ -55,7 +55,8 @@ impl<C: SessionClient> HerdMutex<C> {
     pub fn acquire(&self) -> Pending<Guard<C>, C> {
         let queue = self.0.clone();
         let enter = move || {
-            let contender = Contender::herd(queue.config(LockMode::Exclusive, WaitPolicy::Queue));
+            let contender =
+                HerdContender::new(queue.config(LockMode::Exclusive, WaitPolicy::Queue));
             queue.start("acquire", contender, queue.path.clone())
         };
         self.0.acquire_by(enter, |held| held)

@@ -9,6 +9,7 @@ use zk_session::proto::{Create2Response, CreateMode, Encode, OpCode, Request, St
 
 use super::*;
 use crate::error::Loss;
+use crate::tests::{Command, Given, Input, fired};
 use bytes::Bytes;
 
 use crate::attempt::{DisconnectPolicy, Scheme, WaitPolicy};
@@ -96,15 +97,15 @@ impl Harness {
     /// The outcome of the deletion is unknown.
     fn releasing() -> Self {
         let mut h = Self::held();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.expect(&["delete"]);
         h.answer("delete", lost());
         h.expect(&["sync", "stat"]);
         h
     }
 
-    fn feed(&mut self, input: Input) {
-        self.machine.handle(input);
+    fn feed(&mut self, given: impl Into<Given>) {
+        self.machine.handle(given);
         self.take_outputs();
         check_ignores_noise(&self.machine);
     }
@@ -113,13 +114,13 @@ impl Harness {
     #[track_caller]
     fn answer(&mut self, line: &str, result: Result<Reply, Error>) {
         let op = self.op(line);
-        self.feed(Input::Reply { op, result });
+        self.feed(Input::Reply { tag: op.tag(), result });
     }
 
     #[track_caller]
     fn fire(&mut self, line: &str, event_type: EventType) {
         let op = self.op(line);
-        self.feed(Input::Watch { op, event_type });
+        self.feed(fired(op, event_type));
     }
 
     #[track_caller]
@@ -138,10 +139,10 @@ impl Harness {
         self.expect(lines);
         assert!(self.machine.is_done(), "there is more to come");
         for (op, _) in self.asked.clone() {
-            self.feed(Input::Reply { op, result: created() });
-            self.feed(Input::Watch { op, event_type: EventType::NODE_DELETED });
+            self.feed(Input::Reply { tag: op.tag(), result: created() });
+            self.feed(fired(op, EventType::NODE_DELETED));
         }
-        self.feed(Input::Session(State::Ended(End::Expired)));
+        self.feed(Input::State(State::Ended(End::Expired)));
         self.feed(Input::Timer);
         self.expect(&[]);
     }
@@ -203,7 +204,7 @@ fn line(request: &Request<'_>) -> String {
 #[test]
 fn a_free_lock_takes_one_request_and_its_release_another() {
     let mut h = Harness::held();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete"]);
     h.answer("delete", done());
     h.expect_last(&["Released"]);
@@ -259,7 +260,7 @@ fn a_creation_with_an_unknown_outcome_is_repeated_and_its_node_recognized() {
 fn an_attempt_begun_on_a_read_only_server_recognizes_the_node_of_its_new_session() {
     let mut h = Harness::new();
     h.machine.config.session = SessionId(0x99);
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.answer("create", refused(ErrorCode::NODE_EXISTS));
     h.answer("look", node(&mark(GUID), OURS));
     h.expect(&["look", "unlook", "Acquired token 105", "timer"]);
@@ -355,7 +356,7 @@ fn nothing_is_deleted_if_the_earlier_creation_was_not_applied() {
     for found in [refused(ErrorCode::NO_NODE), node("somebody", THEIRS), node(&mark(GUID), THEIRS)]
     {
         let mut h = refused_after_an_unknown_outcome();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.answer("sync", done());
         h.answer("look", found);
         h.expect_last(&["unlook"]);
@@ -366,7 +367,7 @@ fn nothing_is_deleted_if_the_earlier_creation_was_not_applied() {
 fn a_release_waits_for_the_node_of_an_earlier_creation() {
     let mut h = Harness::new();
     h.answer("create", lost());
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("create", refused(ErrorCode::NO_AUTH));
     h.expect(&["create", "sync", "look"]);
     h.answer("sync", refused(ErrorCode::THROTTLED_OP));
@@ -378,14 +379,14 @@ fn a_release_waits_for_the_node_of_an_earlier_creation() {
     h.expect_last(&["unlook", "Released"]);
     // Or it ends with the session.
     let mut h = refused_after_an_unknown_outcome();
-    h.feed(Input::Session(State::Ended(End::Expired)));
+    h.feed(Input::State(State::Ended(End::Expired)));
     h.expect_last(&[]);
 }
 
 #[test]
 fn a_release_during_the_creation_waits_for_its_outcome() {
     let mut h = Harness::new();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&[]);
     h.answer("create", created());
     h.expect(&["timer", "delete"]);
@@ -393,7 +394,7 @@ fn a_release_during_the_creation_waits_for_its_outcome() {
     h.expect_last(&["Released"]);
 
     let mut h = Harness::new();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("create", lost());
     h.expect(&["create"]);
     h.answer("create", refused(ErrorCode::NODE_EXISTS));
@@ -406,13 +407,13 @@ fn a_release_during_the_creation_waits_for_its_outcome() {
     let mut h = Harness::new();
     h.answer("create", refused(ErrorCode::NODE_EXISTS));
     h.expect(&["look"]);
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&[]);
     h.answer("look", node("somebody", THEIRS));
     h.expect_last(&["unlook", "Released"]);
 
     let mut h = Harness::new();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("create", refused(ErrorCode::NO_NODE));
     h.expect_last(&["Released"]);
 }
@@ -420,15 +421,15 @@ fn a_release_during_the_creation_waits_for_its_outcome() {
 #[test]
 fn a_waiter_releases_at_once() {
     let mut h = Harness::waiting();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect_last(&["unlook", "Released"]);
 }
 
 #[test]
 fn a_lock_held_while_connected_is_lost_with_the_connection() {
     let mut h = Harness::with(DisconnectPolicy::WhileConnected);
-    h.feed(Input::Session(State::Suspended));
-    h.feed(Input::Release);
+    h.feed(Input::State(State::Suspended));
+    h.feed(Command::Release);
     h.answer("create", created());
     h.expect(&["Released", "delete"]);
     h.answer("delete", done());
@@ -473,9 +474,9 @@ fn the_deletion_of_our_node_is_a_loss() {
     h.feed(Input::Timer);
     h.expect(&["look"]);
     h.answer("look", node(&mark(GUID), OURS));
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.expect(&["Suspended"]);
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.expect(&["stat"]);
     h.answer("stat", stat(TOKEN));
     h.expect(&["Resumed"]);
@@ -486,8 +487,8 @@ fn the_deletion_of_our_node_is_a_loss() {
 #[test]
 fn the_node_of_the_next_owner_is_not_taken_for_ours() {
     let mut h = Harness::held();
-    h.feed(Input::Session(State::Suspended));
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(State::Suspended));
+    h.feed(Input::State(CONNECTED));
     h.expect(&["Suspended", "look"]);
     let stat = Stat { czxid: Zxid(106), ephemeral_owner: THEIRS, ..Stat::default() };
     h.answer("look", reply(OpCode::GET_DATA, &GetDataResponse { data: Some(b"theirs"), stat }));
@@ -496,7 +497,7 @@ fn the_node_of_the_next_owner_is_not_taken_for_ours() {
 
 #[test]
 fn the_end_of_the_session_ends_every_step() {
-    let end = || Input::Session(State::Ended(End::Expired));
+    let end = || Input::State(State::Ended(End::Expired));
     let mut h = Harness::held();
     h.feed(end());
     h.expect_last(&[&*format!("{:?}", Event::Lost(Loss::Ended(End::Expired)))]);
@@ -529,13 +530,13 @@ fn asking_by(wait_policy: WaitPolicy) -> Harness {
 #[test]
 fn only_if_first_acquires_a_free_lock_and_fails_otherwise() {
     let mut h = asking();
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.expect(&["create"]);
     h.answer("create", created());
     assert!(h.machine.holder.is_some());
 
     let mut h = asking();
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.answer("create", refused(ErrorCode::NODE_EXISTS));
     h.expect(&["create", "look"]);
     h.answer("look", node("theirs", THEIRS));
@@ -548,17 +549,17 @@ fn only_if_first_and_only_if_free_do_not_wait_for_a_connection() {
     let failed = "Failed(NoConnection)";
     for wait_policy in [WaitPolicy::OnlyIfFirst, WaitPolicy::OnlyIfFree] {
         let mut h = asking_by(wait_policy);
-        h.feed(Input::Session(State::Suspended));
+        h.feed(Input::State(State::Suspended));
         h.expect(&[failed]);
         assert!(h.machine.is_done());
 
         let mut h = asking_by(wait_policy);
-        h.feed(Input::Session(CONNECTED));
+        h.feed(Input::State(CONNECTED));
         h.expect(&["create"]);
         h.answer("create", lost());
         h.expect(&[failed, "create"]);
-        h.feed(Input::Session(State::Suspended));
-        h.feed(Input::Session(CONNECTED));
+        h.feed(Input::State(State::Suspended));
+        h.feed(Input::State(CONNECTED));
         h.answer("create", created());
         h.expect(&["timer", "delete"]);
         h.answer("delete", done());
@@ -609,7 +610,7 @@ fn parents_may_be_refused_or_not_wanted_any_more() {
     h.expect(&["container /locks"]);
     h.answer("container /locks", lost());
     h.expect(&["container /locks"]);
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("container /locks", done());
     h.expect_last(&["Released"]);
 }
@@ -628,7 +629,7 @@ fn a_node_whose_deletion_cannot_be_confirmed_is_reported() {
 fn a_release_during_the_creation_ends_with_the_session() {
     for end in [End::Expired, End::Closed] {
         let mut h = Harness::new();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.answer("create", Err(Error::Ended { end, outcome: Outcome::NotApplied }));
         h.expect_last(&[&format!("{:?}", Event::gone_with(end))]);
     }
@@ -641,7 +642,7 @@ fn the_end_of_the_lease_and_a_conversion_concern_the_holder() {
     h.expect(&["Suspended", "look"]);
     #[cfg(feature = "full")]
     {
-        h.feed(Input::Convert(crate::attempt::LockMode::Shared));
+        h.feed(Command::Convert(LockMode::Shared));
         h.expect(&["NotConverted(NoReaders)"]);
     }
 }
@@ -649,16 +650,16 @@ fn the_end_of_the_lease_and_a_conversion_concern_the_holder() {
 #[test]
 fn a_try_goes_on_when_it_is_connected_once_more() {
     let mut h = asking();
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.expect(&["create"]);
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.expect(&[]);
 }
 
 #[test]
 fn a_release_whose_node_cannot_be_deleted_fails() {
     let mut h = Harness::new();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("create", created());
     h.answer("delete", refused(ErrorCode::NO_AUTH));
     h.expect_last(&["timer", "delete", "Failed Some(ErrorCode(NO_AUTH))"]);
@@ -669,8 +670,8 @@ fn a_look_after_a_reconnect_finds_the_node_of_the_next_owner() {
     let mut h = Harness::held();
     h.feed(Input::Timer);
     h.answer("look", node(&mark(GUID), OURS));
-    h.feed(Input::Session(State::Suspended));
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(State::Suspended));
+    h.feed(Input::State(CONNECTED));
     h.expect(&["look", "Suspended", "stat"]);
     h.answer("stat", stat(Zxid(106)));
     h.expect_last(&["unlook", "Lost(NodeDeleted)"]);

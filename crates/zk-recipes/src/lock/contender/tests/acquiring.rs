@@ -178,7 +178,7 @@ fn a_request_refused_for_now_keeps_our_node() {
         h.expect(&["unwatch a-5", "list"]);
         h.answer("list", refusal);
         h.expect(&["timer"]);
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.expect(&["delete own-7"]);
         h.feed(Input::Timer);
         h.expect(&[]);
@@ -297,7 +297,7 @@ fn the_lock_path_may_be_the_root() {
     h.created(7);
     h.answer("list", children(&["zookeeper", "a-5", "own-7"]));
     h.wanted();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["unwatch a-5", "delete own-7"]);
 
     // Every server has the root.
@@ -401,7 +401,7 @@ fn the_loss_of_one_parent_repeats_all() {
     // The second request was not sent before the disconnect, but after the reconnect.
     let mut h = Harness::making_parents();
     h.answer("container /locks", lost());
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.reconnect();
     h.answer("container /locks/printer", refused(ErrorCode::NO_NODE));
     h.expect(&["container /locks", "container /locks/printer"]);
@@ -451,11 +451,11 @@ fn a_deletion_of_two_neighbours_grants_the_second_no_lock() {
 #[test]
 fn inputs_that_arrive_with_a_takeover_count_first() {
     let mut h = taking_over();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-7"]);
 
     let mut h = taking_over();
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.expect(&["list"]);
     h.feed(Input::Settled);
     h.expect(&[]);
@@ -463,21 +463,4 @@ fn inputs_that_arrive_with_a_takeover_count_first() {
     let mut h = taking_over();
     h.expire();
     h.expect_last(&["Failed: Ended(Expired)"]);
-}
-
-/// The machine of textbooks, for comparisons.
-#[cfg(feature = "study")]
-#[test]
-fn a_herd_watches_the_lock_path() {
-    let mut h = Harness::driving(config(), Contender::herd);
-    h.created(7);
-    h.answer("list", children(&["a-5", "own-7"]));
-    h.wanted();
-    h.answer("watch list", children(&["a-5", "own-7"]));
-    h.expect(&[]);
-    h.fire("watch list", EventType::NODE_CHILDREN_CHANGED);
-    h.expect(&["watch list"]);
-    // The predecessor has gone before the watch was set.
-    h.answer("watch list", children(&["own-7"]));
-    h.expect(&["unwatch list", "Acquired own-7 token 107", "timer"]);
 }

@@ -5,7 +5,7 @@ use crate::tests::*;
 fn asking() -> Harness {
     let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFirst);
     h.expect(&[]);
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.expect(&["create", "list"]);
     h
 }
@@ -40,7 +40,7 @@ fn of_two_attempts_at_once_the_first_acquires() {
 fn without_a_connection_nothing_is_sent() {
     for state in [State::Connecting, State::Suspended, READ_ONLY] {
         let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFirst);
-        h.feed(Input::Session(state));
+        h.feed(Input::State(state));
         h.expect_last(&["Failed: NoConnection"]);
     }
 }
@@ -86,7 +86,7 @@ fn a_connection_that_came_back_unseen_still_counts_as_lost() {
 #[test]
 fn a_read_only_server_is_no_connection() {
     let mut h = asking();
-    h.feed(Input::Session(READ_ONLY));
+    h.feed(Input::State(READ_ONLY));
     h.expect(&["Failed: NoConnection"]);
     h.created(7);
     h.expect(&["timer"]);
@@ -125,7 +125,7 @@ fn once_held_it_is_suspended_like_any_lock() {
 #[test]
 fn a_release_before_the_beginning_leaves_nothing() {
     let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFirst);
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect_last(&["Released"]);
 }
 

@@ -104,7 +104,7 @@ fn the_lock_is_lost_with_the_connection() {
 fn a_lock_acquired_without_a_connection_is_lost_at_once() {
     let mut h = Harness::of(|config| config.disconnect_policy = DisconnectPolicy::WhileConnected);
     h.created(7);
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.answer("list", children(&["own-7"]));
     let reported = ["Enqueued own-7 token 107", "Acquired own-7 token 107", "Lost(Disconnected)"];
     h.expect(&[&["create", "list"][..], &reported, &["delete own-7"]].concat());
@@ -114,7 +114,7 @@ fn a_lock_acquired_without_a_connection_is_lost_at_once() {
 fn a_lock_acquired_after_its_lease_has_ended_is_lost_at_once() {
     let mut h = Harness::of(|config| config.disconnect_policy = DisconnectPolicy::UntilLeaseEnds);
     h.created(7);
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.feed(Input::LeaseEnded);
     h.answer("list", children(&["own-7"]));
     let reported = ["Enqueued own-7 token 107", "Acquired own-7 token 107", "Lost(LeaseEnded)"];

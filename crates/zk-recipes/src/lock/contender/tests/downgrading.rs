@@ -19,7 +19,7 @@ fn held() -> Harness {
 
 fn downgrading() -> Harness {
     let mut h = held();
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.expect(&[REPLACE]);
     h
 }
@@ -49,7 +49,7 @@ fn the_node_is_replaced_and_the_token_stays() {
     h.feed(Input::Timer);
     h.expect(&[WATCH]);
     h.answer(WATCH, ok());
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-R7"]);
     h.deleted("watch own-R7");
     h.answer("delete own-R7", ok());
@@ -59,7 +59,7 @@ fn the_node_is_replaced_and_the_token_stays() {
 #[test]
 fn a_reader_is_one_already() {
     let mut h = downgraded();
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.expect(&["Converted to own-R7 token 107"]);
 }
 
@@ -76,7 +76,7 @@ fn the_reader_is_lost_like_any_other() {
 #[test]
 fn a_mutex_has_no_readers() {
     let mut h = Harness::held();
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.expect(&["NotConverted: NoReaders"]);
 }
 
@@ -87,7 +87,7 @@ fn downgrading_from(number: &str) -> Harness {
     h.created_as("create W", &label, czxid(7));
     h.answer("list", children(&[&label]));
     h.wanted();
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h
 }
 
@@ -217,7 +217,7 @@ fn a_refusal_leaves_the_writer() {
         let mut h = downgrading();
         h.answer(REPLACE, refusal);
         h.expect(&[reported]);
-        h.feed(Input::Convert(LockMode::Shared));
+        h.feed(Command::Convert(LockMode::Shared));
         h.expect(&[REPLACE]);
     }
 }
@@ -304,7 +304,7 @@ fn downgrading_early() -> Harness {
     });
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7"]));
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     assert_eq!(h.wanted()[3..], ["Acquired own-W7 token 107", WATCH_DATA, REPLACE]);
     h
 }
@@ -371,7 +371,7 @@ fn an_earlier_timer_does_no_harm() {
 #[test]
 fn a_release_in_between_deletes_both() {
     for (mut h, found) in [(downgrading(), false), (finding(), true)] {
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.expect(&["delete own-R7", "delete own-W7"]);
         // Earlier requests do not matter any more.
         if found {
@@ -391,7 +391,7 @@ fn a_release_in_between_deletes_both() {
 #[test]
 fn a_release_in_between_without_a_connection_deletes_both() {
     let mut h = downgrading();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-R7", "delete own-W7"]);
     h.disconnect();
     h.expect(&["delete own-R7", "delete own-W7"]);
@@ -410,7 +410,7 @@ fn a_lock_lost_in_between_deletes_both() {
     });
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7"]));
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.wanted();
     h.disconnect();
     h.expect(&["sync", "stat own-R7", "Suspended"]);
@@ -430,7 +430,7 @@ fn the_end_of_the_session_in_between_loses_the_lock() {
 fn without_a_connection_it_waits_for_one() {
     let mut h = held();
     h.disconnect();
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.expect(&["Suspended", REPLACE]);
     // The transaction is sent only now.
     h.reconnect();
@@ -446,6 +446,6 @@ fn without_a_connection_it_waits_for_one() {
 fn a_lock_that_is_not_held_is_not_converted() {
     let mut h = Harness::reader_or_writer(LockMode::Exclusive);
     h.wanted();
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.expect(&[]);
 }

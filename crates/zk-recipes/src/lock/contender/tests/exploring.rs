@@ -60,6 +60,19 @@ const KEEPER: Role = Role { keeps: true, ..WRITER };
 const FREE_ONLY: Role = Role { wait_policy: WaitPolicy::OnlyIfFree, ..WRITER };
 const FIRST_ONLY: Role = Role { wait_policy: WaitPolicy::OnlyIfFirst, ..WRITER };
 
+/// What a contender wrongly concludes from what it knows: that it need not list the others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InjectedBug {
+    /// It was behind a single one, although another may have its place now.
+    ShortcutAmongReaders,
+    /// It has a hint, whatever its number is.
+    HintForAnyNumber,
+    /// It has the next number, although the lock path may be another one.
+    HintForEver,
+    /// It has the next number, although the one before it may be there still.
+    HintBeforeDeletion,
+}
+
 /// The contenders of a world, and its special conditions.
 #[derive(Clone, Copy)]
 struct Scenario {

@@ -54,7 +54,7 @@ fn suspension_and_resumption_alternate() {
     for _ in 0..3 {
         h.disconnect();
         h.expect(&["Suspended"]);
-        h.feed(Input::Session(State::Suspended));
+        h.feed(Input::State(State::Suspended));
         h.expect(&[]);
         h.reconnect();
         // The session sets the watch again by itself.
@@ -104,7 +104,7 @@ fn a_reply_from_before_the_disconnect_resumes_nothing() {
     let mut h = Harness::held();
     h.feed(Input::Timer);
     h.expect(&["watch own-7"]);
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.expect(&["Suspended"]);
     h.answer("watch own-7", ok());
     h.expect(&[]);
@@ -112,7 +112,7 @@ fn a_reply_from_before_the_disconnect_resumes_nothing() {
     let mut h = Harness::held();
     h.feed(Input::Timer);
     h.expect(&["watch own-7"]);
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.reconnect();
     h.expect(&["Suspended", "watch own-7", "unwatch own-7"]);
     h.answer("watch own-7", ok());
@@ -187,7 +187,7 @@ fn a_renewal_that_an_access_control_list_refuses_leaves_the_watch() {
 fn a_lock_acquired_without_a_connection_is_suspended_at_once() {
     let mut h = Harness::deciding();
     // The list was answered before the disconnect, and delivered after it.
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.answer("list", children(&["own-7"]));
     h.expect(&["Acquired own-7 token 107", "Suspended"]);
     // Without a connection, a request would be useless.
@@ -202,7 +202,7 @@ fn a_lock_acquired_without_a_connection_is_suspended_at_once() {
 #[test]
 fn the_end_of_the_session_loses_the_lock() {
     for (mut h, end) in [(Harness::held(), End::Closed), (Harness::suspended(), End::Expired)] {
-        h.feed(Input::Session(State::Ended(end)));
+        h.feed(Input::State(State::Ended(end)));
         h.expect_last(&[&*format!("Lost(Ended({end:?}))")]);
     }
 }

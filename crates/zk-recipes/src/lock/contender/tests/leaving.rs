@@ -47,7 +47,7 @@ fn count(lines: &[String], prefix: &str) -> usize {
 fn a_release_in_any_phase_leaves_nothing() {
     for ((place, arrive), known) in BEFORE {
         let mut h = arrive();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         let said_at_once = h.wanted();
         assert_eq!(count(&said_at_once, "delete own-7"), usize::from(known), "{place}");
         assert!(!h.machine.is_done(), "{place}");
@@ -68,7 +68,7 @@ fn a_release_in_any_phase_leaves_nothing() {
 #[test]
 fn a_release_while_resolving_deletes_the_node() {
     let mut h = Harness::resolving();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     let lines = settle(&mut h, true);
     let expected = ["stat own-7", "Enqueued own-7 token 107", "delete own-7", "Released"];
     assert_eq!(lines, expected);
@@ -78,7 +78,7 @@ fn a_release_while_resolving_deletes_the_node() {
 #[test]
 fn a_release_while_adopting_deletes_the_other_sessions_node() {
     let mut h = Harness::adopting();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("stat own-7", stat(SessionId(9), 7));
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", ok());
@@ -88,12 +88,12 @@ fn a_release_while_adopting_deletes_the_other_sessions_node() {
 #[test]
 fn a_failure_after_a_release_is_not_reported() {
     let mut h = Harness::creating();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("create", refused(ErrorCode::NO_AUTH));
     h.expect_last(&["Released"]);
 
     let mut h = Harness::making_parents();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("container /locks", refused(ErrorCode::NO_AUTH));
     h.answer("container /locks/printer", refused(ErrorCode::NO_NODE));
     h.expect_last(&["Released"]);
@@ -102,14 +102,14 @@ fn a_failure_after_a_release_is_not_reported() {
 #[test]
 fn releasing_leaves_the_watch_to_fire_with_the_deletion() {
     let mut h = Harness::held();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-7"]);
     assert!(!h.machine.is_done());
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);
 
     let mut h = Harness::held_and_watched();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-7"]);
     h.deleted("watch own-7");
     h.answer("delete own-7", ok());
@@ -117,18 +117,18 @@ fn releasing_leaves_the_watch_to_fire_with_the_deletion() {
 
     // Unless the server loses the event.
     let mut h = Harness::held_and_watched();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect_last(&["unwatch own-7", "Released"]);
 
     let mut h = Harness::second();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["unwatch a-5", "delete own-7"]);
     // Too late.
     h.deleted("watch a-5");
     h.deleted("watch own-7");
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.feed(Input::Timer);
     h.expect(&[]);
 }
@@ -136,7 +136,7 @@ fn releasing_leaves_the_watch_to_fire_with_the_deletion() {
 #[test]
 fn a_deletion_is_repeated_until_its_outcome_is_known() {
     let mut h = Harness::held();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-7"]);
     for _ in 0..3 {
         h.disconnect();
@@ -151,7 +151,7 @@ fn a_deletion_is_repeated_until_its_outcome_is_known() {
 fn a_deletion_refused_for_now_is_repeated_later() {
     for refusal in [Err(QUEUE_FULL), refused(ErrorCode::THROTTLED_OP)] {
         let mut h = Harness::held();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.expect(&["delete own-7"]);
         h.answer("delete own-7", refusal);
         h.expect(&["timer"]);
@@ -166,7 +166,7 @@ fn a_deletion_refused_for_now_is_repeated_later() {
 #[test]
 fn a_permanently_refused_deletion_is_reported() {
     let mut h = Harness::held();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", refused(ErrorCode::NO_AUTH));
     h.expect_last(&["Abandoned own-7: ErrorCode(NO_AUTH)", "Failed: ErrorCode(NO_AUTH)"]);
@@ -183,7 +183,7 @@ fn a_permanently_refused_deletion_is_reported() {
 fn every_deletion_that_is_not_repeated_is_reported() {
     for code in [ErrorCode::NO_AUTH, ErrorCode::BAD_ARGUMENTS, ErrorCode::NOT_EMPTY] {
         let mut h = Harness::held();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.answer("delete own-7", refused(code));
         assert_eq!(h.wanted()[1], format!("Abandoned own-7: {code:?}"));
         assert!(h.machine.is_done());
@@ -191,7 +191,7 @@ fn every_deletion_that_is_not_repeated_is_reported() {
     // Repeats a request that may succeed later.
     for code in [ErrorCode::SYSTEM_ERROR, ErrorCode::THROTTLED_OP, ErrorCode(-9999)] {
         let mut h = Harness::held();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.answer("delete own-7", refused(code));
         h.feed(Input::Timer);
         h.expect(&["delete own-7", "timer", "delete own-7"]);
@@ -201,13 +201,13 @@ fn every_deletion_that_is_not_repeated_is_reported() {
 #[test]
 fn an_abandoned_predecessor_of_this_client_fails_the_attempt() {
     let mut h = Harness::third();
-    h.feed(Input::BehindAbandoned);
+    h.feed(Command::BehindAbandoned);
     h.expect(&["Failed: abandoned b-6", "unwatch b-6", "delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect_last(&[]);
     // It was deleted meanwhile.
     for mut h in [Harness::deciding(), Harness::held()] {
-        h.feed(Input::BehindAbandoned);
+        h.feed(Command::BehindAbandoned);
         h.expect(&[]);
     }
 }
@@ -218,7 +218,7 @@ fn the_attempt_is_over_when_every_deletion_is_settled() {
     h.answer("sync", ok());
     h.answer("list", children(&["own-7", "own-8"]));
     h.expect(&["stat own-7", "delete own-8"]);
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("stat own-7", stat(SESSION, 7));
     h.expect(&["Enqueued own-7 token 107", "delete own-7"]);
     h.answer("delete own-7", ok());
@@ -261,7 +261,7 @@ fn a_reply_can_report_the_end_of_the_session() {
         h.expect_last(&["Lost(Ended(Closed))"]);
 
         let mut h = Harness::held();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.expect(&["delete own-7"]);
         // Its node exists until the servers end the session.
         h.answer("delete own-7", ended());
@@ -272,7 +272,7 @@ fn a_reply_can_report_the_end_of_the_session() {
 #[test]
 fn a_release_that_no_server_confirms_ends_with_the_lease_and_the_deletion_goes_on() {
     let mut h = Harness::held();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.disconnect();
     h.expect(&["delete own-7", "delete own-7"]);
     h.feed(Input::LeaseEnded);
@@ -289,7 +289,7 @@ fn a_release_that_no_server_confirms_ends_with_the_lease_and_the_deletion_goes_o
 #[test]
 fn an_attempt_released_without_a_server_ends_with_the_lease() {
     let mut h = Harness::creating();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.disconnect();
     h.expect(&["sync", "list"]);
     h.feed(Input::LeaseEnded);
@@ -307,7 +307,7 @@ fn an_attempt_released_without_a_server_ends_with_the_lease() {
 fn the_end_of_the_session_confirms_a_release() {
     for ((place, arrive), _) in BEFORE {
         let mut h = arrive();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.wanted();
         h.expire();
         assert_eq!(h.wanted(), ["Released"], "{place}");
@@ -315,7 +315,7 @@ fn the_end_of_the_session_confirms_a_release() {
     }
     for (place, arrive) in HOLDING {
         let mut h = arrive();
-        h.feed(Input::Release);
+        h.feed(Command::Release);
         h.wanted();
         h.expire();
         assert_eq!(h.wanted(), ["Released"], "{place}");

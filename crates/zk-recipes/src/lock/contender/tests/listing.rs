@@ -30,7 +30,7 @@ fn a_looking_attempt_reads_pieces() {
         for length in lengths(&list(queue)) {
             let config = AttemptConfig { wait_policy: WaitPolicy::OnlyIfFree, ..config() };
             let mut h = Harness::driving(config, Contender::new);
-            h.feed(Input::Session(CONNECTED));
+            h.feed(Input::State(CONNECTED));
             h.expect(&["list"]);
             h.answer_in_pieces("list", &list(queue), length);
             assert_eq!(h.wanted()[0], expected);
@@ -59,7 +59,7 @@ fn a_list_that_is_lost_between_pieces_is_read_again_from_the_start() {
     let whole = list(&QUEUE);
     let op = h.op("list");
     let first = piece(&whole, whole.body.slice(..150), true);
-    h.feed(Input::Reply { op, result: Ok(first) });
+    h.feed(Input::Reply { tag: op.tag(), result: Ok(first) });
     h.answer("list", lost());
     h.expect(&["list"]);
     h.answer_in_pieces("list", &list(&["own-7"]), 10);
@@ -93,7 +93,10 @@ fn a_name_in_pieces_that_is_too_long_fails_the_attempt() {
         let whole = whole.expect("a reply");
         let op = h.op("list");
         // The length of the name has arrived, and no more.
-        h.feed(Input::Reply { op, result: Ok(piece(&whole, whole.body.slice(..8), true)) });
+        h.feed(Input::Reply {
+            tag: op.tag(),
+            result: Ok(piece(&whole, whole.body.slice(..8), true)),
+        });
         let lines = h.wanted();
         match fails {
             true => assert!(lines[0].starts_with("Failed: ReplyTooLarge"), "{lines:?}"),

@@ -56,7 +56,7 @@ fn a_list_that_became_too_long_deletes_our_node() {
 fn a_try_reports_a_list_that_is_too_long() {
     let config = AttemptConfig { wait_policy: WaitPolicy::OnlyIfFree, ..config() };
     let mut h = Harness::driving(config, Contender::new);
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.expect(&["list"]);
     h.answer("list", too_long());
     h.expect_last(&[&failed()]);
@@ -112,7 +112,7 @@ fn a_failed_search_for_our_own_nodes_is_repeated() {
 #[test]
 fn a_release_cleans_up_although_the_list_is_too_long() {
     let mut h = Harness::resolving();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.answer("sync", ok());
     h.answer("list", too_long());
     h.answer("list own", own_nodes(&["own-7"]));
@@ -127,7 +127,7 @@ fn upgrading() -> Harness {
     h.answer("list", children(&["own-R7"]));
     h.feed(Input::Timer);
     h.answer("watch own-R7", ok());
-    h.feed(Input::Convert(LockMode::Exclusive));
+    h.feed(Command::Convert(LockMode::Exclusive));
     h.wanted();
     h
 }

@@ -118,7 +118,7 @@ fn refused_ranks_are_read_again_later_or_never() {
 fn a_release_while_ranking_leaves_nothing() {
     let mut h = enqueued("own-M2147483647", 7);
     h.answer("list", children(&["own-M2147483647"]));
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["stat own-M2147483647", "delete own-M2147483647"]);
     ranked(&mut h, &[("own-M2147483647", Some(7))]);
     h.answer("delete own-M2147483647", ok());
@@ -205,7 +205,7 @@ fn take_turns(contenders: usize, mut stub: Stub) -> Vec<i64> {
                         if operation.watches() && result.is_ok() {
                             watches.push((number, op, operation.path().to_string()));
                         }
-                        machine.handle(Input::Reply { op, result });
+                        machine.handle(Input::Reply { tag: op.tag(), result });
                     }
                     Output::Event(Event::Acquired { token, .. }) => {
                         assert_eq!(holder.replace(number), None, "two hold the lock");
@@ -217,16 +217,16 @@ fn take_turns(contenders: usize, mut stub: Stub) -> Vec<i64> {
             }
         }
         if let Some(number) = holder.take() {
-            machines[number].handle(Input::Release);
+            machines[number].handle(Command::Release);
             while let Some(output) = machines[number].poll_output() {
                 if let Output::Submit { op, operation } = output {
                     let result = stub.answer(&operation, number as u128);
-                    machines[number].handle(Input::Reply { op, result });
+                    machines[number].handle(Input::Reply { tag: op.tag(), result });
                 }
             }
         }
         for (number, op, _) in watches.extract_if(.., |(.., path)| stub.find(path).is_none()) {
-            machines[number].handle(Input::Watch { op, event_type: EventType::NODE_DELETED });
+            machines[number].handle(fired(op, EventType::NODE_DELETED));
         }
     }
     assert!(machines.iter().all(|machine| machine.is_done()), "somebody waits for ever");
@@ -267,11 +267,11 @@ fn shared_schemes_fail_closed() {
         let path = format!("/lock/{own}");
         let stat = Stat { czxid: Zxid(7), ephemeral_owner: SESSION, ..Stat::default() };
         let result = reply(OpCode::CREATE2, &Create2Response { path: &path, stat });
-        contender.handle(Input::Reply { op: ops[0], result });
+        contender.handle(Input::Reply { tag: ops[0].tag(), result });
         let names = [own.as_str()];
         let children = GetChildrenResponse { children: names[..].into() };
         let result = reply(OpCode::GET_CHILDREN, &children);
-        contender.handle(Input::Reply { op: ops[1], result });
+        contender.handle(Input::Reply { tag: ops[1].tag(), result });
         let mut outputs = core::iter::from_fn(|| contender.poll_output());
         let failed = Output::Event(Event::Failed(LockError::SequenceExhausted));
         assert!(outputs.any(|output| output == failed), "{scheme:?}");

@@ -10,7 +10,7 @@ fn begun_before_the_quorum<M: Machine + Clone>(
 ) -> Harness<M> {
     let local = State::ReadOnly { server: 2, session: SessionId(0x99) };
     let mut h = Harness::driving(AttemptConfig { session: SessionId::NONE, ..config }, make);
-    h.feed(Input::Session(local));
+    h.feed(Input::State(local));
     assert!(h.wanted().is_empty(), "it begins when it knows its session");
     h.reconnect();
     h.disconnect();
@@ -21,7 +21,7 @@ fn begun_before_the_quorum<M: Machine + Clone>(
 /// The connection is lost, and the next one leads to a read-only server.
 fn go_astray(h: &mut Harness) {
     h.disconnect();
-    h.feed(Input::Session(READ_ONLY));
+    h.feed(Input::State(READ_ONLY));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_waiter_is_granted_nothing() {
 #[test]
 fn an_attempt_enters_when_there_is_a_quorum() {
     let mut h = Harness::creating();
-    h.feed(Input::Session(READ_ONLY));
+    h.feed(Input::State(READ_ONLY));
     h.answer("create", refused(ErrorCode::NOT_READ_ONLY));
     h.answer("list", children(&[]));
     h.expect(&["timer"]);
@@ -91,7 +91,7 @@ fn the_lease_ends_on_a_read_only_server() {
 fn a_deletion_refused_by_a_read_only_server_is_repeated() {
     let mut h = Harness::held();
     go_astray(&mut h);
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["Suspended", "delete own-7"]);
     h.answer("delete own-7", refused(ErrorCode::NOT_READ_ONLY));
     h.expect(&["timer"]);
@@ -111,7 +111,7 @@ fn an_attempt_begun_there_downgrades_in_the_session_that_owns_its_node() {
     h.answer("list", children(&[]));
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7"]));
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.wanted();
     h.disconnect();
     h.reconnect();

@@ -95,7 +95,7 @@ fn a_participant_notices_the_others_by_renewal() {
     h.answer("watch presence ready", ready());
     h.answer("list", children(&["ready", "own-B7"]));
     h.expect(&["unwatch presence ready", "Acquired own-B7 token 107"]);
-    h.feed(Input::Leave);
+    h.feed(Command::Leave);
     h.answer("list", children(&["own-B7", "c-B8"]));
     h.answer("watch presence c-B8", ready());
     h.wanted();

@@ -78,7 +78,7 @@ fn a_stray_that_cannot_be_deleted_does_not_end_the_attempt() {
     h.answer("list", children(&["own-7", "own-8"]));
     let abandoned = "Abandoned own-8: ErrorCode(NO_AUTH)";
     h.expect(&["Enqueued own-7 token 107", "list", abandoned, "Acquired own-7 token 107", "timer"]);
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);
@@ -127,7 +127,7 @@ fn a_lost_stat_repeats_the_search() {
 fn a_list_that_outlived_its_sync_is_not_trusted() {
     let mut h = Harness::resolving();
     h.answer("sync", lost());
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.expect(&["sync", "list"]);
     h.reconnect();
     // It had not been sent before, so it was not lost, but another server answers it.
@@ -153,7 +153,7 @@ fn a_list_answered_before_its_sync_is_not_trusted() {
 fn the_list_of_the_failed_creation_is_ignored() {
     let mut h = Harness::creating();
     h.answer("create", lost());
-    h.feed(Input::Session(State::Suspended));
+    h.feed(Input::State(State::Suspended));
     h.reconnect();
     h.expect(&["sync", "list"]);
     h.answer("list", children(&["own-7"]));

@@ -53,13 +53,13 @@ fn a_hint_is_left_at_the_release_and_completed_at_the_end() {
     hints.set(Some(BEFORE));
     let mut first = contender();
     first.created(7);
-    first.feed(Input::Release);
+    first.feed(Command::Release);
     let number = SequenceNumber(7);
     let own = FastPathHint { number, czxid: czxid(7), followed: 100, ..BEFORE };
     assert_eq!(hints.get(), Some(FastPathHint { is_deleted: false, ..own }));
     let mut second = contender();
     second.expect(&["create"]);
-    first.feed(Input::Session(CONNECTED));
+    first.feed(Input::State(CONNECTED));
     assert_eq!(hints.left.borrow().len(), 4, "nothing has changed");
     first.answer("delete own-7", ok());
     assert_eq!(hints.get(), Some(own));
@@ -73,7 +73,7 @@ fn with(hint: Option<FastPathHint>) -> Harness {
 
 /// The hint of a contender that has released the lock.
 fn left(h: &mut Harness) -> Option<FastPathHint> {
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     let asked = h.asked.iter().rfind(|asked| !asked.answered && asked.line.starts_with("delete"));
     let line = asked.expect("a deletion").line.clone();
     let early = h.machine.hint();
@@ -190,7 +190,7 @@ fn a_creation_with_an_unknown_outcome_is_searched_for_despite_a_hint() {
 #[test]
 fn a_release_while_creating_deletes_the_node() {
     let mut h = Harness::with_hint();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.created(7);
     h.expect(&["Enqueued own-7 token 107", "delete own-7"]);
     h.answer("delete own-7", ok());
@@ -238,8 +238,8 @@ fn a_conversion_leaves_no_hint() {
         let create = h.asked[0].line.clone();
         h.created_as(&create, own, czxid(7));
         h.answer("list", children(&[own]));
-        h.feed(Input::Convert(other));
-        h.feed(Input::Release);
+        h.feed(Command::Convert(other));
+        h.feed(Command::Release);
         for asked in 0..h.asked.len() {
             if !h.asked[asked].answered {
                 let line = h.asked[asked].line.clone();
@@ -283,7 +283,7 @@ fn only_a_released_holder_leaves_a_hint() {
     let ends: [(&str, End); 5] = [
         ("never held", |h| {
             h.answer("list", children(&["a-5", "own-7"]));
-            h.feed(Input::Release);
+            h.feed(Command::Release);
             h.answer("delete own-7", ok());
         }),
         ("deleted", |h| {
@@ -298,12 +298,12 @@ fn only_a_released_holder_leaves_a_hint() {
         }),
         ("expired while it let go", |h| {
             h.answer("list", children(&["own-7"]));
-            h.feed(Input::Release);
+            h.feed(Command::Release);
             h.expire();
         }),
         ("could not be deleted", |h| {
             h.answer("list", children(&["own-7"]));
-            h.feed(Input::Release);
+            h.feed(Command::Release);
             h.answer("delete own-7", refused(ErrorCode::NO_AUTH));
         }),
     ];

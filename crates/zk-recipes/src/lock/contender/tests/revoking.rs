@@ -136,7 +136,7 @@ fn a_contender_that_is_not_revocable_reads_no_data() {
 fn a_release_on_revocation_leaves_nothing() {
     let mut h = held();
     h.answer(WATCH, data(AttemptConfig::REVOKE));
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["Revoked", "delete own-7"]);
     h.deleted(WATCH);
     h.answer("delete own-7", ok());
@@ -152,7 +152,7 @@ fn a_downgraded_reader_stays_revocable() {
     h.created_as("create W", "own-W7", czxid(7));
     h.answer("list", children(&["own-W7"]));
     h.answer("watch data own-W7", data(b"who"));
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.answer("replace own-W7 by own-R7", replaced(None));
     let lines = h.wanted();
     assert_eq!(lines[lines.len() - 2..], ["Converted to own-R7 token 107", "watch data own-R7"]);

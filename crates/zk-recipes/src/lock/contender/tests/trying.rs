@@ -5,7 +5,7 @@ use crate::tests::*;
 fn trying() -> Harness {
     let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
     h.expect(&[]);
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.expect(&["list"]);
     h
 }
@@ -15,7 +15,7 @@ fn trying_as(mode: LockMode) -> Harness {
         (config.scheme, config.mode) = (READ_WRITE, mode);
         config.wait_policy = WaitPolicy::OnlyIfFree;
     });
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.expect(&["list"]);
     h
 }
@@ -70,7 +70,7 @@ fn a_contender_that_comes_in_between_wins() {
 fn without_a_connection_nothing_is_sent() {
     for state in [State::Connecting, State::Suspended, READ_ONLY] {
         let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
-        h.feed(Input::Session(state));
+        h.feed(Input::State(state));
         h.expect_last(&["Failed: NoConnection"]);
     }
 }
@@ -82,7 +82,7 @@ fn the_loss_of_the_connection_fails_the_list() {
     h.expect_last(&["Failed: NoConnection"]);
 
     let mut h = trying();
-    h.feed(Input::Session(READ_ONLY));
+    h.feed(Input::State(READ_ONLY));
     h.expect_last(&["Failed: NoConnection"]);
 }
 
@@ -159,14 +159,14 @@ fn the_loss_of_the_connection_fails_the_creation_and_deletes_its_node() {
 #[test]
 fn a_release_before_the_beginning_leaves_nothing() {
     let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect_last(&["Released"]);
 }
 
 #[test]
 fn a_release_during_the_list_leaves_nothing() {
     let mut h = trying();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect_last(&["Released"]);
 }
 

@@ -84,7 +84,7 @@ fn an_unknown_node_that_comes_later_is_seen_in_the_next_list() {
 fn a_try_beside_another_kind_of_lock_fails_and_creates_nothing() {
     for (other, scheme) in of_other_locks() {
         let mut h = Harness::of(|config| config.wait_policy = WaitPolicy::OnlyIfFree);
-        h.feed(Input::Session(CONNECTED));
+        h.feed(Input::State(CONNECTED));
         h.answer("list", list_beside(None, &other));
         h.expect_last(&["list", &refused_for(&other, scheme)]);
     }
@@ -95,7 +95,7 @@ fn no_upgrade_beside_another_kind_of_lock() {
     let mut h = Harness::reader_or_writer(LockMode::Shared);
     h.created_as("create R", "own-R7", czxid(7));
     h.answer("list", children(&["own-R7"]));
-    h.feed(Input::Convert(LockMode::Exclusive));
+    h.feed(Command::Convert(LockMode::Exclusive));
     h.created_as("create W", "own-W9", czxid(9));
     h.wanted();
     let names = ["own-R7", "own-W9"].map(name);
@@ -153,7 +153,7 @@ fn an_unknown_node_that_does_not_block_does_not_make_a_lock_busy() {
         (config.unknown_nodes, config.wait_policy) =
             (UnknownNodePolicy::Count, WaitPolicy::OnlyIfFree);
     });
-    h.feed(Input::Session(CONNECTED));
+    h.feed(Input::State(CONNECTED));
     h.answer("list", children(&["lease_holder"]));
     h.expect(&["list", "create", "list"]);
     h.created(7);

@@ -14,7 +14,7 @@ fn held() -> Harness {
 
 fn upgrading() -> Harness {
     let mut h = held();
-    h.feed(Input::Convert(LockMode::Exclusive));
+    h.feed(Command::Convert(LockMode::Exclusive));
     h.expect(&["create W", "list"]);
     h
 }
@@ -48,7 +48,7 @@ fn the_only_reader_becomes_a_writer() {
     h.feed(Input::Timer);
     h.expect(&["watch own-W9"]);
     h.answer("watch own-W9", ok());
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-W9"]);
     h.deleted("watch own-W9");
     h.answer("delete own-W9", ok());
@@ -82,7 +82,7 @@ fn a_writer_is_one_already() {
     h.answer("list", children(&["own-R7", "own-W9"]));
     h.answer("delete own-R7", ok());
     h.wanted();
-    h.feed(Input::Convert(LockMode::Exclusive));
+    h.feed(Command::Convert(LockMode::Exclusive));
     h.expect(&["Converted to own-W9 token 109"]);
 }
 
@@ -92,11 +92,11 @@ fn an_upgrade_can_follow_a_downgrade() {
     h.answer("list", children(&["own-R7", "own-W9"]));
     h.answer("delete own-R7", ok());
     h.wanted();
-    h.feed(Input::Convert(LockMode::Shared));
+    h.feed(Command::Convert(LockMode::Shared));
     h.expect(&["replace own-W9 by own-R9"]);
     h.answer("replace own-W9 by own-R9", replaced(None));
     h.expect(&["Converted to own-R9 token 109", "timer"]);
-    h.feed(Input::Convert(LockMode::Exclusive));
+    h.feed(Command::Convert(LockMode::Exclusive));
     h.expect(&["create W", "list"]);
 }
 
@@ -246,7 +246,7 @@ fn a_writer_deleted_by_another_client_leaves_the_reader() {
 #[test]
 fn a_release_in_between_deletes_both() {
     let mut h = created();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-R7"]);
     h.answer("list", children(&["own-R7", "own-W9"]));
     h.expect(&["delete own-W9"]);
@@ -257,7 +257,7 @@ fn a_release_in_between_deletes_both() {
     h.expect_last(&["Released"]);
 
     let mut h = finding();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-R7"]);
     h.answer("sync", ok());
     h.answer("list", children(&["own-R7", "own-W9"]));
@@ -271,7 +271,7 @@ fn a_release_in_between_deletes_both() {
 #[test]
 fn a_release_before_a_refused_creation_leaves_nothing() {
     let mut h = upgrading();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.deleted("watch own-R7");
     h.answer("delete own-R7", ok());
     h.expect(&["delete own-R7"]);
@@ -291,14 +291,14 @@ fn the_end_of_the_session_in_between_loses_the_lock() {
 fn only_a_held_lock_is_converted() {
     let mut h = Harness::second();
     h.wanted();
-    h.feed(Input::Convert(LockMode::Exclusive));
+    h.feed(Command::Convert(LockMode::Exclusive));
     h.expect(&[]);
 }
 
 #[test]
 fn a_release_amid_an_upgrade_deletes_both_nodes() {
     let mut h = created();
-    h.feed(Input::Release);
+    h.feed(Command::Release);
     h.expect(&["delete own-R7"]);
     // The list was made after that.
     h.answer("list", children(&["own-W9"]));
@@ -313,7 +313,7 @@ fn an_upgrade_that_is_refused_without_a_connection_asks_for_nothing() {
     let mut h = held();
     h.disconnect();
     h.expect(&["Suspended"]);
-    h.feed(Input::Convert(LockMode::Exclusive));
+    h.feed(Command::Convert(LockMode::Exclusive));
     h.expect(&["create W", "list"]);
     h.answer("create W", Err(QUEUE_FULL));
     h.expect(&["NotConverted: QueueFull { limit: 1 }"]);

@@ -62,19 +62,29 @@ impl<const AS_HOLDER: bool> From<HintingContender<Hint>> for Unaware<AS_HOLDER> 
     }
 }
 
-impl<const AS_HOLDER: bool> Machine for Unaware<AS_HOLDER> {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        let is_unaware = self.is_holder == AS_HOLDER;
-        let input = match input {
-            Input::Session(State::Renewing) if is_unaware => Input::Session(State::Suspended),
-            Input::Session(State::Renewing) => Input::Session(State::Ended(End::Expired)),
-            input => input,
-        };
+impl<const AS_HOLDER: bool> Unaware<AS_HOLDER> {
+    fn act(&mut self, given: Given, turn: &mut Turn<'_>) {
         let mut note = |event| {
             self.is_holder |= matches!(event, Event::Acquired { .. });
             Some(event)
         };
-        turn.filtered(0, &mut note, |turn| self.contender.handle(input, turn));
+        turn.filtered(0, &mut note, |turn| given.to(&mut self.contender, turn));
+    }
+}
+
+impl<const AS_HOLDER: bool> Machine for Unaware<AS_HOLDER> {
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let is_unaware = self.is_holder == AS_HOLDER;
+        let input = match input {
+            Input::State(State::Renewing) if is_unaware => Input::State(State::Suspended),
+            Input::State(State::Renewing) => Input::State(State::Ended(End::Expired)),
+            input => input,
+        };
+        self.act(input.into(), turn);
+    }
+
+    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
+        self.act(command.into(), turn);
     }
 
     fn is_done(&self) -> bool {

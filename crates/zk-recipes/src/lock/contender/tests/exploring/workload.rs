@@ -5,8 +5,8 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use super::world::{
-    Cause, Index, Line, Milestones, Node, OTHER_PROGRAM, OutsideChange, Owner, OwnerAction,
-    Progress, Refusal, ReportContext, Timing, Tree, Workload, guid, is_guid_of, session,
+    Cause, Command, Index, Line, Milestones, Node, OTHER_PROGRAM, OutsideChange, Owner, Progress,
+    Refusal, ReportContext, Timing, Tree, Workload, guid, is_guid_of, session,
 };
 use super::*;
 
@@ -68,6 +68,8 @@ struct ContenderState {
     creations: usize,
     /// Whether it waits for its predecessor to leave.
     is_unstarted: bool,
+    /// Whether it has waited behind a single one. Only for an injected bug.
+    was_second: bool,
     /// Whether it knows that it is asked to release the lock.
     is_revoked: bool,
     grant: Option<Grant>,
@@ -95,6 +97,7 @@ impl ContenderState {
             upgrades: false,
             creations: 0,
             is_unstarted: role.succeeds,
+            was_second: false,
             is_revoked: false,
             grant: None,
         }
@@ -124,7 +127,7 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
         (0..contender).rfind(|other| roles[*other] == roles[contender] && !forgeries)
     }
 
-    fn owner_actions(&self, contender: usize, owners: &[Owner]) -> Vec<(OwnerAction, Timing)> {
+    fn owner_actions(&self, contender: usize, owners: &[Owner]) -> Vec<(Command, Timing)> {
         let ContenderState { role, conversion, converting, is_revoked, .. } =
             self.contenders[contender];
         let owner = &owners[contender];
@@ -134,27 +137,27 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
         // It can release while it converts, but a result must also come without that.
         let when = if converting.is_some() { Timing::Optional } else { Timing::Eventually };
         let conversion = conversion.filter(|_| converting.is_none());
-        let convert = conversion.map(|mode| (OwnerAction::Convert(mode), Timing::Optional));
-        let release = (!role.keeps || is_revoked).then_some((OwnerAction::Release, when));
+        let convert = conversion.map(|mode| (Command::Convert(mode), Timing::Optional));
+        let release = (!role.keeps || is_revoked).then_some((Command::Release, when));
         release.into_iter().chain(convert).collect()
     }
 
     fn owner_acted(
         &mut self,
         contender: usize,
-        act: OwnerAction,
+        act: Command,
         _: &[Owner],
         milestones: &mut Milestones,
     ) {
         let contending = &mut self.contenders[contender];
         match act {
-            OwnerAction::Convert(mode) => {
+            Command::Convert(mode) => {
                 (contending.conversion, contending.converting) = (None, Some(mode));
             }
-            OwnerAction::Release | OwnerAction::Leave if contending.converting.is_some() => {
+            Command::Release | Command::Leave if contending.converting.is_some() => {
                 milestones.insert("leaves while converting");
             }
-            OwnerAction::Release | OwnerAction::Leave => {}
+            _ => {}
         }
     }
 
@@ -190,6 +193,11 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
                 if !node.starts_with(&self.scenario.scheme.prefix(role.mode, guid, session)) {
                     context.reach("queues again");
                 }
+            }
+            Event::Waiting { ahead: 1, .. } => {
+                let bug = self.scenario.injected_bug;
+                self.contenders[contender].was_second =
+                    bug == Some(InjectedBug::ShortcutAmongReaders);
             }
             Event::Acquired { token, .. } => {
                 self.check_grant(contender, *token, &context)?;
@@ -264,6 +272,23 @@ impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload f
             }
         }
         self.check_wake_ups(tree, lines)
+    }
+
+    fn overlooks_others(&self, contender: usize, tree: &Tree, now: Index) -> bool {
+        let own = tree.owned_by(contender, now).next();
+        let (Some(bug), Some(own)) = (self.scenario.injected_bug, own) else { return false };
+        let (mode, number, czxid) =
+            (self.name(&own.path).mode, self.number(own), Zxid(own.created.into()));
+        match (bug, self.hints[self.leader(contender)]) {
+            (InjectedBug::ShortcutAmongReaders, _) => self.contenders[contender].was_second,
+            (_, None) => false,
+            (InjectedBug::HintForAnyNumber, Some(_)) => true,
+            (InjectedBug::HintForEver, Some(hint)) => number == hint.number.0 + 1,
+            (InjectedBug::HintBeforeDeletion, Some(hint)) => {
+                let gone = FastPathHint { is_deleted: true, ..hint };
+                gone.is_followed_by(mode, SequenceNumber(number), czxid)
+            }
+        }
     }
 
     fn is_unstarted(&self, contender: usize, _: &[Owner]) -> bool {
@@ -381,9 +406,7 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
             ..AttemptConfig::of_node(LOCK_PATH.into(), self.scenario.scheme, guid, session)
         };
         Hint.set(self.hints[self.leader(contender)]);
-        let mut machine = HintingContender::new(config, Hint);
-        machine.contender.injected_bug = self.scenario.injected_bug;
-        machine.into()
+        HintingContender::new(config, Hint).into()
     }
 
     fn name<'n>(&self, path: &'n str) -> Name<'n> {

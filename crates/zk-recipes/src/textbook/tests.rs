@@ -1,0 +1,19 @@
+//! Tests of the contender that watches the lock path.
+
+use super::HerdContender;
+use crate::tests::*;
+
+#[test]
+fn a_herd_watches_the_lock_path() {
+    let mut h = Harness::driving(config(), HerdContender::new);
+    h.created(7);
+    h.answer("list", children(&["a-5", "own-7"]));
+    h.wanted();
+    h.answer("watch list", children(&["a-5", "own-7"]));
+    h.expect(&[]);
+    h.fire("watch list", EventType::NODE_CHILDREN_CHANGED);
+    h.expect(&["watch list"]);
+    // The predecessor has gone before the watch was set.
+    h.answer("watch list", children(&["own-7"]));
+    h.expect(&["unwatch list", "Acquired own-7 token 107", "timer"]);
+}
