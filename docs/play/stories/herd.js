@@ -1,12 +1,12 @@
 play.story({"name":"herd","title":"The herd and its cure","about":"Six clients, twice: with one watch for all, and with one each.",
 "runs":[{"title":"Everybody watches the lock path","clients":["A","B","C","D","E","F"],"servers":1,"storage":false},{"title":"Each watches its predecessor","clients":["A","B","C","D","E","F"],"servers":1,"storage":false}],
 "stops":[
-{"step":0,"text":"First the herd: five waiters, and all of them watch the lock path. The checker of the simulator takes a needless wake-up for a violation. You will see it."},
-{"step":1,"text":"The same six clients, and each watches the node ahead of its own. Compare the two queues.","question":"A releases in both. How many waiters will be woken?","answers":[["5 and 1","Yes. In the herd all are woken, though only one can be next."],["1 and 1","In the herd all five watch the same path, so all five get the event."],["5 and 5","With one watch each, only the next one watches the deleted node."]]},
+{"step":0,"text":"First the herd: five waiters, and all watch the same node, the lock path. The checker of the simulator counts every needless wake-up as a violation."},
+{"step":1,"text":"The same six clients, and each watches the node ahead of its own. Compare the two queues.","question":"A releases in both. How many waiters will be woken?","answers":[["5 and 1","Yes. In the herd all are woken, though only one can be next."],["1 and 1","In the herd all five watch the same node, so all five get the event."],["5 and 5","With one watch each, only the next one watches the deleted node."]]},
 {"step":26,"text":"All waiters woke up, each asked for the whole list, and each set its watch again. One of them holds the lock."},
 {"step":32,"text":"One event, and B holds the lock. The others slept."},
 {"step":53,"text":"The second release again wakes all who are left."},
-{"step":63,"text":"The counts below the queues say it all. With a hundred waiters, a release in the herd costs about 600,000 bytes, and one in the queue about 200."}
+{"step":63,"text":"Compare the counts at the queues. With a hundred waiters, a release in the herd costs about 600,000 bytes, and one in the queue about 200."}
 ],
 "steps":[
 {"at":2090,"lane":null,"style":"plain","label":"Six clients are in the queue. A holds the lock.","servers":[["leader","0xd"]],"clients":[["holds","0x8","connected",0,"0x100000000000003",5822.63,4000],["waits",null,"connected",0,"0x100000000000006",5877.52,4000],["waits",null,"connected",0,"0x100000000000004",7777.83,6000],["waits",null,"connected",0,"0x100000000000001",8728.11,7000],["waits",null,"connected",0,"0x100000000000002",8726.94,7000],["waits",null,"connected",0,"0x100000000000005",6828.87,5000]],"queue":[["/lock",null,"0x7",[1,2,3,4,5]],["/lock/_c_1111…-lock-0000000000",0,"0x8",[0]],["/lock/_c_2222…-lock-0000000001",1,"0x9",[]],["/lock/_c_3333…-lock-0000000002",2,"0xa",[]],["/lock/_c_4444…-lock-0000000003",3,"0xb",[]],["/lock/_c_5555…-lock-0000000004",4,"0xc",[]],["/lock/_c_6666…-lock-0000000005",5,"0xd",[]]],"events":[0,0,0,0,0,0],"newest":null},

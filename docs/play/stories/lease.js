@@ -1,9 +1,9 @@
-play.story({"name":"lease","title":"A holder that is cut off","about":"It must stop before the next one starts.",
+play.story({"name":"lease","title":"A holder that is cut off","about":"Messages are lost in both directions.",
 "runs":[{"title":"","clients":["A","B"],"servers":3,"storage":false}],
 "stops":[
-{"step":18,"text":"A holds the lock, and B waits. Now nothing that A sends arrives any more, and nothing reaches A. Watch its lease.","question":"Who will notice first that A's lock is over?","answers":[["A itself","Yes. It counts from the moment when it sent its last answered request. The servers count from when that arrived, which is later."],["the servers","They heard of A later than A sent, so their clock ends later."],["B","B only learns of it from the servers, when the node is deleted."]]},
-{"step":23,"text":"The lease has ended, and A stops to rely on the lock. The servers still have A's node, and B waits."},
-{"step":26,"text":"Now the session has expired. The servers deleted its node, and B holds the lock with a greater token. Between A's end and B's start, nobody held it. That gap is the safety."}
+{"step":18,"text":"A holds the lock, and B waits. Now nothing that A sends arrives any more, and nothing reaches A. Watch its lease. (Pings, which keep a session alive, are not drawn.)","question":"Who will notice first that A's lock is over?","answers":[["A itself","Yes. It counts from the moment when it sent its last answered request. The servers count from when that arrived, which is later."],["the servers","They heard of A later than A sent, so their clock ends later."],["B","B only learns of it from the servers, when the node is deleted."]]},
+{"step":23,"text":"A heard nothing for two thirds of its session timeout of 4 s, and dropped the connection. Its lease ended 3.8 s after it sent its last answered request: the timeout less a safety margin of 5 %. A has stopped relying on the lock. The servers still have A's node, and B waits."},
+{"step":26,"text":"Now the session has expired. The servers count coarsely: they expire sessions only every 2 s, so this one lived for almost 6 s. They deleted A's node, and B holds the lock with a greater token. Between A's end and B's start, nobody held it. This gap is what makes the lock safe."}
 ],
 "steps":[
 {"at":2000,"lane":null,"style":"plain","label":"All clients are connected. Nobody wants the lock yet.","servers":[["follower","0x100000003"],["follower","0x100000003"],["leader","0x100000003"]],"clients":[["idle",null,"connected",1,"0x200000000000001",4800,4000],["idle",null,"connected",1,"0x200000000000002",5136.73,4000]],"queue":[["/lock",null,"0x100000003",[]]],"events":[0,0],"newest":null},

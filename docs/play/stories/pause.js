@@ -1,11 +1,11 @@
-play.story({"name":"pause","title":"A pause and a late write","about":"Why a storage compares tokens.",
+play.story({"name":"pause","title":"A pause and a late write","about":"A process stops between its check and its write.",
 "runs":[{"title":"","clients":["A","B"],"servers":3,"storage":true}],
 "stops":[
 {"step":20,"text":"A holds the lock, and writes to a storage with its token. It checks once more that it holds the lock, and is about to write again. At this moment the process stops: a garbage collection, or a full memory."},
 {"step":26,"text":"A sent no ping, so its session has expired. B holds the lock now. A knows nothing of it: it does not run."},
-{"step":28,"text":"B writes. The storage keeps the greatest token that it has seen.","question":"A continues with its write. What protects the storage?","answers":[["it compares the tokens","Yes. A's token is smaller than the one that it has seen."],["A's timer","A continues where it stopped, before any timer of its own can run."],["the session, which has expired","The storage is no part of ZooKeeper, and does not know of sessions."]]},
+{"step":28,"text":"B has written with its token, and the storage remembers it. Now A runs again.","question":"A continues with its write. What protects the storage?","answers":[["it compares the tokens","Yes. It keeps the greatest one that it has seen, and A's is smaller."],["A's timer","A continues where it stopped, before any timer of its own can run."],["the session, which has expired","The storage is no part of ZooKeeper, and does not know of sessions."]]},
 {"step":35,"text":"The late write carried the old token, and the storage refused it."},
-{"step":38,"text":"Only now A learns that its session is over. Without the token, it would have written over B's data. Switch the bug on in free play to see it."}
+{"step":38,"text":"Only now A learns that its session is over. Without the token, it would have written over B's data. See it in [free play with no fencing](#try/5/2/0/0)."}
 ],
 "steps":[
 {"at":2000,"lane":null,"style":"plain","label":"All clients are connected. Nobody wants the lock yet.","servers":[["follower","0x100000003"],["follower","0x100000003"],["leader","0x100000003"]],"clients":[["idle",null,"connected",1,"0x200000000000001",4800,4000],["idle",null,"connected",1,"0x200000000000002",5136.73,4000]],"queue":[["/lock",null,"0x100000003",[]]],"events":[0,0],"newest":null},

@@ -1,9 +1,9 @@
 play.story({"name":"semaphore","title":"A semaphore","about":"Three permits, four clients.",
 "runs":[{"title":"","clients":["A","B","C","D"],"servers":1,"storage":false}],
 "stops":[
-{"step":12,"text":"A wanted two permits, and has them: two nodes below leases. A lock orders those who are choosing permits; A needs it for a moment only."},
+{"step":12,"text":"A wanted two permits, and has them: two permit nodes, below /lock/leases. A client gets all its permits at once or none. An inner lock, below /lock/locks, lets one client at a time acquire permits; A needs it for a moment only."},
 {"step":40,"text":"B has the third permit."},
-{"step":70,"text":"C wants two. It has created its two nodes, but these are five for three permits, so it waits until others go. D wants one, and waits behind C.","question":"B releases one permit. Who gets it?","answers":[["nobody yet","Yes. C needs two, and D may not overtake it, or C could wait for ever."],["D, which needs only one","Then a stream of small requests could keep C out for ever."],["C, which takes one and waits","Two such clients could each hold half and wait for the other."]]},
+{"step":70,"text":"C wants two. It has created its permit nodes, but now there are five nodes for three permits. A client gets all its permits at once or none; C keeps the inner lock while it waits. D wants one, and waits for the inner lock.","question":"B releases one permit. Who gets it?","answers":[["nobody yet","Yes. C needs two, and D waits for the inner lock. If D could overtake, C could wait for ever."],["D, which needs only one","Then a stream of small requests could keep C out for ever."],["C, which takes one and waits","Two such clients could each hold half and wait for the other."]]},
 {"step":77,"text":"One permit is free, and C still waits, first in line."},
 {"step":112,"text":"With A's two permits there are three: C takes two, and D the last."}
 ],

@@ -1,8 +1,8 @@
-play.story({"name":"server","title":"The holder's server dies","about":"The session moves, and the lock with it.",
+play.story({"name":"server","title":"The holder's server dies","about":"The server of the holder fails. What of the lock?",
 "runs":[{"title":"","clients":["A","B"],"servers":3,"storage":false}],
 "stops":[
-{"step":18,"text":"A holds the lock, and B waits. Now the server that A is connected to dies.","question":"Does A lose the lock?","answers":[["not yet: its session lives","Yes. The session belongs to the ensemble, and two of three servers are alive."],["yes, at once","The node belongs to the session, not to the connection."],["only if the server led","A new leader knows all sessions as well."]]},
-{"step":22,"text":"A has no connection, and cannot know whether it still holds the lock. Until its lease ends, nobody else can."},
+{"step":18,"text":"A holds the lock, and B waits. Now the server that A is connected to dies.","question":"Does A lose the lock?","answers":[["not yet: its session lives","Yes. The session belongs to the ensemble, and two of three servers are alive."],["yes, at once","The node belongs to the session, not to the connection."],["only if that server was the leader","A new leader knows all sessions as well."]]},
+{"step":22,"text":"A has no connection. Until its lease ends, nobody else can get the lock; A waits for a new connection."},
 {"step":31,"text":"A connected to another server with the same session and its last zxid. It asked for its node. The node was there, so the lock was held all the time."},
 {"step":41,"text":"B takes over. Two servers of three are enough."}
 ],
