@@ -18,7 +18,7 @@ const play = (() => {
     '5/5/0.0.0_5.0.1/17'].map((link) => `#try/${link}`);
   const SHOWN = [
     'The process of A stops while A holds the lock; B gets the lock and writes, and the storage refuses the late write of A.',
-    "The replies to B are lost, so B looks for its node by the GUID, and takes A's node for its own.",
+    "The replies to B are lost; B looks for its node by A's GUID, deletes A's node as its own, and A loses the lock.",
     'The process of A stops while A holds the lock; B gets the lock and writes, and the storage accepts the late write of A.',
     'A, B, C and D want the lock; A releases, and wakes every waiter, though only one can be next.',
     'A holds the lock and is cut off from all servers; it still relies on the lock when its lease has ended.',
@@ -207,8 +207,8 @@ const play = (() => {
     $('where').textContent = `${now} / ${last}`;
     const what = `${sentence(step).replace(/\.$/, '')}${step.lost ? ' (lost)' : ''}`;
     $('said').textContent = `Step ${now}: ${what}. ${summary(states[now][run], run)}`;
-    // Whole, since a page with a base would resolve it.
-    history.replaceState(null, '', location.href.split('#')[0] + link());
+    // A browser refuses many changes in a short time.
+    if (timer === null) showLink();
     document.title = `${story.title}: a lock on ZooKeeper, step by step`;
   }
 
@@ -396,6 +396,7 @@ const play = (() => {
   }
 
   function pause() {
+    if (timer !== null) showLink();
     clearTimeout(timer);
     timer = null;
     $('run').textContent = '▶ Play';
@@ -454,6 +455,11 @@ const play = (() => {
     if (!story.free) return `#${story.name}/${now}`;
     const { seed, bug, log } = story.free;
     return `#try/${seed}/${bug}/${log.map((entry) => entry.slice(0, 3).join('.')).join('_') || '0'}/${now}`;
+  }
+
+  function showLink() {
+    // Whole, since a page with a base would resolve it.
+    history.replaceState(null, '', location.href.split('#')[0] + link());
   }
 
   async function followLink() {

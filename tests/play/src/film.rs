@@ -116,7 +116,6 @@ pub struct Film {
     violations: BTreeSet<String>,
     /// The client whose delete was the last change of the queue.
     deleter: Option<usize>,
-    lost: usize,
     run: usize,
 }
 
@@ -153,7 +152,6 @@ impl Film {
             stops: Vec::new(),
             violations: BTreeSet::new(),
             deleter: None,
-            lost: 0,
             run,
         };
         film.read();
@@ -220,11 +218,6 @@ impl Film {
             Some(State::Connected { server, .. }) => server,
             _ => 0,
         }
-    }
-
-    /// Returns the number of messages that were lost.
-    pub fn lost(&self) -> usize {
-        self.lost
     }
 
     // ---- Stops ---------------------------------------------------------------------------------
@@ -422,7 +415,7 @@ impl Film {
         }
         let woken = text.strip_suffix(" and another attempt");
         let Some((_, who)) = woken.and_then(|text| text.split_once(": its deletion woke ")) else {
-            return text;
+            return text.replace(": Mutex", "");
         };
         let change = match self.deleter {
             Some(client) => format!("the delete of {}'s node", self.setting.clients[client]),
@@ -559,7 +552,6 @@ impl Film {
     }
 
     fn lose(&mut self, sent: &Sent) {
-        self.lost += 1;
         self.sent(sent, None);
     }
 

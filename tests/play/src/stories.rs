@@ -267,7 +267,7 @@ fn lost_create() -> Vec<(&'static str, Film)> {
     // The requests arrive.
     film.wait_for_step(SECOND);
     film.inject(Fault::Cut(0, Cut::AFTER_APPLIED));
-    film.until(|film| film.lost() > 0);
+    film.until(|film| film.reached(0, "no connection"));
     film.tell(
         "A sent its create. The server applied it, but the connection is broken and the reply is \
          lost (the arrow with a cross). Look at the queue: the node is there. A does not know. \
