@@ -186,8 +186,6 @@ const play = (() => {
       row.classList.toggle('now', at === now);
       if (at === now) row.setAttribute('aria-current', 'step'); else row.removeAttribute('aria-current');
     });
-    const current = $('rows').children[now];
-    $('rows').scrollTop = current.offsetTop + current.offsetHeight - $('rows').clientHeight + 8;
     $('run-title').textContent = story.runs[run].title;
     const many = $('lanes').clientWidth / lanes(run).length < 75;
     $('lanes').replaceChildren(...lanes(run).map((lane) => {
@@ -201,6 +199,9 @@ const play = (() => {
     drawClients(run);
     drawMessage(step);
     free.draw();
+    // Last, since labels wrap once the page has its scroll bar.
+    const current = $('rows').children[now];
+    $('rows').scrollTop = current.offsetTop + current.offsetHeight - $('rows').clientHeight + 8;
     const last = story.steps.length - 1;
     Object.assign($('slide'), { max: last, value: now });
     $('slide').setAttribute('aria-valuetext', `step ${now} of ${last}`);
@@ -471,7 +472,8 @@ const play = (() => {
         await free.open(Number(seed) || 5, Number(bug) || 0, entries.filter((entry) => entry.length === 3), Number(step) || 0);
       } else {
         const isKnown = stories.some((it) => it.name === name);
-        if (isKnown || !story) show(await open(isKnown ? name : stories[0].name), Number(rest[0]) || 0);
+        if (isKnown) show(await open(name), Number(rest[0]) || 0);
+        else if (!story) show(await open(stories[0].name), 0);
         if (!isKnown && name) listStories(name);
       }
     } catch (error) {
