@@ -6,15 +6,23 @@ const play = (() => {
   const SVG = 'http://www.w3.org/2000/svg';
   const SECOND = 1000;
   /** The actions of free play, in the numbers that the simulator gives them. */
+  const [CONTEND, RELEASE, WRITE, CUT, LOSE_REPLIES, STOP, EXPIRE, KILL] = [0, 1, 2, 3, 4, 5, 7, 8];
   const ACTIONS = ['contend', 'release', 'write to the storage', 'cut the link', 'lose the replies in flight',
     'stop the process', 'isolate', 'expire the session', 'kill'];
-  const BUGS = ['none', 'no GUID of its own', 'no fencing', 'everybody watches the lock path',
+  const BUGS = ['none', "B uses A's GUID", 'no fencing', 'everybody watches the lock path',
     'the lease is not checked', 'other contenders are ignored'];
 
-  /** A link for each bug, to the step at which it does harm. Without a bug, the storage refuses a late write. */
+  /** A link for each bug, to the step at which it does harm, and what happens there. */
   const EXAMPLES = ['5/0/0.0.0_5.5.0_5.0.1_18.2.1_19.2.0/33', '5/1/0.0.0_5.0.1_5.4.1/35',
     '5/2/0.0.0_5.5.0_5.0.1_18.2.1_19.2.0/34', '5/3/0.0.0_5.0.1_12.0.2_20.0.3_30.1.0/51', '5/4/0.0.0_5.0.1_12.6.0/26',
     '5/5/0.0.0_5.0.1/17'].map((link) => `#try/${link}`);
+  const SHOWN = [
+    'The process of A stops while A holds the lock; B gets the lock and writes, and the storage refuses the late write of A.',
+    "The replies to B are lost; B looks for its node by A's GUID, deletes A's node as its own, and A loses the lock.",
+    'The process of A stops while A holds the lock; B gets the lock and writes, and the storage accepts the late write of A.',
+    'A, B, C and D want the lock; A releases, and wakes every waiter, though only one can be next.',
+    'A holds the lock and is cut off from all servers; it still relies on the lock when its lease has ended.',
+    'A holds the lock, and B takes it as well.'];
 
   let stories = [];
   const told = new Map();
@@ -79,6 +87,7 @@ const play = (() => {
     story = next;
     states = [];
     follow(story.steps, 0);
+    $('missing').hidden = true;
     $('about').textContent = story.about;
     $('stories').value = story.name;
     $('act').hidden = !story.free;
@@ -144,9 +153,9 @@ const play = (() => {
       if (step.from) {
         const [start, end] = [x(step.from), x(step.to)];
         const stop = step.lost ? (start + end) / 2 : end;
-        const move = shape('g', { class: 'move' });
-        move.append(shape('line', { x1: `${start}%`, x2: `${stop}%`, y1: 27, y2: 27, class: 'arrow' }));
-        const tip = shape('svg', { x: `${stop}%`, y: 27, overflow: 'visible' });
+        const move = shape('svg', { class: 'move', y: '100%', overflow: 'visible' });
+        move.append(shape('line', { x1: `${start}%`, x2: `${stop}%`, y1: -11, y2: -11, class: 'arrow' }));
+        const tip = shape('svg', { x: `${stop}%`, y: -11, overflow: 'visible' });
         if (step.lost) {
           tip.append(shape('path', { d: 'M-5-5L5 5M-5 5L5-5', class: 'cross' }));
         } else {
@@ -155,10 +164,12 @@ const play = (() => {
         move.append(tip);
         picture.append(move);
       } else if (step.lane) {
-        picture.append(shape('circle', { cx: `${x(step.lane)}%`, cy: 27, r: 5, class: 'spot' }));
+        const place = shape('svg', { y: '100%', overflow: 'visible' });
+        place.append(shape('circle', { cx: `${x(step.lane)}%`, cy: -11, r: 5, class: 'spot' }));
+        picture.append(place);
       }
       const label = element('span', { className: 'label' },
-        element('span', { className: 'time', textContent: time(step) }), sentence(step));
+        element('span', { className: 'time', textContent: time(step) }), element('span', { textContent: sentence(step) }));
       const button = element('button', { className: step.style, tabIndex: -1, onclick: () => { pause(); go(at); } });
       button.append(picture, label);
       $('rows').append(element('li', {}, button));
@@ -175,8 +186,6 @@ const play = (() => {
       row.classList.toggle('now', at === now);
       if (at === now) row.setAttribute('aria-current', 'step'); else row.removeAttribute('aria-current');
     });
-    const current = $('rows').children[now];
-    $('rows').scrollTop = current.offsetTop + current.offsetHeight - $('rows').clientHeight + 8;
     $('run-title').textContent = story.runs[run].title;
     const many = $('lanes').clientWidth / lanes(run).length < 75;
     $('lanes').replaceChildren(...lanes(run).map((lane) => {
@@ -189,13 +198,18 @@ const play = (() => {
     drawQueues(run);
     drawClients(run);
     drawMessage(step);
+    free.draw();
+    // Last, since labels wrap once the page has its scroll bar.
+    const current = $('rows').children[now];
+    $('rows').scrollTop = current.offsetTop + current.offsetHeight - $('rows').clientHeight + 8;
     const last = story.steps.length - 1;
     Object.assign($('slide'), { max: last, value: now });
     $('slide').setAttribute('aria-valuetext', `step ${now} of ${last}`);
     $('where').textContent = `${now} / ${last}`;
-    $('said').textContent = `Step ${now}: ${sentence(step)}${step.lost ? ' (lost)' : ''}. ${summary(states[now][run], run)}`;
-    // Whole, since a page with a base would resolve it.
-    history.replaceState(null, '', location.href.split('#')[0] + link());
+    const what = `${sentence(step).replace(/\.$/, '')}${step.lost ? ' (lost)' : ''}`;
+    $('said').textContent = `Step ${now}: ${what}. ${summary(states[now][run], run)}`;
+    // A browser refuses many changes in a short time.
+    if (timer === null) showLink();
     document.title = `${story.title}: a lock on ZooKeeper, step by step`;
   }
 
@@ -204,8 +218,9 @@ const play = (() => {
     const names = story.runs[run].clients;
     const those = (activity) => names.filter((_, index) => state.clients[index][0] === activity);
     const [holders, waiters] = [those('holds'), those('waits')];
-    const holds = holders.length ? `${holders.join(', ')} holds.` : 'Nobody holds.';
-    return waiters.length ? `${holds} ${waiters.join(', ')} waits.` : holds;
+    const does = (who, verb) => `${who.join(', ')} ${verb}${who.length > 1 ? '' : 's'}.`;
+    const holds = holders.length ? does(holders, 'hold') : 'Nobody holds.';
+    return waiters.length ? `${holds} ${does(waiters, 'wait')}` : holds;
   }
 
   function lastStop() {
@@ -215,7 +230,8 @@ const play = (() => {
 
   function drawTold() {
     const stop = lastStop();
-    $('text').textContent = stop ? stop.text : story.about;
+    const said = free.example() || (stop ? stop.text : story.about);
+    $('text').replaceChildren(...withLinks(said));
     const asks = stop && stop.step === now && stop.question;
     $('question').hidden = !asks;
     if (asks) drawQuestion(stop);
@@ -224,8 +240,16 @@ const play = (() => {
       .filter((step) => (step.run || 0) === run && step.label.startsWith('VIOLATION'));
     $('violation').hidden = broken.length === 0;
     const seed = story.free ? ` (seed ${story.free.seed})` : '';
-    const text = broken.length ? `${broken.length}. ${broken[broken.length - 1].label}${seed}` : '';
+    const text = broken.length ? `${broken[broken.length - 1].label}${seed}` : '';
     if ($('violation').textContent !== text) $('violation').textContent = text;
+  }
+
+  /** Makes an element of each `[text](#link)`. */
+  function withLinks(text) {
+    return text.split(/(\[[^\]]+\]\(#[^)]+\))/).map((part) => {
+      const [, words, href] = part.match(/^\[(.+)\]\((#.+)\)$/) || [];
+      return href ? element('a', { href, textContent: words }) : part;
+    });
   }
 
   function drawQuestion(stop) {
@@ -233,10 +257,10 @@ const play = (() => {
     const chosen = answered.get(key) || [];
     const shift = stop.question.length % stop.answers.length;
     const order = stop.answers.map((_, index) => (index + shift) % stop.answers.length);
-    const buttons = order.map((index) => {
+    const buttons = order.map((index, place) => {
       const [answer, why] = stop.answers[index];
       const isChosen = chosen.includes(index);
-      const button = element('button', { type: 'button', textContent: answer });
+      const button = element('button', { type: 'button', textContent: `${place + 1}. ${answer}` });
       if (isChosen) {
         button.className = index === 0 ? 'right' : 'wrong';
         button.append(element('span', { textContent: ` ${index === 0 ? '✓' : '✗'} ${why}` }));
@@ -373,6 +397,7 @@ const play = (() => {
   }
 
   function pause() {
+    if (timer !== null) showLink();
     clearTimeout(timer);
     timer = null;
     $('run').textContent = '▶ Play';
@@ -416,7 +441,9 @@ const play = (() => {
     const kind = event.target.tagName;
     if (!story || event.ctrlKey || event.altKey || event.metaKey || kind === 'INPUT' || kind === 'SELECT') return;
     if (event.key === ' ' && kind === 'BUTTON') return;
-    const key = KEYS[event.key];
+    const answers = $('question').hidden ? [] : $('question').querySelectorAll('button');
+    const answer = /^[1-9]$/.test(event.key) && answers[event.key - 1];
+    const key = answer ? () => answer.click() : KEYS[event.key];
     if (key) {
       event.preventDefault();
       key();
@@ -431,6 +458,11 @@ const play = (() => {
     return `#try/${seed}/${bug}/${log.map((entry) => entry.slice(0, 3).join('.')).join('_') || '0'}/${now}`;
   }
 
+  function showLink() {
+    // Whole, since a page with a base would resolve it.
+    history.replaceState(null, '', location.href.split('#')[0] + link());
+  }
+
   async function followLink() {
     const [name, ...rest] = location.hash.slice(1).split('/');
     try {
@@ -439,8 +471,10 @@ const play = (() => {
         const entries = (log || '0').split('_').map((entry) => entry.split('.').map(Number));
         await free.open(Number(seed) || 5, Number(bug) || 0, entries.filter((entry) => entry.length === 3), Number(step) || 0);
       } else {
-        const known = stories.some((it) => it.name === name) ? name : stories[0].name;
-        show(await open(known), Number(rest[0]) || 0);
+        const isKnown = stories.some((it) => it.name === name);
+        if (isKnown) show(await open(name), Number(rest[0]) || 0);
+        else if (!story) show(await open(stories[0].name), 0);
+        if (!isKnown && name) listStories(name);
       }
     } catch (error) {
       $('text').textContent = name === 'try'
@@ -449,10 +483,22 @@ const play = (() => {
     }
   }
 
+  /** Says that a link leads nowhere, and where others lead. */
+  function listStories(name) {
+    pause();
+    const links = [...$('stories').options].map((it) => element('li', {},
+      element('a', { href: linkTo(it.value), textContent: it.textContent })));
+    $('missing').replaceChildren(`There is no story “${name}” here. These are all:`, element('ul', {}, ...links));
+    $('missing').hidden = false;
+  }
+
+  const linkTo = (name) => (name === 'try' ? '#try/5/0/0/0' : `#${name}/0`);
+
   // ---- Free play ------------------------------------------------------------------------------
 
   const free = (() => {
     let exports = null;
+    const buttons = [];
     let packed = null;
 
     async function start() {
@@ -532,15 +578,19 @@ const play = (() => {
         names.forEach((name, index) => select.append(element('option', { value: index, textContent: name })));
         return select;
       };
-      const button = (action, who) => element('button', {
-        type: 'button', textContent: ACTIONS[action], onclick: () => act(action, Number($(who).value)),
-      });
+      const button = (action, who) => {
+        const made = element('button', {
+          type: 'button', textContent: ACTIONS[action], onclick: () => act(action, Number($(who).value)),
+        });
+        buttons.push([made, action, who]);
+        return made;
+      };
       const client = element('fieldset', {}, element('legend', { textContent: 'Client' }),
         choice('who', ['A', 'B', 'C', 'D']));
-      for (let action = 0; action < 8; action += 1) client.append(button(action, 'who'));
+      for (let action = CONTEND; action < KILL; action += 1) client.append(button(action, 'who'));
       client.firstChild.nextSibling.setAttribute('aria-label', 'Client');
       const server = element('fieldset', {}, element('legend', { textContent: 'Server' }), choice('which', ['0', '1', '2']),
-        button(8, 'which'));
+        button(KILL, 'which'));
       $('act').append(client, server);
       $('which').setAttribute('aria-label', 'Server');
       const seed = element('input', { id: 'seed', type: 'number', min: 0, max: 4294967295, value: 5 });
@@ -553,10 +603,39 @@ const play = (() => {
       settings.append(example);
       $('act').append(settings);
       $('bug').onchange = fresh.onclick;
+      [$('who').onchange, $('which').onchange] = [draw, draw];
       $('act').onsubmit = (event) => event.preventDefault();
     }
 
-    return { advance, open: openFree, packed: (text) => { packed = text; } };
+    /** Returns whether an action does anything at this step. */
+    function can(action, who) {
+      const [{ servers, clients }] = states[now];
+      if (action === KILL) return servers[who][0] !== 'dead';
+      const [activity, token, session] = clients[who];
+      const isStopped = session === 'stopped';
+      const hasConnection = isStopped || ['connected', 'read-only'].includes(session);
+      if (action === CONTEND) return activity === 'idle' && !isStopped;
+      if (action === RELEASE) return activity !== 'idle' && !isStopped;
+      // A stopped process that writes runs again first.
+      if (action === WRITE) return token !== null;
+      if (action === CUT || action === LOSE_REPLIES) return hasConnection;
+      if (action === STOP) return !isStopped;
+      return action !== EXPIRE || session !== 'renewing';
+    }
+
+    function draw() {
+      if (!story.free) return;
+      for (const [button, action, who] of buttons) button.disabled = !can(action, Number($(who).value));
+    }
+
+    /** Returns what an example shows, if this is one. */
+    function example() {
+      if (!story.free) return null;
+      const run = (address) => address.replace(/\d+$/, '');
+      return run(link()) === run(EXAMPLES[story.free.bug]) ? SHOWN[story.free.bug] : null;
+    }
+
+    return { advance, draw, example, open: openFree, packed: (text) => { packed = text; } };
   })();
 
   // ---- Start ----------------------------------------------------------------------------------
@@ -574,10 +653,7 @@ const play = (() => {
       $('text').textContent = `This is not what zk-explain --format play prints: ${error.message}.`;
     }
   };
-  $('stories').onchange = () => {
-    const name = $('stories').value;
-    location.hash = name === 'try' ? '#try/5/0/0/0' : `#${name}/0`;
-  };
+  $('stories').onchange = () => { location.hash = linkTo($('stories').value); };
   window.addEventListener('hashchange', followLink);
   window.addEventListener('resize', () => { if (story) draw(); });
 
@@ -591,6 +667,6 @@ const play = (() => {
     story(it) { told.set(it.name, it); },
     free: free.packed,
     /** For tests. */
-    look: () => ({ story, now, playing: timer !== null, examples: EXAMPLES, bugs: BUGS }),
+    look: () => ({ story, now, playing: timer !== null, examples: EXAMPLES, shown: SHOWN, bugs: BUGS }),
   };
 })();

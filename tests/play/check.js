@@ -70,6 +70,33 @@
     ensure(structure() === end, `${name} ends differently: ${structure()}`);
   }
 
+  /** A key answers as a click does. */
+  async function answer() {
+    await openLink('#free/6', () => story().name === 'free' && play.look().now === 6);
+    const answered = () => [...document.querySelectorAll('#question button')].map((button) => button.className !== '');
+    press('2');
+    ensure(answered().join() === 'false,true,false', `a digit answers ${answered()}`);
+  }
+
+  /** The storage shows a token once it has said that it is written. */
+  async function checkStorage() {
+    await openLink('#pause/0', () => story().name === 'pause');
+    for (const [step, { label }] of story().steps.entries()) {
+      if (label !== 'written') continue;
+      const [token] = story().steps[step - 1].label.match(/0x\w+/);
+      await openLink(`#pause/${step}`, () => play.look().now === step);
+      ensure($('servers').textContent.includes(`token ${token}`), `pause/${step}: the storage has no ${token}`);
+    }
+  }
+
+  async function openNothing() {
+    await openLink('#nosuch/5', () => !$('missing').hidden);
+    ensure($('missing').textContent.includes('nosuch'), 'a bad link is not named');
+    const links = document.querySelectorAll('#missing a').length;
+    ensure(links === $('stories').options.length, `a bad link offers ${links} stories`);
+    await openLink('#queue/3', () => story().name === 'queue' && $('missing').hidden);
+  }
+
   const story = () => play.look().story || {};
 
   /** Follows the example of a bug, whose harm the checker finds. */
@@ -77,6 +104,7 @@
     const step = Number(hash.split('/')[4]);
     await openLink(hash, () => story().free && play.look().now === step);
     const seen = $('violation').hidden ? '' : $('violation').textContent;
+    ensure(play.look().shown.includes($('text').textContent), `${name}: the example is not explained`);
     ensure(seen.includes(finds) && (finds !== '' || seen === ''), `${name}: the checker says ${seen}`);
     ensure(step > 0 && location.hash === hash, `${name}: the link is ${location.hash}`);
     out.push(`try ${name}: ${structure()}`);
@@ -84,7 +112,9 @@
 
   async function act() {
     await openLink('#try/7/0/0/0', () => story().free && story().free.seed === 7);
-    const click = (text) => [...document.querySelectorAll('#act button')].find((it) => it.textContent === text).click();
+    const button = (text) => [...document.querySelectorAll('#act button')].find((it) => it.textContent === text);
+    const click = (text) => button(text).click();
+    ensure(button('release').disabled && button('write to the storage').disabled, 'an action that does nothing');
     click('contend');
     for (let step = 0; step < 12; step += 1) press('ArrowRight');
     const holds = () => document.querySelectorAll('#clients .holds').length;
@@ -96,6 +126,9 @@
     press('Home');
     click('contend');
     ensure(story().free.log.length === 1, 'the past stays');
+    ensure($('act').offsetParent !== null, 'no actions in free play');
+    await openLink('#queue/0', () => story().name === 'queue');
+    ensure($('act').offsetParent === null, 'actions outside of free play');
   }
 
   /** Opens what `zk-explain --format play` prints of a recording. */
@@ -115,9 +148,12 @@
 
   await rest(200);
   await openFile();
+  await openNothing();
+  await answer();
   for (const option of [...$('stories').options]) {
     if (option.value !== 'try') await toEnd(option.value);
   }
+  await checkStorage();
   if (window.hasFree) {
     const { bugs, examples } = play.look();
     for (const [bug, name] of bugs.entries()) await tryOut(name, examples[bug], bug > 0 ? 'VIOLATION' : '');

@@ -1,9 +1,9 @@
 play.story({"name":"free","title":"A free lock","about":"One client, one round trip.",
 "runs":[{"title":"","clients":["A"],"servers":1,"storage":false}],
 "stops":[
-{"step":0,"text":"Client A has a session. The bar shows its lease: until then the servers keep the session for sure. The lock is an empty node, /lock."},
-{"step":6,"text":"Two requests travelled together: a create of a node with a number at its end, and a list of the nodes. The replies came together too. The node of A is the only one, so A holds the lock after one round trip.","question":"Which kind of node did A create?","answers":[["ephemeral and sequential","Yes. The servers add the number, and delete the node with the session."],["ephemeral only","Then there would be no number, and no order."],["persistent and sequential","Then the lock would outlive a dead holder, for ever."]]},
-{"step":12,"text":"A release is one delete. A stopped to rely on the lock before it sent it. The reply is not needed: the next holder, if there is one, learns of the delete by a watch."}
+{"step":0,"text":"Client A has a session. The bar shows how long A can still be sure that the servers keep its session. The lock is an empty node, /lock: a node has a path, as a file has, and may have nodes below it."},
+{"step":6,"text":"Two requests travelled together: a create of a node with a number at its end, and a list of the nodes. The node of A is the only one, so A holds the lock after one round trip. Each change at the servers gets the next zxid, the number of its transaction. The zxid of the create is A's token, which tells it from earlier and later holders.","question":"Which kind of node did A create?","answers":[["ephemeral and sequential","Yes. The servers add the number, and delete the node with the session."],["ephemeral only","Then there would be no number, and no order."],["persistent and sequential","Then the lock would outlive a dead holder, for ever."]]},
+{"step":12,"text":"A release is one delete. A stopped relying on the lock before it sent it. The reply is not needed: the next holder, if there is one, learns of the delete by a watch."}
 ],
 "steps":[
 {"at":2000,"lane":null,"style":"plain","label":"All clients are connected. Nobody wants the lock yet.","servers":[["leader","0x2"]],"clients":[["idle",null,"connected",0,"0x100000000000001",4800,4000]],"queue":[["/lock",null,"0x2",[]]],"events":[0],"newest":null},

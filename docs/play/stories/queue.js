@@ -1,11 +1,11 @@
-play.story({"name":"queue","title":"Three in a queue","about":"Who is next, and who wakes whom.",
+play.story({"name":"queue","title":"Three in a queue","about":"Three clients want the same lock, one after the other.",
 "runs":[{"title":"","clients":["A","B","C"],"servers":3,"storage":false}],
 "stops":[
 {"step":0,"text":"Three clients are connected to three servers. All will want the same lock."},
 {"step":18,"text":"B is second. It has set a watch on the node of A, its predecessor, and one on its own node. The arrow in the queue is the first watch. B does not ask again: the servers will tell it."},
 {"step":26,"text":"C is third. It watches B, not A.","question":"A will release. Which waiters get an event?","answers":[["B alone","Yes. Only B watches the node of A."],["B and C","C watches the node of B, which stays."],["nobody: clients ask","A watch is there so that nobody needs to ask."]]},
-{"step":30,"text":"The delete reached B as a watch event, and B holds the lock at that moment, without another request. (A gets one too: it watched its own node, to learn of its loss.) Its list had shown one contender ahead, and nobody can come in between."},
-{"step":42,"text":"C's turn. Compare the tokens: each holder's is greater than the one before. It is the zxid of the transaction that created the node."},
+{"step":30,"text":"The delete reached B as a watch event, and B holds the lock at that moment, without another request: its list had shown one contender ahead, and nobody can come in between. (A gets an event too: it watched its own node, to learn of its loss.)"},
+{"step":42,"text":"C holds the lock. It had to list again first: its list had shown two nodes ahead, and the event said only that the nearest is gone. Compare the tokens: each holder's is greater than the one before."},
 {"step":46,"text":"The queue is empty again."}
 ],
 "steps":[

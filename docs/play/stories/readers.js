@@ -2,7 +2,7 @@ play.story({"name":"readers","title":"Readers and a writer","about":"A queue in 
 "runs":[{"title":"","clients":["reader A","reader B","writer C","reader D"],"servers":1,"storage":false}],
 "stops":[
 {"step":14,"text":"Two readers hold the lock together. A reader waits only for writers ahead of it."},
-{"step":32,"text":"The writer waits for the nearest node ahead, whoever it is. Reader D came later. It watches the writer, so that the writer gets its turn.","question":"B, the newer reader, releases first. What does the writer do?","answers":[["it waits behind A","Yes. It lists again, and finds A still ahead."],["it writes","A still reads, and would see half of the change."],["nothing, it gets no event","It watched the node of B, which is deleted."]]},
+{"step":32,"text":"The writer needs everybody ahead to leave; it watches only the nearest. Reader D came later. It watches the writer, so that the writer gets its turn. (__WRIT__ and __READ__ are the names on the wire.)","question":"B, the newer reader, releases first. What does the writer do?","answers":[["it waits behind A","Yes. It lists again, and finds A still ahead."],["it writes","A still reads, and would see half of the change."],["nothing, it gets no event","It watched the node of B, which is deleted."]]},
 {"step":41,"text":"The event woke the writer, which listed again. Now it watches A."},
 {"step":50,"text":"All readers ahead are gone: the writer holds the lock alone."},
 {"step":60,"text":"The writer has released, and reader D holds the lock."}

@@ -13,8 +13,8 @@ use zk_session::State;
 use crate::json::{list, or_null, quoted, string};
 use crate::label;
 use crate::sim::{
-    AttemptId, Bug, Call, ClientEvent, Cut, Direction, Fault, LockKind, Options, Sim, SimClient,
-    What,
+    AttemptId, Bug, Call, ClientEvent, Cut, Direction, Fault, LockKind, Moment, Options, Sim,
+    SimClient, What,
 };
 use crate::wire::{Sent, Wire};
 
@@ -114,7 +114,8 @@ pub struct Film {
     stops: Vec<(usize, String)>,
     /// The violations that were reported, without their numbers.
     violations: BTreeSet<String>,
-    lost: usize,
+    /// The client whose delete was the last change of the queue.
+    deleter: Option<usize>,
     run: usize,
 }
 
@@ -150,7 +151,7 @@ impl Film {
             shown: BTreeMap::new(),
             stops: Vec::new(),
             violations: BTreeSet::new(),
-            lost: 0,
+            deleter: None,
             run,
         };
         film.read();
@@ -217,11 +218,6 @@ impl Film {
             Some(State::Connected { server, .. }) => server,
             _ => 0,
         }
-    }
-
-    /// Returns the number of messages that were lost.
-    pub fn lost(&self) -> usize {
-        self.lost
     }
 
     // ---- Stops ---------------------------------------------------------------------------------
@@ -325,35 +321,34 @@ impl Film {
         let Some(token) = self.actors[client].token else { return };
         let (now, lane) = (self.sim.now(), format!("c{client}"));
         self.sim.advance(TRIP);
+        self.read();
+        let before = self.storage.newest;
+        self.storage.newest = before.max(token);
         let text = format!("write, token {:#x}", token.0);
         self.message(&lane, "storage", Style::Plain, &text, (now, now + TRIP));
         self.sim.advance(TRIP);
-        let stale = token < self.storage.newest;
+        self.read();
+        let stale = token < before;
         let (style, text) = match (stale, self.storage.fences) {
-            (true, true) => {
-                let newest = self.storage.newest.0;
-                (Style::Error, format!("refused: token {newest:#x} was here"))
-            }
+            (true, true) => (Style::Error, format!("refused: token {:#x} was here", before.0)),
             _ => (Style::Reply, "written".to_owned()),
         };
         self.message("storage", &lane, style, &text, (now + TRIP, now + TRIP * 2));
         if stale && !self.storage.fences {
-            let newest = self.storage.newest.0;
             let text = format!(
-                "VIOLATION: a write with token {:#x} was accepted after one with {newest:#x}",
-                token.0
+                "VIOLATION: a write with token {:#x} was accepted after one with {:#x}",
+                token.0, before.0
             );
             self.say(Some("storage"), Style::Error, &text);
         }
-        self.storage.newest = self.storage.newest.max(token);
-        self.read();
     }
 
     // ---- Reading the run -----------------------------------------------------------------------
 
     fn read(&mut self) {
-        let moments = self.sim.moments()[self.seen..].to_vec();
+        let mut moments = self.sim.moments()[self.seen..].to_vec();
         self.seen += moments.len();
+        causes_first(&mut moments);
         for client in 0..self.actors.len() {
             let id = self.sim.client(client).map_or(SessionId::NONE, SimClient::id);
             if id != SessionId::NONE {
@@ -376,16 +371,22 @@ impl Film {
                     if sent.style == Style::Event && self.waits(sent.client) {
                         self.events[sent.client] += 1;
                     }
+                    if sent.direction == Direction::Up && sent.label.contains(": DELETE ") {
+                        self.deleter = Some(sent.client);
+                    } else if sent.label.contains(": CREATE2 ") {
+                        self.deleter = None;
+                    }
                     self.sent(&sent, Some(at));
                 }
             }
             What::Client(client, event) => self.event(*client, event),
             What::Fault(fault) => self.fault(fault),
             What::Violation(text) => {
-                let text = format!("VIOLATION: {}", self.named(text));
+                let text = self.named(text);
                 // The same again, at another time, is no news.
                 let kind: String = text.chars().filter(|char| !char.is_ascii_digit()).collect();
                 if !text.contains("sleeps until") && self.violations.insert(kind) {
+                    let text = format!("VIOLATION: {}", self.reworded(text));
                     self.say(None, Style::Error, &text);
                 }
             }
@@ -407,6 +408,22 @@ impl Film {
         label::short(&text)
     }
 
+    /// Says what the page can say better than the checker, whose clock is another one.
+    fn reworded(&self, text: String) -> String {
+        if let Some((who, _)) = text.split_once(" holds a lock at ") {
+            return format!("{who} holds the lock after the end of its lease");
+        }
+        let woken = text.strip_suffix(" and another attempt");
+        let Some((_, who)) = woken.and_then(|text| text.split_once(": its deletion woke ")) else {
+            return text.replace(": Mutex", "");
+        };
+        let change = match self.deleter {
+            Some(client) => format!("the delete of {}'s node", self.setting.clients[client]),
+            None => "one change".to_owned(),
+        };
+        format!("{change} woke {who} and another waiter; only one can be next")
+    }
+
     fn fault(&mut self, fault: &Fault) {
         let (lane, text) = match fault {
             Fault::Cut(client, Cut::AFTER_APPLIED) => {
@@ -415,7 +432,14 @@ impl Film {
             Fault::Cut(client, _) => (format!("c{client}"), "loses its connection"),
             Fault::Isolate(client, _) => (format!("c{client}"), "is cut off from all servers"),
             Fault::Pause(client, _) => (format!("c{client}"), "stops running"),
-            Fault::Expire(client) => (format!("c{client}"), "has an expired session"),
+            Fault::Expire(client) => {
+                let name = self.setting.clients[*client];
+                return self.say(
+                    None,
+                    Style::Error,
+                    &format!("The servers expire {name}'s session"),
+                );
+            }
             Fault::Kill(server, _) => (format!("s{server}"), "dies"),
             Fault::Hold(server, _) => (format!("s{server}"), "falls behind"),
             _ => return,
@@ -465,7 +489,11 @@ impl Film {
             ClientEvent::Lock(_, event) => match event {
                 LockEvent::Waiting { behind, .. } => {
                     actor.activity = Activity::Waits;
-                    (Style::Plain, format!("waits behind {}", label::short(behind)))
+                    let text = match behind.rsplit('/').next() {
+                        Some("leases") => "waits for others to release permits".to_owned(),
+                        _ => format!("waits behind {}", label::short(behind)),
+                    };
+                    (Style::Plain, text)
                 }
                 LockEvent::Acquired { token, .. } => {
                     (actor.activity, actor.token) = (Activity::Holds, Some(*token));
@@ -524,7 +552,6 @@ impl Film {
     }
 
     fn lose(&mut self, sent: &Sent) {
-        self.lost += 1;
         self.sent(sent, None);
     }
 
@@ -650,6 +677,25 @@ impl Film {
             string(&mut name, label::short(path));
             format!("[{name},{owner},\"{:#x}\",{watchers}]", stat.czxid.0)
         }))
+    }
+}
+
+/// Puts the loss of a connection before what a lock reports because of it: a client hears of the
+/// state of its session last.
+fn causes_first(moments: &mut [Moment]) {
+    for index in 1..moments.len() {
+        let What::Client(who, ClientEvent::State(State::Suspended)) = moments[index].what else {
+            continue;
+        };
+        let at = moments[index].at;
+        let is_effect = |moment: &&Moment| match moment.what {
+            What::Client(client, ClientEvent::Lock(_, LockEvent::Suspended)) => {
+                moment.at == at && client == who
+            }
+            _ => false,
+        };
+        let effects = moments[..index].iter().rev().take_while(is_effect).count();
+        moments[index - effects..=index].rotate_right(1);
     }
 }
 

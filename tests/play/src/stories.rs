@@ -28,7 +28,7 @@ pub const ALL: [Story; 10] = [
     Story {
         name: "queue",
         title: "Three in a queue",
-        about: "Who is next, and who wakes whom.",
+        about: "Three clients want the same lock, one after the other.",
         films: queue,
     },
     Story {
@@ -46,19 +46,19 @@ pub const ALL: [Story; 10] = [
     Story {
         name: "server",
         title: "The holder's server dies",
-        about: "The session moves, and the lock with it.",
+        about: "The server of the holder fails. What of the lock?",
         films: server,
     },
     Story {
         name: "lease",
         title: "A holder that is cut off",
-        about: "It must stop before the next one starts.",
+        about: "Messages are lost in both directions.",
         films: lease,
     },
     Story {
         name: "pause",
         title: "A pause and a late write",
-        about: "Why a storage compares tokens.",
+        about: "A process stops between its check and its write.",
         films: pause,
     },
     Story {
@@ -130,15 +130,17 @@ fn one(film: Film) -> Vec<(&'static str, Film)> {
 fn free() -> Vec<(&'static str, Film)> {
     let mut film = Film::new(Setting { clients: &["A"], servers: 1, ..Setting::default() }, 0);
     film.tell(
-        "Client A has a session. The bar shows its lease: until then the servers keep the session \
-         for sure. The lock is an empty node, /lock.",
+        "Client A has a session. The bar shows how long A can still be sure that the servers keep \
+         its session. The lock is an empty node, /lock: a node has a path, as a file has, and may \
+         have nodes below it.",
     );
     film.contend(0, LockKind::Mutex);
     film.until(|film| film.holds(0));
     film.tell(
         "Two requests travelled together: a create of a node with a number at its end, and a list \
-         of the nodes. The replies came together too. The node of A is the only one, so A holds \
-         the lock after one round trip.",
+         of the nodes. The node of A is the only one, so A holds the lock after one round trip. \
+         Each change at the servers gets the next zxid, the number of its transaction. The zxid of \
+         the create is A's token, which tells it from earlier and later holders.",
     );
     film.ask(
         "Which kind of node did A create?",
@@ -156,7 +158,7 @@ fn free() -> Vec<(&'static str, Film)> {
     film.release(0);
     film.wait(40 * MS);
     film.tell(
-        "A release is one delete. A stopped to rely on the lock before it sent it. The reply is \
+        "A release is one delete. A stopped relying on the lock before it sent it. The reply is \
          not needed: the next holder, if there is one, learns of the delete by a watch.",
     );
     one(film)
@@ -190,15 +192,17 @@ fn queue() -> Vec<(&'static str, Film)> {
     film.until(|film| film.holds(1));
     film.tell(
         "The delete reached B as a watch event, and B holds the lock at that moment, without \
-         another request. (A gets one too: it watched its own node, to learn of its loss.) Its list had shown one contender ahead, and nobody can come in between.",
+         another request: its list had shown one contender ahead, and nobody can come in between. \
+         (A gets an event too: it watched its own node, to learn of its loss.)",
     );
     film.wait(40 * MS);
     film.release(1);
     film.until(|film| film.holds(2));
     film.wait(30 * MS);
     film.tell(
-        "C's turn. Compare the tokens: each holder's is greater than the one before. It is the \
-         zxid of the transaction that created the node.",
+        "C holds the lock. It had to list again first: its list had shown two nodes ahead, and the \
+         event said only that the nearest is gone. Compare the tokens: each holder's is greater \
+         than the one before.",
     );
     film.release(2);
     film.wait(30 * MS);
@@ -220,8 +224,8 @@ fn herd() -> Vec<(&'static str, Film)> {
         film.begin("Six clients are in the queue. A holds the lock.");
     }
     parent.tell(
-        "First the herd: five waiters, and all of them watch the lock path. The checker of the \
-         simulator takes a needless wake-up for a violation. You will see it.",
+        "First the herd: five waiters, and all watch the same node, the lock path. The checker of \
+         the simulator counts every needless wake-up as a violation.",
     );
     predecessor.tell(
         "The same six clients, and each watches the node ahead of its own. Compare the two queues.",
@@ -230,7 +234,7 @@ fn herd() -> Vec<(&'static str, Film)> {
         "A releases in both. How many waiters will be woken?",
         &[
             ("5 and 1", "Yes. In the herd all are woken, though only one can be next."),
-            ("1 and 1", "In the herd all five watch the same path, so all five get the event."),
+            ("1 and 1", "In the herd all five watch the same node, so all five get the event."),
             ("5 and 5", "With one watch each, only the next one watches the deleted node."),
         ],
     );
@@ -249,7 +253,7 @@ fn herd() -> Vec<(&'static str, Film)> {
     }
     parent.tell("The second release again wakes all who are left.");
     predecessor.tell(
-        "The counts below the queues say it all. With a hundred waiters, a release in the herd \
+        "Compare the counts at the queues. With a hundred waiters, a release in the herd \
          costs about 600,000 bytes, and one in the queue about 200.",
     );
     let [parent, predecessor] = films;
@@ -260,19 +264,23 @@ fn lost_create() -> Vec<(&'static str, Film)> {
     let mut film = Film::new(Setting { clients: &["A", "B"], ..Setting::default() }, 0);
     film.wait(MS);
     film.contend(0, LockKind::Mutex);
+    // The requests arrive.
+    film.wait_for_step(SECOND);
     film.inject(Fault::Cut(0, Cut::AFTER_APPLIED));
-    film.until(|film| film.lost() > 0);
+    film.until(|film| film.reached(0, "no connection"));
     film.tell(
         "A sent its create. The server applied it, but the connection is broken and the reply is \
-         lost (the arrow with a cross). Look at the queue: the node is there. A does not know.",
+         lost (the arrow with a cross). Look at the queue: the node is there. A does not know. \
+         The servers chose the number at the end of its name; the long number in the middle, the \
+         GUID, is chosen by A.",
     );
     film.ask(
         "What should A do on its next connection?",
         &[
             (
                 "look for a node with its GUID",
-                "Yes. The name contains a random number that \
-              nobody else uses, so the list shows whether the create was applied.",
+                "Yes. A chose it, and nobody else uses it, so \
+              the list shows whether the create was applied.",
             ),
             (
                 "create again",
@@ -314,15 +322,15 @@ fn server() -> Vec<(&'static str, Film)> {
               three servers are alive.",
             ),
             ("yes, at once", "The node belongs to the session, not to the connection."),
-            ("only if the server led", "A new leader knows all sessions as well."),
+            ("only if that server was the leader", "A new leader knows all sessions as well."),
         ],
     );
     let server = film.server_of(0);
     film.inject(Fault::Kill(server, 20 * SECOND));
     film.wait(5 * MS);
     film.tell(
-        "A has no connection, and cannot know whether it still holds the lock. Until its lease \
-         ends, nobody else can.",
+        "A has no connection. Until its lease ends, nobody else can get the lock; A waits for a \
+         new connection.",
     );
     film.until(|film| film.holds(0));
     film.tell(
@@ -346,7 +354,7 @@ fn lease() -> Vec<(&'static str, Film)> {
     film.wait(50 * MS);
     film.tell(
         "A holds the lock, and B waits. Now nothing that A sends arrives any more, and nothing \
-         reaches A. Watch its lease.",
+         reaches A. Watch its lease. (Pings, which keep a session alive, are not drawn.)",
     );
     film.ask(
         "Who will notice first that A's lock is over?",
@@ -363,13 +371,17 @@ fn lease() -> Vec<(&'static str, Film)> {
     film.inject(Fault::Isolate(0, 20 * SECOND));
     film.until(|film| !film.contends(0));
     film.tell(
-        "The lease has ended, and A stops to rely on the lock. The servers still have A's node, \
-         and B waits.",
+        "A heard nothing for two thirds of its session timeout of 4 s, and dropped the connection. \
+         Its lease ended 3.8 s after it sent its last answered request: the timeout less a safety \
+         margin of 5 %. A has stopped relying on the lock. The servers still have A's node, and B \
+         waits.",
     );
     film.until(|film| film.holds(1));
     film.tell(
-        "Now the session has expired. The servers deleted its node, and B holds the lock with a \
-         greater token. Between A's end and B's start, nobody held it. That gap is the safety.",
+        "Now the session has expired. The servers count coarsely: they expire sessions only every \
+         2 s, so this one lived for almost 6 s. They deleted A's node, and B holds the lock with a \
+         greater token. Between A's end and B's start, nobody held it. This gap is what makes the \
+         lock safe.",
     );
     film.wait(30 * MS);
     one(film)
@@ -397,11 +409,14 @@ fn pause() -> Vec<(&'static str, Film)> {
     );
     film.write(1);
     film.wait(10 * MS);
-    film.tell("B writes. The storage keeps the greatest token that it has seen.");
+    film.tell("B has written with its token, and the storage remembers it. Now A runs again.");
     film.ask(
         "A continues with its write. What protects the storage?",
         &[
-            ("it compares the tokens", "Yes. A's token is smaller than the one that it has seen."),
+            (
+                "it compares the tokens",
+                "Yes. It keeps the greatest one that it has seen, and A's is smaller.",
+            ),
             ("A's timer", "A continues where it stopped, before any timer of its own can run."),
             (
                 "the session, which has expired",
@@ -416,8 +431,8 @@ fn pause() -> Vec<(&'static str, Film)> {
     film.until(|film| !film.contends(0));
     film.wait(30 * MS);
     film.tell(
-        "Only now A learns that its session is over. Without the token, it would have \
-               written over B's data. Switch the bug on in free play to see it.",
+        "Only now A learns that its session is over. Without the token, it would have written over \
+         B's data. See it in [free play with no fencing](#try/5/2/0/0).",
     );
     one(film)
 }
@@ -437,8 +452,9 @@ fn readers() -> Vec<(&'static str, Film)> {
     film.contend(3, LockKind::Read);
     film.wait(30 * MS);
     film.tell(
-        "The writer waits for the nearest node ahead, whoever it is. Reader D came later. It \
-         watches the writer, so that the writer gets its turn.",
+        "The writer needs everybody ahead to leave; it watches only the nearest. Reader D came \
+         later. It watches the writer, so that the writer gets its turn. (__WRIT__ and __READ__ \
+         are the names on the wire.)",
     );
     film.ask(
         "B, the newer reader, releases first. What does the writer do?",
@@ -475,8 +491,9 @@ fn semaphore() -> Vec<(&'static str, Film)> {
     film.contend(0, kind(2));
     film.until(|film| film.holds(0));
     film.tell(
-        "A wanted two permits, and has them: two nodes below leases. A lock orders those who are \
-         choosing permits; A needs it for a moment only.",
+        "A wanted two permits, and has them: two permit nodes, below /lock/leases. A client gets \
+         all its permits at once or none. An inner lock, below /lock/locks, lets one client at a \
+         time acquire permits; A needs it for a moment only.",
     );
     film.contend(1, kind(1));
     film.until(|film| film.holds(1));
@@ -487,15 +504,17 @@ fn semaphore() -> Vec<(&'static str, Film)> {
     film.contend(3, kind(1));
     film.wait(40 * MS);
     film.tell(
-        "C wants two. It has created its two nodes, but these are five for three permits, so it waits \
-         until others go. D wants one, and waits behind C.",
+        "C wants two. It has created its permit nodes, but now there are five nodes for three \
+         permits. A client gets all its permits at once or none; C keeps the inner lock while it \
+         waits. D wants one, and waits for the inner lock.",
     );
     film.ask(
         "B releases one permit. Who gets it?",
         &[
             (
                 "nobody yet",
-                "Yes. C needs two, and D may not overtake it, or C could wait for ever.",
+                "Yes. C needs two, and D waits for the inner lock. If D could overtake, C \
+                 could wait for ever.",
             ),
             (
                 "D, which needs only one",
@@ -527,7 +546,7 @@ fn renewal() -> Vec<(&'static str, Film)> {
     film.until(|film| film.holds(0));
     film.contend(1, LockKind::Mutex);
     film.wait(50 * MS);
-    film.tell("A holds the lock, and B waits. Then the servers expire the session of B.");
+    film.tell("A holds the lock, and B waits. Then the servers expire B's session.");
     film.ask(
         "Where is B in the queue after that?",
         &[
@@ -540,13 +559,15 @@ fn renewal() -> Vec<(&'static str, Film)> {
     film.until(|film| film.reached(1, "renewing"));
     film.tell(
         "B learned that its session has expired. This client renews: it opens a new session \
-         itself, and its waiter queues again.",
+         itself, and its waiter queues again. (B sent REMOVE_WATCHES before its connection broke; \
+         an arrow is drawn when its message arrives.)",
     );
     film.until(|film| film.waits(1));
     film.wait(30 * MS);
     film.tell(
         "B is in the queue with a new session and a new node. The application noticed nothing: \
-         acquire still waits. A holder is never renewed like that, because its lock is gone.",
+         acquire still waits. A holder's lock is never restored like that: it is gone, and the \
+         application is told.",
     );
     film.release(0);
     film.until(|film| film.holds(1));

@@ -141,8 +141,13 @@ fn stat(stat: &Stat) -> String {
     format!(", version {}, mzxid {:#x}", stat.version, stat.mzxid.0)
 }
 
+/// Returns text in quotes. Four bytes that begin with zero are a number, as that of permits.
 fn text(bytes: Option<&[u8]>) -> String {
-    bytes.map_or("null".to_owned(), |bytes| format!("{:?}", String::from_utf8_lossy(bytes)))
+    match bytes {
+        None => "null".to_owned(),
+        Some(&[0, a, b, c]) => u32::from_be_bytes([0, a, b, c]).to_string(),
+        Some(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+    }
 }
 
 fn list(items: &List<'_, &str>) -> String {
