@@ -401,7 +401,7 @@ fn prefix(mode: LockMode, config: &AttemptConfig) -> String {
 /// outcome unknown.
 pub(crate) fn created_node(result: Result<Reply, Error>) -> Result<Node, Error> {
     let reply = result?;
-    if reply.opcode == OpCode::CREATE {
+    if cfg!(feature = "full") && reply.opcode == OpCode::CREATE {
         // It has no stat, but the zxid of a write is that of its transaction.
         let CreateResponse { path } = reply.decode()?;
         return Ok(Node::new(path, reply.zxid));

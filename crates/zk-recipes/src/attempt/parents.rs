@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use zk_session::proto::{ErrorCode, NodeKind, path};
+use zk_session::proto::{ErrorCode, path};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome, ServerKind};
 
@@ -34,13 +34,9 @@ pub enum Parents {
 }
 
 impl Parents {
-    /// Returns the kind of nodes to create, if any.
-    pub(crate) fn kind(self, server: ServerKind) -> Option<NodeKind> {
-        match self {
-            Self::Containers if server == ServerKind::ZooKeeper => Some(NodeKind::Container),
-            Self::Containers | Self::Persistent => Some(NodeKind::Persistent),
-            Self::None => None,
-        }
+    /// Returns whether nodes that are created on such a server are containers.
+    pub(crate) fn are_containers(self, server: ServerKind) -> bool {
+        self == Self::Containers && server == ServerKind::ZooKeeper
     }
 }
 
@@ -87,9 +83,10 @@ impl ParentCreation {
     ) -> Result<RangeInclusive<OpId>, LockError> {
         self.attempts += 1;
         (self.has_no_chroot, self.error) = (None, None);
-        let kind = config.parents.kind(turn.server_kind()).filter(|_| self.attempts <= ATTEMPTS);
-        let kind = kind.ok_or(Error::Server(ErrorCode::NO_NODE))?;
-        self.containers &= kind == NodeKind::Container;
+        if config.parents == Parents::None || self.attempts > ATTEMPTS {
+            return Err(Error::Server(ErrorCode::NO_NODE).into());
+        }
+        self.containers &= config.parents.are_containers(turn.server_kind());
         let is_ours = |path: &&str| path.len() > config.chroot_length && *path != "/";
         let mut next = Some(path).filter(is_ours);
         let mut missing = Vec::new();

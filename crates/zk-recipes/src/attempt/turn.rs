@@ -81,9 +81,9 @@ impl<'a> Turn<'a> {
         act(&mut Turn { port, owner: &mut owner, watches, part })
     }
 
-    /// Returns the kind of the servers.
+    /// Returns the kind of the servers. It is found out only with `full`.
     pub(super) fn server_kind(&self) -> ServerKind {
-        self.port.server_kind()
+        if cfg!(feature = "full") { self.port.server_kind() } else { ServerKind::ZooKeeper }
     }
 
     /// Returns the connection, by the last state that the machine has received.

@@ -26,7 +26,7 @@ use super::pending::Pending;
 use super::reporter;
 use super::reporter::{Hook, Note};
 use super::status::{Handle, HeldNode, Report, SharedStatus, WaitFor};
-use crate::attempt::{AccessList, AttemptConfig, LockMode, Machine, Scheme, WaitPolicy};
+use crate::attempt::{AccessList, AttemptConfig, LockMode, Machine, Parents, Scheme, WaitPolicy};
 #[cfg(feature = "full")]
 use crate::attempt::{Requeuing, Restart};
 use crate::client::SessionClient;
@@ -229,15 +229,17 @@ impl<C: SessionClient> Queue<C> {
             // In a transaction, since an early ClickHouse Keeper lacks `create2`.
             let node = self.client.transaction();
             let node = node.create_with_acl(path, data, NodeKind::Persistent, &acl);
-            let ancestors = match C::commit(node).await.map_err(Error::from) {
-                Err(Error::Transaction { code: ErrorCode::NO_NODE, .. }) => {
-                    self.options.parents.kind(self.client.server_kind())
-                }
+            match C::commit(node).await.map_err(Error::from) {
+                Err(Error::Transaction { code: ErrorCode::NO_NODE, .. }) => {}
                 Err(Error::Transaction { code, .. }) => return Err(Error::Server(code).into()),
                 created => return Ok(created.map(drop)?),
-            };
+            }
             self.check_chroot().await?;
-            let ancestors = ancestors.ok_or(Error::Server(ErrorCode::NO_NODE))?;
+            let ancestors = match self.options.parents {
+                Parents::None => return Err(Error::Server(ErrorCode::NO_NODE).into()),
+                parents if parents.are_containers(self.client.server_kind()) => NodeKind::Container,
+                _ => NodeKind::Persistent,
+            };
             let parent = path::parent(path).unwrap_or("/");
             let parent_acl: Vec<_> = self.options.parent_acl.list().iter().collect();
             self.client.ensure_path_with(parent, ancestors, &parent_acl).await?;

@@ -3,7 +3,7 @@
 use super::outbox::put_frame;
 use super::*;
 
-/// The software of the servers, as far as a client can tell.
+/// The software of the servers, as far as a client can tell. Without the feature `full`, it cannot.
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -94,10 +94,12 @@ impl<T> Session<T> {
             return Ok(());
         }
         self.id = response.session_id;
-        let kind = ServerKind::of(&response);
-        if core::mem::replace(&mut self.server_kind, kind) != kind {
-            self.can_remove_watches = kind != ServerKind::Keeper;
-            self.suspect = None;
+        if KEEPERS {
+            let kind = ServerKind::of(&response);
+            if core::mem::replace(&mut self.server_kind, kind) != kind {
+                self.can_remove_watches = kind != ServerKind::Keeper;
+                self.suspect = None;
+            }
         }
         let password = response.password.map_or(Bytes::new(), Bytes::copy_from_slice);
         self.password = HiddenBytes(password);

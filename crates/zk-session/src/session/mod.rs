@@ -118,6 +118,7 @@ use crate::time::{Instant, earlier};
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
 pub(crate) const AUTHENTICATION: bool = cfg!(feature = "full");
 const DEADLINES: bool = cfg!(feature = "full");
+const KEEPERS: bool = cfg!(feature = "full");
 pub(crate) const PERSISTENT_WATCHES: bool = cfg!(feature = "full");
 /// The password that the handshake carries without a session.
 const NO_PASSWORD: [u8; 16] = [0; 16];
