@@ -114,7 +114,10 @@ fn last_in_line(scheme: Scheme, contenders: usize) -> (Lone, Input) {
     let created = reply(OpCode::CREATE2, &Create2Response { path: &path, stat });
     contender.handle(Input::Reply { tag: create.tag(), result: Ok(created) });
     let children = GetChildrenResponse { children: List::new(&names) };
-    (contender, Input::Reply { tag: list.tag(), result: Ok(reply(OpCode::GET_CHILDREN, &children)) })
+    (
+        contender,
+        Input::Reply { tag: list.tag(), result: Ok(reply(OpCode::GET_CHILDREN, &children)) },
+    )
 }
 
 /// Has a name of its own, so that what is counted can be named.
