@@ -7,13 +7,13 @@ cd "$(dirname "$0")/.."
 
 declare -A expected=(
     [get]=242160
-    [mutex]=357184
+    [mutex]=364976
     [blocking-get]=287152
-    [blocking-mutex]=401776
+    [blocking-mutex]=408096
     [get,full]=300529
-    [mutex,full]=497697
+    [mutex,full]=539489
     [blocking-get,full]=335233
-    [blocking-mutex,full]=534241
+    [blocking-mutex,full]=575057
 )
 
 build() {
