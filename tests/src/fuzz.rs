@@ -18,6 +18,7 @@ use zk_proto::{
     conversation::{self, Conversation, Direction, End, Kind},
     explain::{self, MessageKind},
     frame::{self, FrameError, Piece, Splitter},
+    keeper::Dialect,
     owned::{self, IntoOwned},
 };
 
@@ -221,7 +222,7 @@ pub fn explain(data: &[u8]) {
     let Some((asked, payload)) = opcode(rest) else { return };
     let mut reader = Reader::new(payload);
     let (message, before, decoded) = match kind % 5 {
-        0 => (MessageKind::ConnectRequest, 0, ConnectRequest::decode_all(payload).map(drop)),
+        0 => (MessageKind::ConnectRequest, 0, Dialect::handshake(payload).map(drop)),
         1 => match RequestHeader::decode(&mut reader) {
             Ok(header) => {
                 let decoded = Request::decode(header.opcode, reader.rest());
