@@ -96,15 +96,22 @@ impl Dialect {
             return Ok((Self::default(), ConnectRequest::decode_all(payload)?));
         };
         let mut reader = Reader::new(payload);
-        let protocol_version = i32::decode(&mut reader)?;
+        macro_rules! next {
+            ($field:ident) => {
+                Decode::decode(&mut reader).map_err(|error| {
+                    error.within(&FieldName { record: "ConnectRequest", field: stringify!($field) })
+                })?
+            };
+        }
+        let protocol_version = next!(protocol_version);
         reader.take(uncounted(protocol_version))?;
         let request = ConnectRequest {
             protocol_version,
-            last_zxid_seen: Zxid::decode(&mut reader)?,
-            timeout: i32::decode(&mut reader)?,
-            session_id: SessionId::decode(&mut reader)?,
-            password: Option::decode(&mut reader)?,
-            read_only: Option::decode(&mut reader)?,
+            last_zxid_seen: next!(last_zxid_seen),
+            timeout: next!(timeout),
+            session_id: next!(session_id),
+            password: next!(password),
+            read_only: next!(read_only),
         };
         reader.finish()?;
         Ok((dialect, request))
