@@ -176,14 +176,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A recording that cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Malformed {
-    /// It does not begin as a recording of a known version.
-    Magic,
-    /// A record has fewer fields than its kind, or invalid ones.
-    Record,
+crate::named! {
+    /// A recording that cannot be read.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Malformed {
+        /// It does not begin as a recording of a known version.
+        Magic,
+        /// A record has fewer fields than its kind, or invalid ones.
+        Record,
+    }
 }
 
 impl fmt::Display for Malformed {
@@ -545,6 +547,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[cfg_attr(miri, ignore = "properties take too long for Miri")]
         fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
             for record in Reader::of_records(&bytes).flatten() {
                 let _ = alloc::format!("{record}");

@@ -7,10 +7,12 @@ zk_proto::formatted_by_debug! {
     [] crate::ConnectString;
     [] crate::ServerAddress;
     [T: Debug] crate::dispatch::Dispatcher<T>;
+    [T: Debug] crate::dispatch::SharedSession<T>;
     [] crate::dispatch::Effects;
     [] crate::dispatch::Port<'_>;
     [] crate::sasl::Authenticator;
     [] crate::session::Config;
+    [T: Debug, L: Debug] crate::event_loop::Loop<T, L>;
     [T: Debug] crate::session::Session<T>;
 }
 

@@ -167,8 +167,20 @@ const _: () = {
     formats::<zk_session::dispatch::Input>();
     formats::<zk_session::dispatch::Key>();
     formats::<zk_session::dispatch::Submission>();
+    formats::<zk_proto::keeper::CheckStatRequest<'static>>();
+    formats::<zk_proto::keeper::Dialect>();
+    formats::<zk_proto::keeper::FilteredListRequest<'static>>();
+    formats::<zk_proto::keeper::ListRecursiveRequest<'static>>();
+    formats::<zk_proto::keeper::ListWithDataRequest<'static>>();
+    formats::<zk_proto::keeper::ListWithDataResponse<'static>>();
+    formats::<zk_proto::keeper::RemoveRecursiveRequest<'static>>();
+    formats::<zk_proto::keeper::blocks::BlockError>();
     formats::<zk_session::dispatch::Port<'static>>();
+    formats::<zk_session::dispatch::SharedSession<u8>>();
     formats::<zk_session::dispatch::Token<u8>>();
+    formats::<zk_session::event_loop::ConfigError>();
+    formats::<zk_session::event_loop::LinkState>();
+    formats::<zk_session::event_loop::Loop<u8, u8>>();
     formats::<zk_session::sasl::Authenticator>();
     formats::<zk_session::sasl::SaslError>();
     formats::<zk_session::session::Action>();
@@ -179,6 +191,7 @@ const _: () = {
     formats::<zk_session::session::Reply>();
     formats::<zk_session::session::RequestId>();
     formats::<zk_session::session::Session<u8>>();
+    formats::<zk_session::session::ServerKind>();
     formats::<zk_session::session::SessionTicket>();
     formats::<zk_session::session::State>();
     formats::<zk_session::session::Statistics>();

@@ -57,6 +57,8 @@ async fn a_keeper_differs_in_what_it_lacks() {
         "a session with a wrong password has expired",
         "a session that the server does not know has expired",
         "a client that has seen more than the server gets no answer",
+        // A Keeper does not answer the request that ends a session.
+        "ephemeral nodes end with their session",
         "an unknown operation is refused (-6), and the connection ends",
         TRAILING,
         "a four-letter word is answered: srvr Zookeeper *",

@@ -6,7 +6,7 @@ use super::names::listings;
 use super::root;
 
 /// The types of the clients and of features that need an operating system.
-const NOT_CORES: [&str; 34] = [
+const NOT_CORES: [&str; 36] = [
     "zk_proto::ClientCodec",
     "zk_proto::ClientMessage",
     "zk_proto::CodecError",
@@ -16,6 +16,7 @@ const NOT_CORES: [&str; 34] = [
     "zk_proto::ServerCodec",
     "zk_proto::ServerMessage",
     "zk_proto::diagram::",
+    "zk_proto::recording::",
     "zk_recipes::",
     "zk_session::Answer",
     "zk_session::Attachment",
@@ -38,6 +39,7 @@ const NOT_CORES: [&str; 34] = [
     "zk_session::dispatch::Attachment",
     "zk_session::driver::",
     "zk_session::metrics::",
+    "zk_session::recording::",
     "zk_session::sasl::DigestMd5",
     "zk_session::sasl::Gssapi",
     "zk_recipes::metrics::",

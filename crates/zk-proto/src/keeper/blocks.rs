@@ -22,17 +22,18 @@ pub const LZ4: u8 = 0x82;
 /// The method of a block that is not compressed.
 pub const NONE: u8 = 0x02;
 
-/// A block that cannot be read. The rest of the stream is unreadable.
-#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BlockError {
-    /// A length exceeds the limit, or is shorter than the header.
-    Length(u32),
-    /// The method is unknown.
-    Method(u8),
-    /// The compressed bytes are malformed.
-    Malformed,
+crate::named! {
+    /// A block that cannot be read. The rest of the stream is unreadable.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum BlockError {
+        /// A length exceeds the limit, or is shorter than the header.
+        Length(u32),
+        /// The method is unknown.
+        Method(u8),
+        /// The compressed bytes are malformed.
+        Malformed,
+    }
 }
 
 impl fmt::Display for BlockError {

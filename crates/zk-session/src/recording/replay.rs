@@ -45,16 +45,18 @@ pub struct Divergence {
     pub replayed: Option<String>,
 }
 
-/// A recording that cannot be replayed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// It cannot be read.
-    Malformed(Malformed),
-    /// Its beginning is missing, as in a ring that has forgotten some.
-    Incomplete,
-    /// The replay went another way.
-    Diverged(Divergence),
+zk_proto::named! {
+    /// A recording that cannot be replayed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum ReplayError {
+        /// It cannot be read.
+        Malformed(Malformed),
+        /// Its beginning is missing, as in a ring that has forgotten some.
+        Incomplete,
+        /// The replay went another way.
+        Diverged(Divergence),
+    }
 }
 
 impl fmt::Display for ReplayError {

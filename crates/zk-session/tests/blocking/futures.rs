@@ -156,7 +156,7 @@ fn several_requests_are_one_answer() {
     let (client, mut server, _listener) = connected();
     // The first requests are sent at the call.
     let mut ensured = client.ensure_path("/a/b");
-    let created = [server.expect(OpCode::CREATE2), server.expect(OpCode::CREATE2)];
+    let created = [server.expect(OpCode::CREATE), server.expect(OpCode::CREATE)];
     let pending = block_on(poll_fn(|cx| Poll::Ready(Pin::new(&mut ensured).poll(cx).is_pending())));
     assert!(pending);
     for sent in created {
@@ -165,7 +165,7 @@ fn several_requests_are_one_answer() {
     assert_eq!(block_on(ensured), Ok(()));
     let mut late = client.ensure_path("/a");
     assert_eq!(late.wait_timeout(Duration::from_millis(10)), Ok(None));
-    let sent = server.expect(OpCode::CREATE2);
+    let sent = server.expect(OpCode::CREATE);
     server.reply(sent.xid, ErrorCode::NODE_EXISTS, &());
     assert_eq!(late.wait(), Ok(()));
 }

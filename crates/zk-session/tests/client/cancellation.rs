@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use zk_session::proto::{
-    Acl, Create2Response, ErrorCode, ErrorResponse, EventType, ExistsResponse, GetAclResponse,
-    GetAllChildrenNumberResponse, GetChildren2Response, GetDataResponse, GetEphemeralsResponse,
-    MultiReadResponse, MultiReadResult, MultiResponse, MultiResult, NodeKind, OpCode, Request,
-    SetDataResponse, Stat, SyncResponse, WhoAmIResponse,
+    Acl, Create2Response, CreateRequest, CreateResponse, ErrorCode, ErrorResponse, EventType,
+    ExistsResponse, GetAclResponse, GetAllChildrenNumberResponse, GetChildren2Response,
+    GetDataResponse, GetEphemeralsResponse, MultiReadResponse, MultiReadResult, MultiResponse,
+    MultiResult, NodeKind, OpCode, Request, SetDataResponse, Stat, SyncResponse, WhoAmIResponse,
 };
 use zk_session::{Client, Error};
 
@@ -42,14 +42,19 @@ async fn grant_everything(mut server: Server, watches: Watches) {
             watches.lock().unwrap().insert(format!("{kind}{path}"));
         };
         match sent.request() {
-            Request::Create2(body) => {
+            request @ (Request::Create(body) | Request::Create2(body)) => {
                 let parent = zk_session::proto::path::parent(body.path).unwrap();
                 if parent.starts_with("/new") && !created.contains(parent) {
                     server.reply(xid, ErrorCode::NO_NODE, &()).await;
                     continue;
                 }
                 created.insert(body.path.to_string());
-                server.reply(xid, ok, &Create2Response { path: body.path, stat }).await;
+                match request {
+                    Request::Create(CreateRequest { path, .. }) => {
+                        server.reply(xid, ok, &CreateResponse { path }).await;
+                    }
+                    _ => server.reply(xid, ok, &Create2Response { path: body.path, stat }).await,
+                }
             }
             Request::Exists(body) => {
                 if body.watch {
