@@ -191,6 +191,7 @@ const _: () = {
     formats::<zk_session::session::Reply>();
     formats::<zk_session::session::RequestId>();
     formats::<zk_session::session::Session<u8>>();
+    formats::<zk_session::ServerKind>();
     formats::<zk_session::session::ServerKind>();
     formats::<zk_session::session::SessionTicket>();
     formats::<zk_session::session::State>();
