@@ -3,7 +3,7 @@ play.story({"name":"renewal","title":"A session that is renewed","about":"What a
 "stops":[
 {"step":18,"text":"A holds the lock, and B waits. Then the servers expire B's session.","question":"Where is B in the queue after that?","answers":[["nowhere, until it creates a new node","Yes. The node was deleted with the session."],["still second","Ephemeral nodes die with their session."],["first","A still holds the lock."]]},
 {"step":25,"text":"B learned that its session has expired. This client renews: it opens a new session itself, and its waiter queues again. (B sent REMOVE_WATCHES before its connection broke; an arrow is drawn when its message arrives.)"},
-{"step":36,"text":"B is in the queue with a new session and a new node. The application noticed nothing: acquire still waits. A holder's lock is never restored like that: it is gone, and the application is told."},
+{"step":36,"text":"B is in the queue with a new session and a new node. The application noticed nothing: acquire still waits. A lock that was held is not restored: it is lost, and its holder learns that."},
 {"step":42,"text":"A has released, and B holds the lock, with the token of its new node."}
 ],
 "steps":[

@@ -566,8 +566,8 @@ fn renewal() -> Vec<(&'static str, Film)> {
     film.wait(30 * MS);
     film.tell(
         "B is in the queue with a new session and a new node. The application noticed nothing: \
-         acquire still waits. A holder's lock is never restored like that: it is gone, and the \
-         application is told.",
+         acquire still waits. A lock that was held is not restored: it is lost, and its holder \
+         learns that.",
     );
     film.release(0);
     film.until(|film| film.holds(1));

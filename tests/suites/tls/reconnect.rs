@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use zk_session::State;
 use zk_session::rustls::{ALL_VERSIONS, HandshakeKind};
+use zk_session::{AnyClient, Outcome, RequestError, State};
 use zk_testkit::suite::HANG_TIMEOUT;
 
 use super::*;
@@ -53,14 +53,20 @@ async fn reconnected(front: &TlsFront) -> HandshakeKind {
     }
 }
 
-/// Cuts all connections again and again, each time that they are served.
-async fn cut(ensemble: &Ensemble) {
-    for cuts in 1..=CUTS {
-        let is_back =
-            || ensemble.fronts.iter().map(|front| front.handshakes().len()).sum::<usize>();
-        while is_back() < cuts {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+/// Returns whether a request was lost with its connection. Otherwise a server has refused it.
+fn is_lost(failed: RequestError) -> bool {
+    let is_refused = failed.code().is_some();
+    assert!(is_refused || failed.reason.outcome() == Outcome::Unknown, "{failed}");
+    !is_refused
+}
+
+/// Cuts all connections again and again, each time that they serve the requests of a [load] at
+/// `path`. If one kind of request was never answered, the session would refuse it.
+async fn cut<C: AnyClient>(ensemble: &Ensemble, client: &C, path: &str) {
+    for _ in 0..CUTS {
+        while client.set_data(path, &[7; 50_000], None).await.is_err_and(is_lost)
+            || client.get_data(path).await.is_err_and(is_lost)
+        {}
         tokio::time::sleep(Duration::from_millis(20)).await;
         ensemble.fronts.iter().for_each(TlsFront::cut);
     }
@@ -77,7 +83,7 @@ async fn requests_go_on_across_connections_that_break() {
             tokio::spawn(async move { load(&client, &format!("/task-{task}")).await })
         })
         .collect();
-    cut(&ensemble).await;
+    cut(&ensemble, &client, "/task-0").await;
     let mut lost = 0;
     for task in tasks {
         lost += task.await.expect("requests go on");
@@ -101,7 +107,7 @@ async fn threads_go_on_across_connections_that_break() {
             })
         })
         .collect();
-    cut(&ensemble).await;
+    cut(&ensemble, &client, "/thread-0").await;
     let mut lost = 0;
     for thread in threads {
         lost += thread.await.expect("requests go on");

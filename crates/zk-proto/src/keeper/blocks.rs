@@ -1,7 +1,7 @@
 //! Compressed streams: blocks, each with a checksum, a method and two lengths in front.
 //!
 //! ```text
-//! 16 bytes   CityHash128 of all that follows
+//! 16 bytes   the checksum of the rest of the block, by CityHash128
 //!  1 byte    the method: 0x82 is LZ4, 0x02 none
 //!  4 bytes   the length from the method on, little-endian
 //!  4 bytes   the length of what it holds, little-endian

@@ -23,7 +23,8 @@ pub enum Parents {
     /// Containers, which the servers delete some time after their last child.
     ///
     /// Persistent nodes if the servers lack containers, or if they are a [ClickHouse
-    /// Keeper](zk_session::ServerKind::Keeper): most lack them, and would end the session.
+    /// Keeper](zk_session::ServerKind::Keeper): most lack them, and would end the session. Without the
+    /// feature `full`, choose `Persistent` there.
     #[default]
     Containers,
     /// Persistent nodes, which stay until a client deletes them.

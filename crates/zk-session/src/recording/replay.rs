@@ -147,8 +147,8 @@ impl Script {
     }
 }
 
-/// Replays a recording: makes the session and the dispatcher again, gives them the same inputs at the
-/// same times, and compares all that they do.
+/// Replays a recording: gives the recorded inputs to a new session and dispatcher, at the recorded
+/// times, and compares their outputs with those of the recording.
 ///
 /// It needs no network and no time. A recording that ends in the middle is replayed as far as it goes.
 ///
@@ -332,7 +332,7 @@ fn decode(opcode: OpCode, body: &[u8]) -> Result<Request<'_>, Malformed> {
     Request::decode(opcode, body).map_err(|_| Malformed::Record)
 }
 
-/// Does what a machine did, whatever it is told. The script compares that.
+/// Repeats the recorded calls of a machine, without deciding anything. The script compares its inputs.
 struct Replica {
     script: Shared<Script>,
     is_done: bool,

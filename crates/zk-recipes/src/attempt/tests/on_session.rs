@@ -75,7 +75,7 @@ impl Machine for Script {
 }
 
 impl Script {
-    /// Does what is to be done.
+    /// Notes the call, and acts as the test wants.
     fn perform(&self, line: String, turn: &mut Turn<'_>) {
         self.course().seen.push(line);
         let acts = core::mem::take(&mut self.course().acts);

@@ -327,8 +327,8 @@ impl Facts<'_> {
     fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         if self.server_kind == ServerKind::Keeper {
-            let text = "the servers seem to be ClickHouse Keeper: whoever loses the connection has \
-                        lost the lock, and its node stays until the session timeout";
+            let text = "the servers seem to be ClickHouse Keeper: a client that loses its connection \
+                        loses its locks, and their nodes stay until the session timeout";
             findings.push((Level::Note, text.to_owned()));
         }
         if !self.exists {
