@@ -204,8 +204,9 @@ fn an_idle_lock_stays_for_the_threads_of_its_client_until_another_one_comes() {
     let (ours, other) = (ensemble.client(), ensemble.client());
     let mutex = Mutex::with(&ours, "/lock", Options::new().keep_idle(LONG)).expect("valid");
     let first = mutex.acquire().wait().expect("acquired");
-    // Behind the list that watches the queue.
-    first.validate().wait().expect("held");
+    eventually("the queue and the node are watched", || {
+        ensemble.embedded.with(|ensemble| ensemble.watches() == 2)
+    });
     first.release().wait().expect("kept");
     let before = ours.statistics().requests;
     thread::scope(|scope| {
