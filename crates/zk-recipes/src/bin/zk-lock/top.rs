@@ -262,19 +262,19 @@ impl Board {
 
     /// Removes a contender, and counts a hand-over if it was a holder and another waits.
     fn remove(&mut self, parent: &str, name: &str) {
-        let of_kazoo = is_kazoo_permit(name) && self.of_kazoo.contains(parent);
-        let is_permit = of_kazoo || self.semaphore_of(parent).is_some();
-        let permit_waits = match of_kazoo {
-            true => self.waiters_of_kazoo(parent) > 0,
-            false => is_permit && self.waiters_of_semaphore(parent) > 0,
+        let waiters_of_permit = match self.semaphore_of(parent) {
+            _ if is_kazoo_permit(name) && self.of_kazoo.contains(parent) => {
+                Some(self.nodes(&kazoo_queue(parent)))
+            }
+            semaphore => semaphore.map(|lock| self.nodes(&format!("{lock}/locks"))),
         };
         let Some(queue) = self.queues.get_mut(parent) else { return };
         let before = queue.holders().len();
-        let was_holder = is_permit || queue.holders().contains(&name);
+        let was_holder = queue.holders().contains(&name);
         queue.nodes.remove(name);
-        let is_handed_over = match is_permit {
-            true => permit_waits,
-            false => was_holder && queue.holders().len() >= before,
+        let is_handed_over = match waiters_of_permit {
+            Some(waiters) => waiters > 0,
+            None => was_holder && queue.holders().len() >= before,
         };
         queue.hand_overs += usize::from(is_handed_over);
     }
@@ -286,9 +286,9 @@ impl Board {
         self.queues.get(parent)?.nodes.iter().any(is_permit).then_some(lock)
     }
 
-    fn waiters_of_semaphore(&self, leases: &str) -> usize {
-        let lock = leases.strip_suffix("/leases").unwrap_or(leases);
-        self.queues.get(&format!("{lock}/locks")).map_or(0, |queue| queue.nodes.len())
+    /// Returns the number of contenders below a path.
+    fn nodes(&self, parent: &str) -> usize {
+        self.queues.get(parent).map_or(0, |queue| queue.nodes.len())
     }
 
     /// Returns the permits of kazoo below a path, if it is a semaphore.
@@ -296,10 +296,6 @@ impl Board {
         let queue = self.of_kazoo.get(lock).and_then(|lock| self.queues.get(lock));
         let names = queue.into_iter().flat_map(|queue| queue.nodes.iter().map(String::as_str));
         names.filter(|name| is_kazoo_permit(name)).collect()
-    }
-
-    fn waiters_of_kazoo(&self, lock: &str) -> usize {
-        self.queues.get(&kazoo_queue(lock)).map_or(0, |queue| queue.nodes.len())
     }
 
     /// Returns the locks that have contenders, the longest queue first, and begins to count
@@ -311,7 +307,7 @@ impl Board {
             let (lock, holders, waiters) = match self.semaphore_of(parent) {
                 Some(lock) => {
                     let names: Vec<_> = queue.nodes.iter().map(String::as_str).collect();
-                    (lock, names, self.waiters_of_semaphore(parent))
+                    (lock, names, self.nodes(&format!("{lock}/locks")))
                 }
                 None if self.is_queue_of_semaphore(parent) => continue,
                 None => {
@@ -321,7 +317,7 @@ impl Board {
                     let permits = self.permits_of_kazoo(parent);
                     if !permits.is_empty() {
                         holders.extend(permits);
-                        waiters += self.waiters_of_kazoo(parent);
+                        waiters += self.nodes(&kazoo_queue(parent));
                     }
                     (parent.as_str(), holders, waiters)
                 }
