@@ -10,7 +10,7 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 use crate::attempt::connection::Connection;
-use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
+use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::{Event, Machine, OpId, Turn, WaitPolicy};
 use crate::error::LockError;
 
@@ -133,13 +133,10 @@ impl BarrierWait {
             Err(OPEN) => return self.conclude(Event::Released, turn),
             Err(error) => error,
         };
-        match RetryPolicy::of(&error) {
+        match turn.retry(&error) {
             RetryPolicy::Now if self.wait_policy.waits_for_connection() => self.read(turn),
             RetryPolicy::Now => self.conclude(Event::Failed(LockError::NoConnection), turn),
-            RetryPolicy::Later => {
-                self.step = Step::Pausing;
-                turn.set_timer(RETRY_AFTER);
-            }
+            RetryPolicy::Later => self.step = Step::Pausing,
             RetryPolicy::Never => self.conclude(Event::Failed(error.into()), turn),
         }
     }
@@ -158,6 +155,7 @@ mod tests {
     use zk_session::proto::{EventType, OpCode, SessionId, Zxid};
 
     use super::*;
+    use crate::attempt::retry_policy::RETRY_AFTER;
     use crate::tests::noise::check_ignores_noise;
     use crate::tests::{Command, Input, fired};
     use crate::tests::{Driven, Output};

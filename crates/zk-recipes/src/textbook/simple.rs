@@ -477,9 +477,9 @@ impl SimpleContender {
     // ---- The end -------------------------------------------------------------------------------
 
     fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
-        match RetryPolicy::of(&error) {
+        match turn.retry(&error) {
             RetryPolicy::Now => self.repeat(turn),
-            RetryPolicy::Later => turn.set_timer(RETRY_AFTER),
+            RetryPolicy::Later => {}
             RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }
@@ -527,12 +527,9 @@ impl SimpleContender {
     }
 
     fn retry_finding_own(&mut self, error: Error, turn: &mut Turn<'_>) {
-        match RetryPolicy::of(&error) {
+        match turn.retry(&error) {
             RetryPolicy::Now => self.find_own(turn),
-            RetryPolicy::Later => {
-                self.step = Step::FindingOwn(None);
-                turn.set_timer(RETRY_AFTER);
-            }
+            RetryPolicy::Later => self.step = Step::FindingOwn(None),
             // Nobody can tell whose it is.
             RetryPolicy::Never => self.conclude(Event::Released, turn),
         }
