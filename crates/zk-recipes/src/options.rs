@@ -24,9 +24,11 @@ pub struct Attempt<'a> {
     pub number: usize,
 }
 
+type Observe = dyn Fn(Attempt<'_>, &Event) + Send + Sync;
+
 /// Receives the events of attempts.
 #[derive(Clone)]
-pub(crate) struct UserObserver(pub(crate) Arc<dyn Fn(Attempt<'_>, &Event) + Send + Sync>);
+pub(crate) struct UserObserver(pub(crate) Arc<Observe>);
 
 impl fmt::Debug for UserObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
