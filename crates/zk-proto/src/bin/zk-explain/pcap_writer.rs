@@ -19,11 +19,11 @@ const SEGMENT: usize = 1460;
 /// A capture of connections on one host, in the format of tcpdump.
 pub(crate) struct Writer {
     file: BufWriter<File>,
-    connections: HashMap<usize, Connection>,
+    connections: HashMap<usize, Sequences>,
     time: Duration,
 }
 
-struct Connection {
+struct Sequences {
     /// That of the client.
     port: u16,
     /// The next sequence number of each direction.
@@ -55,7 +55,7 @@ impl Writer {
         self.time = self.time.max(time.unwrap_or_default());
         // Every port above the reserved ones, in turn.
         let port = 49_152 + (connection % 16_384) as u16;
-        self.connections.insert(connection, Connection { port, next: [0; 2] });
+        self.connections.insert(connection, Sequences { port, next: [0; 2] });
         self.packet(connection, Direction::ToServer, Flag::Syn, &[])?;
         self.packet(connection, Direction::ToClient, Flag::Syn, &[])
     }
@@ -78,7 +78,7 @@ impl Writer {
 
     /// Passes over bytes that are missing in the capture that is read.
     pub(crate) fn skip(&mut self, connection: usize, direction: Direction, length: u64) {
-        if let Some(Connection { next, .. }) = self.connections.get_mut(&connection) {
+        if let Some(Sequences { next, .. }) = self.connections.get_mut(&connection) {
             let next = &mut next[direction as usize];
             *next = next.wrapping_add(length as u32);
         }
@@ -97,7 +97,7 @@ impl Writer {
         flag: Flag,
         payload: &[u8],
     ) -> io::Result<()> {
-        let Some(Connection { port, next }) = self.connections.get_mut(&connection) else {
+        let Some(Sequences { port, next }) = self.connections.get_mut(&connection) else {
             return Ok(());
         };
         let (number, acknowledged) = (next[direction as usize], next[direction.reverse() as usize]);

@@ -175,7 +175,7 @@ struct Record<'a> {
 /// A held lock of any kind.
 pub(crate) enum Held {
     /// A mutex, or permits of a semaphore.
-    Alone(Guard),
+    Plain(Guard),
     Read(ReadGuard),
     Write(WriteGuard),
 }
@@ -183,7 +183,7 @@ pub(crate) enum Held {
 impl Held {
     pub(crate) fn guard(&self) -> &Guard {
         match self {
-            Self::Alone(guard) => guard,
+            Self::Plain(guard) => guard,
             Self::Read(guard) => guard,
             Self::Write(guard) => guard,
         }
@@ -192,7 +192,7 @@ impl Held {
     /// Releases the lock, and waits for the confirmation until `timeout`.
     pub(crate) async fn release(self, timeout: Duration) -> Result<(), RecipeError> {
         let released = match self {
-            Self::Alone(guard) => guard.release(),
+            Self::Plain(guard) => guard.release(),
             Self::Read(guard) => guard.release(),
             Self::Write(guard) => guard.release(),
         };
@@ -443,7 +443,7 @@ async fn acquire_with(
             true => semaphore.try_acquire_many(permits).await,
             false => semaphore.acquire_many(permits).await,
         };
-        Held::Alone(guard.map_err(|error| match error.reason {
+        Held::Plain(guard.map_err(|error| match error.reason {
             reason @ SemaphoreError::NoMaximum => {
                 format!("'{path}': {reason}: set it with --of").into()
             }
@@ -451,7 +451,7 @@ async fn acquire_with(
         })?)
     } else if !arguments.shared && !arguments.exclusive {
         let mutex = Mutex::with(client, path, options)?;
-        Held::Alone(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })
+        Held::Plain(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })
     } else {
         let lock = RwLock::with(client, path, options)?;
         match (arguments.shared, at_once) {
