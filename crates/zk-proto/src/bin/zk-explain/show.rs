@@ -250,29 +250,26 @@ pub(crate) fn json(seen: &Seen<'_>, date: Option<SystemTime>) -> String {
     let explained = seen.explain(&mut |field| {
         fields.insert(field.path.to_string(), value(field, message.bytes));
     });
-    let mut object = json!({
-        "connection": Some(seen.name).filter(|name| !name.is_empty()),
-        "server": Some(seen.server).filter(|server| !server.is_empty()),
-        "direction": direction,
-        "number": message.number,
-        "offset": message.offset,
-        "time_us": seen.time.map(|time| time.as_micros() as u64),
-        "time": date.map(|date| humantime::format_rfc3339_micros(date).to_string()),
-        "message": kind,
-        "operation": seen.opcode.map(|opcode| opcode.to_string()),
-        "answers": answers,
-        "error": message.reply_header().map(|header| header.err.to_string()),
-        "latency_us": seen.latency.map(|latency| latency.as_micros() as u64),
-        "fields": null,
-        "missing": Some(seen.missing).filter(|missing| *missing > 0),
-        "malformed": explained.err(),
-        "hex": hex(seen.bytes()),
-    });
-    object["fields"] = Value::Object(fields);
-    if let Value::Object(object) = &mut object {
-        object.retain(|_, value| !value.is_null());
-    }
-    object.to_string()
+    let object = [
+        ("connection", json!(Some(seen.name).filter(|name| !name.is_empty()))),
+        ("server", json!(Some(seen.server).filter(|server| !server.is_empty()))),
+        ("direction", json!(direction)),
+        ("number", json!(message.number)),
+        ("offset", json!(message.offset)),
+        ("time_us", json!(seen.time.map(|time| time.as_micros() as u64))),
+        ("time", json!(date.map(|date| humantime::format_rfc3339_micros(date).to_string()))),
+        ("message", json!(kind)),
+        ("operation", json!(seen.opcode.map(|opcode| opcode.to_string()))),
+        ("answers", json!(answers)),
+        ("error", json!(message.reply_header().map(|header| header.err.to_string()))),
+        ("latency_us", json!(seen.latency.map(|latency| latency.as_micros() as u64))),
+        ("fields", Value::Object(fields)),
+        ("missing", json!(Some(seen.missing).filter(|missing| *missing > 0))),
+        ("malformed", json!(explained.err())),
+        ("hex", Value::String(hex(seen.bytes()))),
+    ];
+    let known = object.into_iter().filter(|(_, value)| !value.is_null());
+    Value::Object(known.map(|(name, value)| (name.to_owned(), value)).collect()).to_string()
 }
 
 /// Returns the value of a field as it is on the wire.
