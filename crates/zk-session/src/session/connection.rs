@@ -40,7 +40,7 @@ pub(super) struct Connection<T> {
     /// Whether the server is read-only, by its answer to the handshake.
     pub(super) is_read_only: bool,
     /// The delay after the latest probe.
-    pub(super) probe_delay: Duration,
+    pub(super) probe_delay: Span,
 }
 
 /// A reply whose header has arrived, and the rest has not.
@@ -86,7 +86,7 @@ impl<T> Connection<T> {
             unanswered_batches: 0,
             has_served: false,
             is_read_only: false,
-            probe_delay: Duration::ZERO,
+            probe_delay: Span::ZERO,
         }
     }
 
@@ -182,7 +182,7 @@ impl<T> Session<T> {
         }
         let Some(lost) = self.connection.take() else { return };
         let limit = self.retry_limit(now);
-        let mut delay = Duration::ZERO;
+        let mut delay = Span::ZERO;
         if lost.stage == Stage::Connected {
             self.find_suspect(now, cause, &lost);
             let dropped = self.outbox.lose_connection();
@@ -227,7 +227,7 @@ impl<T> Session<T> {
                 connection.has_served = true;
                 self.servers.succeeded();
             }
-            if DEADLINES && now - connection.handshake_sent_at >= self.timeouts.ping {
+            if DEADLINES && now.since(connection.handshake_sent_at) >= self.timeouts.ping {
                 self.servers.was_of_use();
                 self.forgive();
             }

@@ -112,7 +112,7 @@ impl<T> Session<T> {
         }
         self.seen_read_write |= !connection.is_read_only;
         let (server, sent_at) = (connection.server, connection.handshake_sent_at);
-        self.reach_time = Some((sent_at - connection.began_at).max(now - sent_at));
+        self.reach_time = Some(sent_at.since(connection.began_at).max(now.since(sent_at)));
         if self.config.authenticates() {
             connection.stage = Stage::Authenticating;
         }

@@ -34,7 +34,7 @@ pub(super) struct History {
     /// What the next handshake is for.
     pub(super) next: Purpose,
     /// How long to wait before the next round, if the question has no answer.
-    pub(super) back_off: Duration,
+    pub(super) back_off: Span,
 }
 
 impl<T> Session<T> {

@@ -2,12 +2,11 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use zk_proto::Xid;
 
 use super::outbox::{Late, PendingRequest, shrink};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 #[derive(Clone, Debug)]
 pub(super) struct Sent<T> {
@@ -59,10 +58,10 @@ impl<T> InFlight<T> {
     pub(super) fn sent_within(
         &self,
         now: Instant,
-        time: Duration,
+        time: Span,
     ) -> impl Iterator<Item = &PendingRequest<T>> + Clone {
         let is_recent =
-            move |sent: &&Sent<T>| sent.pending.xid != Xid::PING && now - sent.sent_at <= time;
+            move |sent: &&Sent<T>| sent.pending.xid != Xid::PING && now.since(sent.sent_at) <= time;
         self.sent.iter().filter(is_recent).map(|sent| &sent.pending)
     }
 

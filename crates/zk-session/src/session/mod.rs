@@ -113,7 +113,7 @@ use self::watches::{Fired, Registration, Removal, SessionWatches, WatchRequest};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success, required_version};
 use crate::recording::Recorder;
-use crate::time::{Instant, earlier};
+use crate::time::{Instant, Span, earlier};
 
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
 pub(crate) const AUTHENTICATION: bool = cfg!(feature = "full");
@@ -181,7 +181,7 @@ pub struct Session<T> {
     /// A request that was unanswered when the last connection ended.
     suspect: Option<Suspect>,
     /// How long the last server took to connect or to answer the handshake, whichever was longer.
-    reach_time: Option<Duration>,
+    reach_time: Option<Span>,
     timers: Timers<SessionTimer>,
     outbox: Outbox<T>,
     /// Whether the session is without a connection for longer than the [disconnect
@@ -254,7 +254,7 @@ impl<T> Session<T> {
 
     /// Returns the session timeout: granted by the server, or requested while there is no session.
     pub fn timeout(&self) -> Duration {
-        self.timeouts.session
+        self.timeouts.session.duration()
     }
 
     /// Returns whether a new session follows one that has expired; see

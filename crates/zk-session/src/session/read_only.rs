@@ -5,10 +5,10 @@
 //! *Keep-alive and the choice of a server*).
 
 use super::*;
-use crate::time::scaled;
+use crate::time::{Span, scaled};
 
-const FIRST_PROBE: Duration = Duration::from_millis(100);
-const LAST_PROBE: Duration = Duration::from_secs(60);
+const FIRST_PROBE: Span = Span::from_millis(100);
+const LAST_PROBE: Span = Span::from_secs(60);
 
 /// # Inputs: read-only servers
 impl<T> Session<T> {
