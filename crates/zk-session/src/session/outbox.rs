@@ -11,8 +11,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-use bytes::{Buf, BytesMut};
-use zk_proto::{Encode, OpCode, Request, RequestHeader, Xid, frame};
+use zk_proto::{Encode, OpCode, Request, RequestHeader, Sink, Xid, frame};
 
 use super::RequestId;
 use super::ephemerals::Changes;
@@ -97,25 +96,68 @@ pub(super) struct Late<T> {
 
 /// Bytes to send. `Debug` shows only how many there are, because they can hold credentials.
 #[derive(Clone, Default)]
-pub(super) struct SendBuffer(BytesMut);
+pub(super) struct SendBuffer {
+    bytes: Vec<u8>,
+    /// How many of the bytes are sent. The others wait.
+    sent: usize,
+}
+
+impl SendBuffer {
+    /// Notes that the transport has taken bytes from the front, of those that wait.
+    pub(super) fn advance(&mut self, count: usize) {
+        self.sent += count;
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.sent = 0;
+    }
+
+    fn truncate(&mut self, waiting: usize) {
+        self.bytes.truncate(self.sent + waiting);
+    }
+
+    fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+impl Sink for SendBuffer {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn reserve(&mut self, count: usize) {
+        // Bytes move only if as many were sent, so each moves about once.
+        if self.bytes.capacity() - self.bytes.len() < count && self.sent >= self.len() {
+            let (waiting, sent) = (self.len(), core::mem::take(&mut self.sent));
+            move_bytes(&mut self.bytes, sent, waiting, 0);
+            self.bytes.truncate(waiting);
+        }
+        self.bytes.reserve(count);
+    }
+}
 
 impl Deref for SendBuffer {
-    type Target = BytesMut;
+    type Target = [u8];
 
-    fn deref(&self) -> &BytesMut {
-        &self.0
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(self.sent..).unwrap_or_default()
     }
 }
 
 impl DerefMut for SendBuffer {
-    fn deref_mut(&mut self) -> &mut BytesMut {
-        &mut self.0
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.sent..).unwrap_or_default()
     }
 }
 
 impl fmt::Debug for SendBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SendBuffer({} bytes)", self.0.len())
+        write!(f, "SendBuffer({} bytes)", self.len())
     }
 }
 
@@ -123,8 +165,6 @@ impl fmt::Debug for SendBuffer {
 pub(super) struct Outbox<T> {
     /// The frames of `unsent`.
     bytes: SendBuffer,
-    /// The largest capacity that `bytes` had. Its current capacity excludes what was sent.
-    room: usize,
     /// How many bytes each empty buffer keeps. See [`Config::max_kept`](super::Config::max_kept).
     max_kept: usize,
     unsent: VecDeque<Unsent<T>>,
@@ -139,7 +179,6 @@ impl<T> Outbox<T> {
     pub(super) fn new(max_kept: usize) -> Self {
         Self {
             bytes: SendBuffer::default(),
-            room: 0,
             max_kept,
             unsent: VecDeque::new(),
             callers: 0,
@@ -182,7 +221,6 @@ impl<T> Outbox<T> {
         let message = (RequestHeader { xid, opcode }, request);
         let before = self.bytes.len();
         put_frame(&message, &mut self.bytes);
-        self.room = self.room.max(self.bytes.capacity());
         let length = self.bytes.len() - before;
         let pending = PendingRequest {
             xid,
@@ -249,8 +287,8 @@ impl<T> Outbox<T> {
 
     /// Frees the capacity that a burst has taken, once everything is sent.
     fn shrink(&mut self) {
-        if self.bytes.is_empty() && self.room > self.max_kept {
-            (self.bytes, self.room) = (SendBuffer::default(), 0);
+        if self.bytes.is_empty() && self.bytes.capacity() > self.max_kept {
+            self.bytes = SendBuffer::default();
         }
         shrink(&mut self.unsent, self.max_kept);
     }
@@ -368,7 +406,7 @@ pub(super) fn shrink<E>(queue: &mut VecDeque<E>, max_kept: usize) {
 
 /// Appends a frame. Its length was checked: no request is longer than
 /// [`max_request`](super::Config::max_request), which is below 2 GiB.
-pub(super) fn put_frame(message: &impl Encode, out: &mut BytesMut) {
+pub(super) fn put_frame(message: &impl Encode, out: &mut SendBuffer) {
     let encoded = frame::encode(message, out);
     debug_assert_eq!(encoded, Ok(()));
 }
