@@ -53,7 +53,7 @@ mod tests;
 use core::fmt;
 
 use crate::dispatch::Dispatcher;
-use crate::inbox::Inbox;
+use crate::inbox::Arrivals;
 use crate::session::{Action, Config, Event, Session};
 use crate::time::{Instant, earlier};
 
@@ -150,7 +150,7 @@ pub struct Loop<T, L> {
     /// The transport.
     pub link: L,
     stage: Stage,
-    inbox: Inbox,
+    arrivals: Arrivals,
 }
 
 impl<T, L: Link> Loop<T, L> {
@@ -166,9 +166,9 @@ impl<T, L: Link> Loop<T, L> {
         if config.max_reply < Config::LEAST_REPLY {
             return Err(ConfigError::MaxReply);
         }
-        let inbox = Inbox::new(config.max_reply);
+        let arrivals = Arrivals::new(config.max_reply);
         let dispatcher = Dispatcher::new(Session::new(now, config));
-        Ok(Self { dispatcher, link, stage: Stage::Down, inbox })
+        Ok(Self { dispatcher, link, stage: Stage::Down, arrivals })
     }
 
     /// Takes what has arrived, handles what is due, and sends. `handle` receives the events of the
@@ -230,9 +230,9 @@ impl<T, L: Link> Loop<T, L> {
         let session = self.dispatcher.whole_session();
         if matches!(self.stage, Stage::Up) {
             let link = &mut self.link;
-            if self.inbox.receive(session.max_kept(), |buffer| link.receive(buffer)) > 0 {
+            if self.arrivals.receive(session.max_kept(), |buffer| link.receive(buffer)) > 0 {
                 // Frames before the end of a connection still count.
-                self.inbox.hand_on(session, now);
+                self.arrivals.hand_on(session, now);
                 return true;
             }
         }
@@ -242,7 +242,7 @@ impl<T, L: Link> Loop<T, L> {
         let session = self.dispatcher.whole_session();
         match (self.stage, self.link.state()) {
             (Stage::Chosen(server), _) => {
-                self.inbox = Inbox::new(session.max_reply());
+                self.arrivals = Arrivals::new(session.max_reply());
                 self.stage = Stage::Connecting;
                 self.link.connect(server);
             }
