@@ -176,28 +176,29 @@ impl<T> Connection<T> {
         max_request: usize,
         relative_zxid: Zxid,
     ) {
-        for batch in watches.replay(max_request) {
-            let request = if batch.has_persistent() {
+        watches.replay(max_request, &mut |[data, exist, child, persistent, recursive]| {
+            let has_persistent = !(persistent.is_empty() && recursive.is_empty());
+            let request = if PERSISTENT_WATCHES && has_persistent {
                 Request::SetWatches2(SetWatches2 {
                     relative_zxid,
-                    data_watches: batch.data[..].into(),
-                    exist_watches: batch.exist[..].into(),
-                    child_watches: batch.child[..].into(),
-                    persistent_watches: batch.persistent[..].into(),
-                    persistent_recursive_watches: batch.recursive[..].into(),
+                    data_watches: data[..].into(),
+                    exist_watches: exist[..].into(),
+                    child_watches: child[..].into(),
+                    persistent_watches: persistent[..].into(),
+                    persistent_recursive_watches: recursive[..].into(),
                 })
             } else {
                 // Servers before 3.6 know this one, too.
                 Request::SetWatches(SetWatches {
                     relative_zxid,
-                    data_watches: batch.data[..].into(),
-                    exist_watches: batch.exist[..].into(),
-                    child_watches: batch.child[..].into(),
+                    data_watches: data[..].into(),
+                    exist_watches: exist[..].into(),
+                    child_watches: child[..].into(),
                 })
             };
             let header = RequestHeader { xid: Xid::SET_WATCHES, opcode: request.opcode() };
             put_frame(&(header, request), &mut self.prelude);
             self.unanswered_batches += 1;
-        }
+        });
     }
 }
