@@ -148,7 +148,7 @@ impl<T> Session<T> {
         if request.harms_servers() {
             return Err(Invalid::HarmsServer(opcode).into());
         }
-        if self.disconnect_timed_out && self.end().is_none() {
+        if DEADLINES && self.disconnect_timed_out && self.end().is_none() {
             return Err(Error::NoConnection);
         }
         let watch = WatchRequest::of(request);

@@ -161,6 +161,7 @@ impl<T> Session<T> {
         let Some(server) = self.server() else { return };
         let mut end = self.closing.then_some(End::Closed);
         match cause {
+            _ if !AUTHENTICATION => {}
             Cause::AuthRefused(_) => {
                 let timeout = self.timeouts.session;
                 let is_over = self.refusals.since.is_some_and(|since| since + timeout <= now);

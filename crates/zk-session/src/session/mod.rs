@@ -236,7 +236,7 @@ impl<T> Session<T> {
                     false => State::Connected { server, session },
                 }
             }
-            _ if !self.has_begun && self.is_successor => State::Renewing,
+            _ if !self.has_begun && self.renews() && self.is_successor => State::Renewing,
             _ if !self.has_begun => State::Connecting,
             _ => State::Suspended,
         }
