@@ -69,6 +69,7 @@ mod handshake;
 mod history;
 mod in_flight;
 mod outbox;
+mod queue;
 mod read_only;
 mod rebalancing;
 mod refusals;
@@ -81,7 +82,6 @@ mod watches;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -106,6 +106,7 @@ pub use self::handshake::ServerKind;
 use self::history::{History, Purpose};
 pub(crate) use self::outbox::Again;
 use self::outbox::{Late, Outbox, PendingRequest, RequestOwner};
+use self::queue::Queue;
 use self::refusals::Suspect;
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
@@ -202,8 +203,8 @@ pub struct Session<T> {
     statistics: Statistics,
     exchanges: Exchanges,
     pub(crate) recorder: Recorder,
-    actions: VecDeque<Action>,
-    events: VecDeque<Event<T>>,
+    actions: Queue<Action>,
+    events: Queue<Event<T>>,
 }
 
 /// Counters of what a session has sent and received.
@@ -410,8 +411,8 @@ impl<T> Session<T> {
             statistics: Statistics::default(),
             exchanges: Exchanges::default(),
             recorder: Recorder::default(),
-            actions: VecDeque::new(),
-            events: VecDeque::new(),
+            actions: Queue::new(),
+            events: Queue::new(),
             config,
         };
         if session.ended.is_none() {
@@ -461,7 +462,7 @@ impl<T> Session<T> {
     pub fn poll_action(&mut self) -> Option<Action> {
         self.recorder.action(self.actions.front());
         let action = self.actions.pop_front();
-        outbox::shrink(&mut self.actions, self.config.max_kept);
+        self.actions.shrink(self.config.max_kept);
         action
     }
 
@@ -469,7 +470,7 @@ impl<T> Session<T> {
     pub fn poll_event(&mut self) -> Option<Event<T>> {
         self.recorder.event(self.events.front());
         let event = self.events.pop_front();
-        outbox::shrink(&mut self.events, self.config.max_kept);
+        self.events.shrink(self.config.max_kept);
         if event.is_none() && self.refused && self.has_room() {
             self.refused = false;
             self.recorder.event(Some(&Event::<T>::Room));

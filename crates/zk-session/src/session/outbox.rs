@@ -5,7 +5,6 @@
 //! requests [in flight](super::in_flight). When a connection is lost, requests in flight may have
 //! been applied. Unsent ones were not, and are sent again on the next connection.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
@@ -16,6 +15,7 @@ use zk_proto::{Encode, OpCode, Request, RequestHeader, Sink, Xid, frame};
 use super::RequestId;
 use super::ephemerals::Changes;
 use super::in_flight::{InFlight, Sent};
+use super::queue::Queue;
 use super::watches::Registration;
 use crate::sync::Arc;
 use crate::time::Instant;
@@ -167,7 +167,7 @@ pub(super) struct Outbox<T> {
     bytes: SendBuffer,
     /// How many bytes each empty buffer keeps. See [`Config::max_kept`](super::Config::max_kept).
     max_kept: usize,
-    unsent: VecDeque<Unsent<T>>,
+    unsent: Queue<Unsent<T>>,
     /// How many of `unsent` are requests of callers.
     callers: usize,
     /// How many of `bytes` belong to requests of callers.
@@ -180,7 +180,7 @@ impl<T> Outbox<T> {
         Self {
             bytes: SendBuffer::default(),
             max_kept,
-            unsent: VecDeque::new(),
+            unsent: Queue::new(),
             callers: 0,
             callers_bytes: 0,
             last_xid: Xid(0),
@@ -290,7 +290,7 @@ impl<T> Outbox<T> {
         if self.bytes.is_empty() && self.bytes.capacity() > self.max_kept {
             self.bytes = SendBuffer::default();
         }
-        shrink(&mut self.unsent, self.max_kept);
+        self.unsent.shrink(self.max_kept);
     }
 
     /// Returns how many pings are unsent.
@@ -328,7 +328,7 @@ impl<T> Outbox<T> {
             removed.push(self.forget(first));
         }
         if self.unsent.iter().any(|unsent| unwanted(&unsent.pending)) {
-            let mut kept = VecDeque::with_capacity(self.unsent.len());
+            let mut kept = Queue::new();
             // Frames move from `from` to `to` and close the gaps.
             let (mut from, mut to) = (0, 0);
             for unsent in core::mem::take(&mut self.unsent) {
@@ -394,13 +394,6 @@ impl<T> Outbox<T> {
 
     pub(super) fn set_last_xid(&mut self, xid: Xid) {
         self.last_xid = xid;
-    }
-}
-
-/// Frees the capacity of an empty queue, if it takes more than `max_kept` bytes.
-pub(super) fn shrink<E>(queue: &mut VecDeque<E>, max_kept: usize) {
-    if queue.is_empty() && queue.capacity() * size_of::<E>() > max_kept {
-        *queue = VecDeque::new();
     }
 }
 
