@@ -16,8 +16,7 @@ use super::RequestId;
 use super::ephemerals::Changes;
 use super::in_flight::{InFlight, Sent};
 use super::queue::Queue;
-use super::watches::Registration;
-use crate::sync::Arc;
+use super::watches::{PersistentPath, Registration};
 use crate::time::Instant;
 
 /// A request that waits for its reply.
@@ -73,7 +72,7 @@ pub(super) enum RequestOwner<T> {
     Caller(T),
     Session,
     /// The session, which removes a persistent watch of this path.
-    Removal(Arc<str>),
+    Removal(PersistentPath),
     /// A caller that has stopped waiting.
     Nobody,
 }

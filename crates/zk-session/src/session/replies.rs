@@ -270,9 +270,7 @@ impl<T> Session<T> {
                 self.can_remove_watches = false;
             }
             // Servers before 3.9 have no watcher type for persistent watches.
-            RequestOwner::Removal(path)
-                if PERSISTENT_WATCHES && header.err == ErrorCode::MARSHALLING_ERROR =>
-            {
+            RequestOwner::Removal(path) if header.err == ErrorCode::MARSHALLING_ERROR => {
                 self.remove_all_watches(&path);
             }
             RequestOwner::Session | RequestOwner::Removal(_) | RequestOwner::Nobody => {}

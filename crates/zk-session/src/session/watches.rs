@@ -161,6 +161,34 @@ pub(super) struct Removal {
     pub(super) watcher_type: WatcherType,
 }
 
+/// The path of a persistent watch that is being removed.
+#[cfg(feature = "full")]
+pub(super) type PersistentPath = Arc<str>;
+/// No watch is persistent, so the compiler drops the code for it.
+#[cfg(not(feature = "full"))]
+#[derive(Clone, Debug)]
+pub(super) enum PersistentPath {}
+
+#[cfg(not(feature = "full"))]
+impl core::ops::Deref for PersistentPath {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match *self {}
+    }
+}
+
+impl Removal {
+    /// Returns the path, if the watch is persistent.
+    pub(super) fn persistent(&self) -> Option<PersistentPath> {
+        #[cfg(feature = "full")]
+        if let WatcherType::PERSISTENT | WatcherType::PERSISTENT_RECURSIVE = self.watcher_type {
+            return Some(self.path.clone());
+        }
+        None
+    }
+}
+
 /// The requests whose watches an event fires.
 #[derive(Debug, Default)]
 pub(super) struct Fired {
