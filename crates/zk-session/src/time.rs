@@ -123,8 +123,6 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     /// Adds a duration. The sum saturates at [`Instant::END`].
-    // Boards have it once, not in each of many places.
-    #[cfg_attr(target_os = "none", inline(never))]
     fn add(self, duration: Duration) -> Self {
         self + Span::of(duration)
     }
@@ -133,6 +131,8 @@ impl Add<Duration> for Instant {
 impl Add<Span> for Instant {
     type Output = Self;
 
+    // Boards have it once, not in each of many places.
+    #[cfg_attr(target_os = "none", inline(never))]
     fn add(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }

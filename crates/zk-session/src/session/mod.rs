@@ -366,6 +366,8 @@ impl<T> Session<T> {
 /// # Inputs
 impl<T> Session<T> {
     /// Makes a session that starts to connect now. Its first action is [`Action::Connect`].
+    // Inlined, its fields would be moved one by one.
+    #[cfg_attr(target_os = "none", inline(never))]
     pub fn new(now: Instant, mut config: Config) -> Self {
         // The wire format has 32 bits for each.
         config.timeout = config.timeout.min(Duration::from_millis(i32::MAX as u64));
