@@ -96,6 +96,11 @@ pub(crate) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<In
     }
 }
 
+/// Returns the later of two moments.
+pub(crate) fn later(one: Option<Instant>, other: Instant) -> Option<Instant> {
+    Some(one.map_or(other, |one| one.max(other)))
+}
+
 impl Instant {
     /// The chosen start.
     pub const START: Self = Self(0);

@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 
 use super::*;
-use crate::time::{Span, scaled};
+use crate::time::{Span, later, scaled};
 
 /// The limits of the time that a server has to connect, and again to answer the handshake, in the
 /// first round and without a session to save.
@@ -203,7 +203,7 @@ impl<T> Session<T> {
     /// Records the time at which something was sent that keeps the session alive if it arrives.
     pub(super) fn touched(&mut self, at: Instant) {
         if !self.is_read_only() {
-            self.touched_at = self.touched_at.max(Some(at));
+            self.touched_at = later(self.touched_at, at);
         }
     }
 

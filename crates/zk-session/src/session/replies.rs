@@ -1,6 +1,7 @@
 //! Frames from the server.
 
 use super::*;
+use crate::time::later;
 
 /// # Inputs: frames
 impl<T> Session<T> {
@@ -285,7 +286,7 @@ impl<T> Session<T> {
             ErrorCode::SESSION_EXPIRED | ErrorCode::SESSION_MOVED | ErrorCode::UNKNOWN_SESSION
         );
         if !denies_session && !self.is_read_only() {
-            self.lease_start = self.lease_start.max(Some(sent_at));
+            self.lease_start = later(self.lease_start, sent_at);
             if self.timers.get(SessionTimer::Lease).is_none() {
                 self.set_lease_timer();
             }

@@ -72,10 +72,10 @@ impl Class {
         true => &[Self::Persistent, Self::Recursive],
         false => &[],
     };
-
-    fn all() -> impl Iterator<Item = &'static Self> {
-        Self::ONCE.iter().chain(Self::PERSISTENT)
-    }
+    const ALL: &[Self] = match super::PERSISTENT_WATCHES {
+        true => &[Self::Node, Self::Child, Self::Persistent, Self::Recursive],
+        false => &Self::ONCE,
+    };
 
     fn is_persistent(self) -> bool {
         Self::PERSISTENT.contains(&self)
@@ -286,7 +286,7 @@ impl SessionWatches {
 
     /// Returns whether any watch is set on a path, or is about to be.
     pub(super) fn is_watched(&self, path: &str) -> bool {
-        Class::all().any(|class| self.table.find(*class, path).is_some())
+        Class::ALL.iter().any(|class| self.table.find(*class, path).is_some())
     }
 
     /// Records that the server keeps a persistent watch of a path that has others. The last of the
@@ -373,7 +373,7 @@ impl SessionWatches {
     pub(super) fn replay<'a>(&'a self, max_request: usize, send: &mut dyn FnMut(&Batch<'a>)) {
         let room = max_request.min(BATCH).saturating_sub(REPLAY);
         let (mut batch, mut size) = (Batch::default(), 0);
-        for class in Class::all() {
+        for class in Class::ALL {
             for slot in self.table.of_class(*class) {
                 // Requests for one path may have seen different states; the newest one is right.
                 let Some(kind) = slot.newest(&self.callers) else { continue };
