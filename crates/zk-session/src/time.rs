@@ -118,6 +118,14 @@ impl Instant {
         Duration::from_nanos(self.0)
     }
 
+    /// Adds a length of time. The sum saturates at [`Instant::END`].
+    // Boards have it once, not in each of many places. An `Add` besides that of `Duration` would leave
+    // callers' types open.
+    #[cfg_attr(target_os = "none", inline(never))]
+    pub(crate) const fn after(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
     /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     pub(crate) const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -129,17 +137,7 @@ impl Add<Duration> for Instant {
 
     /// Adds a duration. The sum saturates at [`Instant::END`].
     fn add(self, duration: Duration) -> Self {
-        self + Span::of(duration)
-    }
-}
-
-impl Add<Span> for Instant {
-    type Output = Self;
-
-    // Boards have it once, not in each of many places.
-    #[cfg_attr(target_os = "none", inline(never))]
-    fn add(self, span: Span) -> Self {
-        Self(self.0.saturating_add(span.0))
+        self.after(Span::of(duration))
     }
 }
 

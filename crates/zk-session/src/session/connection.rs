@@ -141,7 +141,7 @@ impl<T> Session<T> {
     pub(super) fn connect_next(&mut self, now: Instant) {
         if let Some(server) = self.servers.take_next() {
             let mut connection = Connection::new(server, now, self.max_kept());
-            connection.timers.set(ConnectionTimer::Connect, now + self.reach_timeout(now));
+            connection.timers.set(ConnectionTimer::Connect, now.after(self.reach_timeout(now)));
             connection.purpose = core::mem::take(&mut self.history.next);
             self.connection = Some(connection);
             self.actions.push_back(Action::Connect(server));
@@ -164,7 +164,7 @@ impl<T> Session<T> {
             _ if !AUTHENTICATION => {}
             Cause::AuthRefused(_) => {
                 let timeout = self.timeouts.session;
-                let is_over = self.refusals.since.is_some_and(|since| since + timeout <= now);
+                let is_over = self.refusals.since.is_some_and(|since| since.after(timeout) <= now);
                 if is_over || self.refusals.in_a_row >= self.servers.count() {
                     end = end.or(Some(End::AuthFailed));
                 }
@@ -212,7 +212,7 @@ impl<T> Session<T> {
                 self.history.back_off = core::mem::take(&mut delay);
             }
         }
-        self.timers.set(SessionTimer::Retry, now + delay);
+        self.timers.set(SessionTimer::Retry, now.after(delay));
     }
 
     /// Records that the server serves the session. A server that answers only the handshake, or

@@ -156,7 +156,7 @@ impl<T> Session<T> {
     /// Extends the read timeout after bytes, until so long after `at`. A session that closes has to
     /// end, whatever the server sends or takes.
     pub(super) fn progressed(&mut self, at: Instant, count: usize) {
-        let read_by = at + self.timeouts.read;
+        let read_by = at.after(self.timeouts.read);
         if let Some(connection) = &mut self.connection
             && !self.closing
         {
@@ -186,7 +186,7 @@ impl<T> Session<T> {
             let at = unanswered_since.map_or(now, |at| at.min(now));
             // It leaves time to find another server.
             let hidden = if was_full { Span::ZERO } else { scaled(self.timeouts.session, 1, 6) };
-            self.progressed(at + hidden, count);
+            self.progressed(at.after(hidden), count);
         }
     }
 
@@ -196,7 +196,7 @@ impl<T> Session<T> {
             && connection.in_flight.pings() + self.outbox.pings() < MAX_PINGS
         {
             self.outbox.push_own(&Request::Ping(()), RequestOwner::Session);
-            connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
+            connection.timers.set(ConnectionTimer::Ping, now.after(self.timeouts.ping));
         }
     }
 
@@ -209,7 +209,7 @@ impl<T> Session<T> {
 
     /// Returns whether the ensemble may still keep the session, so that haste makes sense.
     fn can_be_saved(&self, now: Instant) -> bool {
-        self.touched_at.is_some_and(|at| now < at + self.timeouts.session)
+        self.touched_at.is_some_and(|at| now < at.after(self.timeouts.session))
             && self.servers.failed_rounds() < MAX_SAVING_ROUNDS
     }
 
@@ -345,7 +345,7 @@ impl<T> Session<T> {
         if let Some(deadline) = sent.into_iter().chain(unsent).min() {
             // Each look at all requests takes a small part of the time until the next one.
             let count = u32::try_from(self.pending()).unwrap_or(u32::MAX);
-            let next_look = now + scaled(LOOK_PER_REQUEST, count, 1);
+            let next_look = now.after(scaled(LOOK_PER_REQUEST, count, 1));
             self.timers.set(SessionTimer::Deadline, deadline.max(next_look));
         }
     }

@@ -38,7 +38,7 @@ impl<T> Session<T> {
     /// Reports that the transport is connected to the server of the last [`Action::Connect`].
     pub fn handle_connected(&mut self, now: Instant) {
         self.recorder.connected(now);
-        let answer_by = now + self.handshake_timeout(now);
+        let answer_by = now.after(self.handshake_timeout(now));
         let session_id = self.presented();
         let connecting = |open: &&mut Connection<T>| open.stage == Stage::Connecting;
         let Some(connection) = self.connection.as_mut().filter(connecting) else {
@@ -134,14 +134,14 @@ impl<T> Session<T> {
 
     /// Starts to serve the session on the connection.
     pub(super) fn serve(&mut self, now: Instant) {
-        let read_by = now + self.timeouts.read;
+        let read_by = now.after(self.timeouts.read);
         let Some(connection) = &mut self.connection else { return };
         connection.stage = Stage::Connected;
         self.has_begun = true;
         connection.timers.clear();
         connection.timers.set(ConnectionTimer::Read, read_by);
         // The handshake counts as a sign of life, and on a slow connection it was sent long ago.
-        let ping_at = connection.handshake_sent_at + self.timeouts.ping;
+        let ping_at = connection.handshake_sent_at.after(self.timeouts.ping);
         connection.timers.set(ConnectionTimer::Ping, ping_at);
         if AUTHENTICATION {
             connection.replay_credentials(&self.credentials);

@@ -299,7 +299,7 @@ impl<T> Session<T> {
     /// Returns the end of the lease, also if the session is being closed: the reply to that may never
     /// arrive.
     fn lease_end(&self) -> Option<Instant> {
-        self.lease_start.map(|start| start + self.timeouts.lease)
+        self.lease_start.map(|start| start.after(self.timeouts.lease))
     }
 
     /// Returns the counters of this session.
@@ -435,7 +435,7 @@ impl<T> Session<T> {
         }
         let count = connection.sent(now, count, &mut self.outbox);
         if count > 0 && connection.stage == Stage::Connected {
-            connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
+            connection.timers.set(ConnectionTimer::Ping, now.after(self.timeouts.ping));
             self.touched(now);
         }
         self.taken(now, count);

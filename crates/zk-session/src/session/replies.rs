@@ -114,7 +114,7 @@ impl<T> Session<T> {
     /// Extends the read timeout after a frame. While the session closes, only replies to requests
     /// count: otherwise a server that sends everything else could keep the session from ending.
     fn extend_read_timeout(&mut self, now: Instant, header: ReplyHeader) {
-        let read_by = now + self.timeouts.read;
+        let read_by = now.after(self.timeouts.read);
         if let Some(connection) = &mut self.connection
             && (!self.closing || header.xid > Xid(0))
         {
