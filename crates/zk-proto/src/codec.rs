@@ -359,15 +359,6 @@ impl<M: Encode> Encoder<M> for ServerCodec {
 }
 
 impl Encode for ServerMessage {
-    fn encoded_len(&self) -> usize {
-        match self {
-            Self::Connected(response) => response.encoded_len(),
-            Self::Refused(header) | Self::Reply(header, None) => header.encoded_len(),
-            Self::Notification(header, event) => (header, event).encoded_len(),
-            Self::Reply(header, Some(body)) => (header, body).encoded_len(),
-        }
-    }
-
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self {
             Self::Connected(response) => response.encode(out),

@@ -8,7 +8,7 @@ use core::fmt;
 use crate::error::DecodeError;
 use crate::field::{Explain, Field, FieldPath, FieldVisitor, Layout};
 use crate::sink::Sink;
-use crate::wire::{CheckedItems, Decode, Encode, Reader, put_length, total};
+use crate::wire::{CheckedItems, Decode, Encode, Reader, put_length};
 
 /// A vector of a record, borrowed from a frame or from a slice.
 ///
@@ -150,16 +150,6 @@ impl<'a, T: Copy + Decode<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
 }
 
 impl<T: Encode> Encode for List<'_, T> {
-    #[inline]
-    fn encoded_len(&self) -> usize {
-        let items = match self.items {
-            ListItems::Null => 0,
-            ListItems::Slice(items) => total(items.iter().map(Encode::encoded_len)),
-            ListItems::Wire { items, .. } => items.as_bytes().len(),
-        };
-        total([4, items])
-    }
-
     // A call would keep the sink's position in memory instead of a register.
     #[cfg_attr(target_os = "none", inline)]
     #[cfg_attr(not(target_os = "none"), inline(always))]

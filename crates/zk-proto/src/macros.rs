@@ -164,13 +164,6 @@ macro_rules! formatted_by_debug {
 macro_rules! encoded_fields {
     ([$($generics:tt)*] $self:ty { $($field:ident)* }) => {
         impl<$($generics)*> $crate::wire::Encode for $self {
-            #[inline]
-            fn encoded_len(&self) -> usize {
-                $crate::wire::total([
-                    $( $crate::wire::Encode::encoded_len(&self.$field), )*
-                ])
-            }
-
             #[cfg_attr(target_os = "none", inline)]
             #[cfg_attr(not(target_os = "none"), inline(always))]
             fn encode<Out: $crate::sink::Sink + ?Sized>(&self, out: &mut Out) {
@@ -184,14 +177,9 @@ macro_rules! encoded_fields {
 macro_rules! encoded_variants {
     ([$($generics:tt)*] $self:ty { $($variant:ident)* }) => {
         impl<$($generics)*> $crate::wire::Encode for $self {
-            #[inline]
-            fn encoded_len(&self) -> usize {
-                match self {
-                    $( Self::$variant(body) => $crate::wire::Encode::encoded_len(body), )*
-                }
-            }
-
-            #[inline]
+            // Inlined, a board would have it once for each kind of sink.
+            #[cfg_attr(target_os = "none", inline(never))]
+            #[cfg_attr(not(target_os = "none"), inline)]
             fn encode<Out: $crate::sink::Sink + ?Sized>(&self, out: &mut Out) {
                 match self {
                     $( Self::$variant(body) => $crate::wire::Encode::encode(body, out), )*
@@ -311,11 +299,6 @@ macro_rules! named {
 macro_rules! newtype_on_the_wire {
     ($name:ident($inner:ty), $known:expr, $names:expr) => {
         impl $crate::wire::Encode for $name {
-            #[inline]
-            fn encoded_len(&self) -> usize {
-                $crate::wire::Encode::encoded_len(&self.0)
-            }
-
             #[inline]
             fn encode<S: $crate::sink::Sink + ?Sized>(&self, out: &mut S) {
                 $crate::wire::Encode::encode(&self.0, out);

@@ -11,7 +11,7 @@ use crate::field::{Explain, FieldPath, FieldVisitor, Layout};
 use crate::keeper;
 use crate::records::*;
 use crate::sink::Sink;
-use crate::wire::{Decode, Encode, Reader, total};
+use crate::wire::{Decode, Encode, Reader};
 
 record! {
     /// The header of an item in a `multi` (14) or `multiRead` (22), or the end marker.
@@ -157,24 +157,12 @@ impl<'a, T: DecodeMultiItem<'a> + fmt::Debug> fmt::Debug for Multi<'a, T> {
 }
 
 impl<'a, T: DecodeMultiItem<'a>> Encode for Multi<'a, T> {
-    fn encoded_len(&self) -> usize {
-        match self.items {
-            MultiItems::Slice(items) => items_len(items),
-            MultiItems::Wire(bytes) => bytes.len(),
-        }
-    }
-
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self.items {
             MultiItems::Slice(items) => encode_items(items, out),
             MultiItems::Wire(bytes) => out.put(bytes),
         }
     }
-}
-
-pub(crate) fn items_len<T: EncodeMultiItem>(items: &[T]) -> usize {
-    let items = items.iter().map(|item| (item.header(), item).encoded_len());
-    total(items.chain([MultiHeader::END.encoded_len()]))
 }
 
 pub(crate) fn encode_items<T: EncodeMultiItem, S: Sink + ?Sized>(items: &[T], out: &mut S) {

@@ -106,3 +106,14 @@ impl Sink for SliceSink<'_> {
         }
     }
 }
+
+/// Counts the bytes that are put into it.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(pub(crate) usize);
+
+impl Sink for Counter {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.0 = self.0.saturating_add(bytes.len());
+    }
+}

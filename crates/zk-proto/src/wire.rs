@@ -6,7 +6,7 @@
 use core::fmt;
 
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
-use crate::sink::{Sink, SliceSink};
+use crate::sink::{Counter, Sink, SliceSink};
 
 /// Shows a secret buffer as its length.
 pub(crate) struct Secret<'a, T>(pub(crate) &'a T);
@@ -28,7 +28,16 @@ pub trait Encode {
     /// Returns the exact number of bytes that [`encode`](Self::encode) writes.
     ///
     /// Returns `usize::MAX` if it overflows a `usize`. No frame is that long.
-    fn encoded_len(&self) -> usize;
+    #[inline]
+    fn encoded_len(&self) -> usize {
+        let mut counter = Counter::default();
+        // Boards have each encoder once, with a dynamic sink.
+        #[cfg(target_os = "none")]
+        self.encode::<dyn Sink>(&mut counter);
+        #[cfg(not(target_os = "none"))]
+        self.encode(&mut counter);
+        counter.0
+    }
 
     /// Appends the bytes to `out`.
     ///
@@ -265,11 +274,6 @@ macro_rules! integer {
     ($($type:ty),*) => {$(
         impl Encode for $type {
             #[inline]
-            fn encoded_len(&self) -> usize {
-                size_of::<Self>()
-            }
-
-            #[inline]
             fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
                 out.put(&self.to_be_bytes());
             }
@@ -288,11 +292,6 @@ integer!(u8, i32, i64);
 
 impl Encode for bool {
     #[inline]
-    fn encoded_len(&self) -> usize {
-        1
-    }
-
-    #[inline]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         out.put(&[u8::from(*self)]);
     }
@@ -309,11 +308,6 @@ impl<'a> Decode<'a> for bool {
 /// A byte at the end of a message that old peers omit.
 impl Encode for Option<bool> {
     #[inline]
-    fn encoded_len(&self) -> usize {
-        usize::from(self.is_some())
-    }
-
-    #[inline]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         if let Some(value) = self {
             value.encode(out);
@@ -329,12 +323,6 @@ impl<'a> Decode<'a> for Option<bool> {
             _ => bool::decode(reader).map(Some),
         }
     }
-}
-
-/// Returns the sum of lengths, or `usize::MAX`: a slice may contain one long string many times.
-#[inline]
-pub(crate) fn total(lengths: impl IntoIterator<Item = usize>) -> usize {
-    lengths.into_iter().fold(0, usize::saturating_add)
 }
 
 /// Returns the length of a message as its frame carries it.
@@ -361,11 +349,6 @@ pub(crate) fn put_length<S: Sink + ?Sized>(length: usize, out: &mut S) {
 /// A buffer that may be null.
 impl Encode for Option<&[u8]> {
     #[inline]
-    fn encoded_len(&self) -> usize {
-        total([4, self.map_or(0, <[u8]>::len)])
-    }
-
-    #[inline]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         match self {
             Some(bytes) => {
@@ -387,11 +370,6 @@ impl<'a> Decode<'a> for Option<&'a [u8]> {
 /// A string that may be null.
 impl Encode for Option<&str> {
     #[inline]
-    fn encoded_len(&self) -> usize {
-        self.map(str::as_bytes).encoded_len()
-    }
-
-    #[inline]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         self.map(str::as_bytes).encode(out);
     }
@@ -412,11 +390,6 @@ impl<'a> Decode<'a> for Option<&'a str> {
 
 /// A string that must not be null.
 impl Encode for &str {
-    #[inline]
-    fn encoded_len(&self) -> usize {
-        Some(*self).encoded_len()
-    }
-
     #[inline]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         Some(*self).encode(out);
@@ -460,11 +433,6 @@ impl<'a> Decode<'a> for &'a str {
 /// The empty body of a ping, or of a reply that is only a header.
 impl Encode for () {
     #[inline]
-    fn encoded_len(&self) -> usize {
-        0
-    }
-
-    #[inline]
     fn encode<S: Sink + ?Sized>(&self, _out: &mut S) {}
 }
 
@@ -477,11 +445,6 @@ impl<'a> Decode<'a> for () {
 
 /// Two consecutive values, such as a header and its body.
 impl<A: Encode, B: Encode> Encode for (A, B) {
-    #[inline]
-    fn encoded_len(&self) -> usize {
-        total([self.0.encoded_len(), self.1.encoded_len()])
-    }
-
     #[inline]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         self.0.encode(out);
@@ -497,11 +460,6 @@ impl<'a, A: Decode<'a>, B: Decode<'a>> Decode<'a> for (A, B) {
 }
 
 impl<T: Encode> Encode for &T {
-    #[inline]
-    fn encoded_len(&self) -> usize {
-        (**self).encoded_len()
-    }
-
     #[inline]
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         (**self).encode(out);

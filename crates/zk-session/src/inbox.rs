@@ -1,68 +1,47 @@
 //! The received bytes of a connection that the session has not handled yet.
 
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 use bytes::BytesMut;
+use bytes::{Buf, Bytes};
 use zk_proto::frame::{Piece, Splitter};
 
 use crate::session::Session;
 use crate::time::Instant;
 
+/// The capacity for reads. Longer frames grow the buffer as they arrive.
+const READ: usize = 8 * 1024;
 /// The minimum room for a read. Until there is less, small frames share one buffer.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 const LEAST_READ: usize = 1024;
 /// How much of a frame above the limit is read at once, where memory is scarce.
 const PIECE: usize = 64;
 
+/// The frames of a connection.
 #[derive(Debug)]
-pub(crate) struct Inbox {
-    bytes: BytesMut,
-    frames: Splitter,
-    /// How many of the bytes were reported to the session.
+struct Frames {
+    splitter: Splitter,
+    /// How many bytes of an unfinished frame were reported to the session.
     reported: usize,
-    /// Whether the buffer is larger than what is kept. Its own capacity does not show that: it
-    /// regains the capacity of frames that were split off.
-    is_large: bool,
 }
 
-impl Inbox {
-    /// The capacity for reads. Longer frames grow the buffer as they arrive.
-    pub(crate) const READ: usize = 8 * 1024;
-
-    pub(crate) fn new(max_frame: usize) -> Self {
-        let frames = Splitter::new(max_frame);
-        Self { bytes: BytesMut::new(), frames, reported: 0, is_large: false }
-    }
-
-    /// Returns the buffer to append to, which has some room.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
-        if self.bytes.capacity() - self.bytes.len() < LEAST_READ {
-            self.bytes.reserve(Self::READ);
-        }
-        &mut self.bytes
-    }
-
-    /// Lets a transport write to the buffer once. Returns how many bytes it wrote.
-    ///
-    /// If empty buffers are not kept, that is no more than the next frame.
-    pub(crate) fn receive(&mut self, kept: usize, read: impl FnOnce(&mut [u8]) -> usize) -> usize {
-        let before = self.bytes.len();
-        let missing = self.frames.missing(&self.bytes).unwrap_or(PIECE);
-        self.bytes.resize(before + missing.max(kept).min(Self::READ), 0);
-        let count = read(self.bytes.get_mut(before..).unwrap_or_default());
-        self.bytes.truncate(before + count);
-        self.bytes.len() - before
+impl Frames {
+    fn new(max_frame: usize) -> Self {
+        Self { splitter: Splitter::new(max_frame), reported: 0 }
     }
 
     /// Passes whole frames to the session, and the pieces of those that are too long.
-    pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
-        let kept = match session.max_kept() {
-            0 => 0,
-            kept => kept.max(Self::READ),
-        };
-        self.is_large |= self.bytes.capacity() > kept;
-        session.handle_received(now, self.bytes.len() - self.reported);
+    fn hand_on<T>(
+        &mut self,
+        bytes: &mut (impl Buf + Deref<Target = [u8]>),
+        session: &mut Session<T>,
+        now: Instant,
+    ) {
+        session.handle_received(now, bytes.len() - self.reported);
         loop {
-            match self.frames.split(&mut self.bytes) {
+            match self.splitter.split(bytes) {
                 Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
                 Ok(Some(Piece::TooLong { start, length })) => {
                     session.handle_oversized(now, &start, length);
@@ -72,7 +51,77 @@ impl Inbox {
                 Err(error) => return session.handle_bad_frame(now, error),
             }
         }
-        self.reported = self.bytes.len();
+        self.reported = bytes.len();
+    }
+}
+
+/// What arrives at a loop: one read. Frames that it completes share its memory.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    bytes: Vec<u8>,
+    frames: Frames,
+}
+
+impl Arrivals {
+    pub(crate) fn new(max_frame: usize) -> Self {
+        Self { bytes: Vec::new(), frames: Frames::new(max_frame) }
+    }
+
+    /// Lets a transport write once. Returns how many bytes it wrote.
+    ///
+    /// If empty buffers are not kept, that is no more than the next frame.
+    pub(crate) fn receive(&mut self, kept: usize, read: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        let before = self.bytes.len();
+        let missing = self.frames.splitter.missing(&self.bytes).unwrap_or(PIECE);
+        self.bytes.resize(before + missing.max(kept).min(READ), 0);
+        let count = read(self.bytes.get_mut(before..).unwrap_or_default());
+        self.bytes.truncate(before + count);
+        self.bytes.len() - before
+    }
+
+    /// Passes what has arrived to the session.
+    pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
+        let mut bytes = Bytes::from(core::mem::take(&mut self.bytes));
+        self.frames.hand_on(&mut bytes, session, now);
+        self.bytes = bytes.into();
+    }
+}
+
+/// What arrives at a client.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    bytes: BytesMut,
+    frames: Frames,
+    /// Whether the buffer is larger than what is kept. Its own capacity does not show that: it
+    /// regains the capacity of frames that were split off.
+    is_large: bool,
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+impl Inbox {
+    pub(crate) const READ: usize = READ;
+
+    pub(crate) fn new(max_frame: usize) -> Self {
+        Self { bytes: BytesMut::new(), frames: Frames::new(max_frame), is_large: false }
+    }
+
+    /// Returns the buffer to append to, which has some room.
+    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+        if self.bytes.capacity() - self.bytes.len() < LEAST_READ {
+            self.bytes.reserve(READ);
+        }
+        &mut self.bytes
+    }
+
+    /// Passes what has arrived to the session.
+    pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
+        let kept = match session.max_kept() {
+            0 => 0,
+            kept => kept.max(READ),
+        };
+        self.is_large |= self.bytes.capacity() > kept;
+        self.frames.hand_on(&mut self.bytes, session, now);
         if self.is_large && self.bytes.is_empty() {
             self.bytes = BytesMut::new();
             self.is_large = false;
@@ -80,7 +129,7 @@ impl Inbox {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod tests {
     use bytes::BufMut as _;
 

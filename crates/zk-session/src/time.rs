@@ -38,11 +38,54 @@ const fn nanoseconds(duration: Duration) -> u64 {
     }
 }
 
-/// Returns `duration * by / over`, at most 584 years. The arithmetic of `Duration` can panic.
+/// A length of time in nanoseconds, at most 584 years.
+///
+/// `Duration` keeps the seconds apart, so each comparison and each sum takes twice the code, and its
+/// arithmetic can panic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span(u64);
+
+impl Span {
+    pub(crate) const ZERO: Self = Self(0);
+
+    pub(crate) const fn of(duration: Duration) -> Self {
+        Self(nanoseconds(duration))
+    }
+
+    pub(crate) const fn from_millis(milliseconds: u64) -> Self {
+        Self::of(Duration::from_millis(milliseconds))
+    }
+
+    pub(crate) const fn from_secs(seconds: u64) -> Self {
+        Self::of(Duration::from_secs(seconds))
+    }
+
+    pub(crate) const fn from_nanos(nanoseconds: u64) -> Self {
+        Self(nanoseconds)
+    }
+
+    pub(crate) const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn duration(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+/// Returns `span * by / over`.
 #[inline(never)]
-pub(crate) const fn scaled(duration: Duration, by: u32, over: u32) -> Duration {
+pub(crate) const fn scaled(span: Span, by: u32, over: u32) -> Span {
     let over = if over == 0 { 1 } else { over };
-    Duration::from_nanos(nanoseconds(duration).saturating_mul(by as u64) / over as u64)
+    Span(span.0.saturating_mul(by as u64) / over as u64)
 }
 
 /// Returns the earlier of two moments. An iterator takes more code.
@@ -51,6 +94,11 @@ pub(crate) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<In
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     }
+}
+
+/// Returns the later of two moments.
+pub(crate) fn later(one: Option<Instant>, other: Instant) -> Option<Instant> {
+    Some(one.map_or(other, |one| one.max(other)))
 }
 
 impl Instant {
@@ -69,16 +117,27 @@ impl Instant {
     pub const fn since_start(self) -> Duration {
         Duration::from_nanos(self.0)
     }
+
+    /// Adds a length of time. The sum saturates at [`Instant::END`].
+    // Boards have it once, not in each of many places. An `Add` besides that of `Duration` would leave
+    // callers' types open.
+    #[cfg_attr(target_os = "none", inline(never))]
+    pub(crate) const fn after(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
+    pub(crate) const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
 }
 
 impl Add<Duration> for Instant {
     type Output = Self;
 
     /// Adds a duration. The sum saturates at [`Instant::END`].
-    // Boards have it once, not in each of many places.
-    #[cfg_attr(target_os = "none", inline(never))]
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(nanoseconds(duration)))
+        self.after(Span::of(duration))
     }
 }
 
@@ -87,7 +146,7 @@ impl Sub for Instant {
 
     /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        self.since(earlier).duration()
     }
 }
 

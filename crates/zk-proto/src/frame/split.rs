@@ -1,8 +1,13 @@
 //! Frames split off a stream without copying.
 
+use core::ops::Deref;
+
+use bytes::{Buf, Bytes};
+
 use super::{FrameError, PREFIX_LEN, length};
 
-/// Splits the first frame off `stream` without copying, and returns its payload.
+/// Splits the first frame off `stream`, and returns its payload. Nothing is copied if `stream` is
+/// [`BytesMut`](bytes::BytesMut) or [`Bytes`].
 ///
 /// Returns `None` until the whole frame has arrived. The length prefix is dropped. The buffer
 /// does not grow for the announced length.
@@ -22,12 +27,12 @@ use super::{FrameError, PREFIX_LEN, length};
 /// # Ok::<(), frame::FrameError>(())
 /// ```
 pub fn split_bytes(
-    stream: &mut bytes::BytesMut,
+    stream: &mut (impl Buf + Deref<Target = [u8]>),
     limit: usize,
-) -> Result<Option<bytes::Bytes>, FrameError> {
+) -> Result<Option<Bytes>, FrameError> {
     match length(stream, limit)? {
         Some(length) if stream.len() - PREFIX_LEN >= length => {
-            bytes::Buf::advance(stream, PREFIX_LEN);
+            stream.advance(PREFIX_LEN);
             Ok(Some(take(stream, length)))
         }
         _ => Ok(None),
@@ -37,8 +42,8 @@ pub fn split_bytes(
 /// Takes the first bytes of `stream`, which there must be.
 // One copy of it, where flash is scarce.
 #[cfg_attr(target_os = "none", inline(never))]
-fn take(stream: &mut bytes::BytesMut, count: usize) -> bytes::Bytes {
-    stream.split_to(count).freeze()
+fn take(stream: &mut impl Buf, count: usize) -> Bytes {
+    stream.copy_to_bytes(count)
 }
 
 /// A splitter of a stream into frames, and of frames above a limit into pieces.
@@ -71,17 +76,17 @@ pub struct Splitter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// The payload of a frame.
-    Frame(bytes::Bytes),
+    Frame(Bytes),
     /// The start of a frame above the limit.
     TooLong {
         /// The first bytes of its payload: as many as a
         /// [`ReplyHeader`](crate::ReplyHeader) takes, or all if there are fewer.
-        start: bytes::Bytes,
+        start: Bytes,
         /// The length of its payload in bytes.
         length: usize,
     },
     /// The next bytes of that frame, at least one.
-    Rest(bytes::Bytes),
+    Rest(Bytes),
 }
 
 impl Splitter {
@@ -116,16 +121,17 @@ impl Splitter {
         Some((PREFIX_LEN + whole).saturating_sub(stream.len()))
     }
 
-    /// Splits the first frame off `stream` without copying.
+    /// Splits the first frame off `stream`, as [`split_bytes`] does.
     ///
     /// Returns `None` until the whole frame has arrived, or a part of a frame above the limit.
     ///
     /// # Errors
     ///
     /// [`FrameError::Negative`]. The rest of the stream is unreadable.
-    pub fn split(&mut self, stream: &mut bytes::BytesMut) -> Result<Option<Piece>, FrameError> {
-        use bytes::Buf as _;
-
+    pub fn split(
+        &mut self,
+        stream: &mut (impl Buf + Deref<Target = [u8]>),
+    ) -> Result<Option<Piece>, FrameError> {
         if self.left > 0 {
             let left = usize::try_from(self.left).unwrap_or(usize::MAX);
             let rest = take(stream, left.min(stream.len()));

@@ -5,7 +5,7 @@ use core::ops::Deref;
 
 use super::storage::{IntoOwned, Storage};
 use crate::sink::Sink;
-use crate::wire::{Decode, Encode, put_length, total};
+use crate::wire::{Decode, Encode, put_length};
 
 /// The owned form of a vector, which may be null.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +36,6 @@ impl<T> Deref for List<T> {
 }
 
 impl<T: Encode> Encode for List<T> {
-    fn encoded_len(&self) -> usize {
-        total(self.iter().map(Encode::encoded_len).chain([4]))
-    }
-
     fn encode<Out: Sink + ?Sized>(&self, out: &mut Out) {
         match &self.0 {
             Some(items) => {

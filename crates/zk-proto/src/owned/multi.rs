@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::storage::{Heap, IntoOwned, Storage};
-use crate::multi::{EncodeMultiItem, encode_items, items_len};
+use crate::multi::{EncodeMultiItem, encode_items};
 pub use crate::multi::{owned_op::*, owned_read_op::*, owned_read_result::*, owned_result::*};
 use crate::sink::Sink;
 use crate::wire::Encode;
@@ -29,10 +29,6 @@ pub type MultiReadRequest<S = Heap> = Multi<MultiReadOp<S>>;
 pub type MultiReadResponse<S = Heap> = Multi<MultiReadResult<S>>;
 
 impl<T: EncodeMultiItem> Encode for Multi<T> {
-    fn encoded_len(&self) -> usize {
-        items_len(&self.0)
-    }
-
     fn encode<Out: Sink + ?Sized>(&self, out: &mut Out) {
         encode_items(&self.0, out);
     }

@@ -112,11 +112,6 @@ macro_rules! encoded_like_borrowed {
     ($($type:ty => $borrow:expr;)*) => {$(
         impl Encode for $type {
             #[inline]
-            fn encoded_len(&self) -> usize {
-                $borrow(self).encoded_len()
-            }
-
-            #[inline]
             fn encode<Out: Sink + ?Sized>(&self, out: &mut Out) {
                 $borrow(self).encode(out);
             }

@@ -7,8 +7,16 @@ use zk_session::proto::{Acl, Decode, Encode, List, Reader};
 use zk_session::sync::Arc;
 
 /// An owned access control list, kept in its encoded form.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AccessList(Option<Arc<[u8]>>);
+#[derive(Clone)]
+pub struct AccessList(Option<(Arc<[u8]>, ReadList)>);
+
+/// How a list is read. A program that makes none does not contain that code.
+type ReadList = for<'a> fn(&'a [u8]) -> List<'a, Acl<'a>>;
+
+fn read(bytes: &[u8]) -> List<'_, Acl<'_>> {
+    // Written by `AccessList::new`, so it can be read.
+    List::decode(&mut Reader::new(bytes)).unwrap_or_default()
+}
 
 impl AccessList {
     /// The list that allows everything to everyone (`world:anyone`).
@@ -18,7 +26,7 @@ impl AccessList {
     pub fn new(acl: &[Acl<'_>]) -> Self {
         let mut bytes = Vec::new();
         List::new(acl).encode(&mut bytes);
-        Self(Some(bytes.into()))
+        Self(Some((bytes.into(), read)))
     }
 
     /// Returns the permissions.
@@ -26,11 +34,22 @@ impl AccessList {
         const OPEN: &[Acl<'static>] = &[Acl::OPEN];
         match &self.0 {
             None => OPEN.into(),
-            // Written by `new`, so it can be read.
-            Some(bytes) => List::decode(&mut Reader::new(bytes)).unwrap_or_default(),
+            Some((bytes, read)) => read(bytes),
         }
     }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        self.0.as_ref().map(|(bytes, _)| &**bytes)
+    }
 }
+
+impl PartialEq for AccessList {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for AccessList {}
 
 impl Default for AccessList {
     fn default() -> Self {

@@ -407,28 +407,19 @@ pub(crate) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;
-    let (mut high, mut low, mut left) = (0, 0, guid.as_bytes());
-    // 64 bits at a time are far less work than 128.
-    for (is_low, digits, has_dash) in
-        [(false, 8, false), (false, 4, true), (false, 4, true), (true, 4, true), (true, 12, true)]
-    {
-        if has_dash && length == 36 {
-            left = left.strip_prefix(b"-")?;
+    // Two halves are far less work than 128 bits.
+    let (mut high, mut low) = (0, 0);
+    for (place, byte) in guid.bytes().enumerate() {
+        if length == 36 && matches!(place, 8 | 13 | 18 | 23) {
+            if byte != b'-' {
+                return None;
+            }
+        } else {
+            let digit = char::from(byte).to_digit(16)?;
+            (high, low) = (high << 4 | low >> 60, low << 4 | u64::from(digit));
         }
-        let (group, after) = left.split_at_checked(digits)?;
-        let half = if is_low { &mut low } else { &mut high };
-        *half = *half << (4 * digits) | hexadecimal(group)?;
-        left = after;
     }
     Some((Uuid::from_u64_pair(high, low), rest))
-}
-
-// Once, and not for each group of a GUID. Boards have it inlined, where that takes less.
-#[cfg_attr(not(target_os = "none"), inline(never))]
-fn hexadecimal(digits: &[u8]) -> Option<u64> {
-    digits
-        .iter()
-        .try_fold(0, |value, digit| Some(value << 4 | u64::from(char::from(*digit).to_digit(16)?)))
 }
 
 /// The digits of a compact GUID, five bits each.

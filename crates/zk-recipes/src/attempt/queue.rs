@@ -156,19 +156,23 @@ impl QueueReader {
         seen: &mut Observation,
     ) {
         let own_key = sort_key(own);
+        let own_digits = own_key.digits();
         // Our nodes have the GUID of this one.
         let (fast_parser, guid_tag) = (self.fast_parser(&children), guid_tag_of(own.as_bytes()));
         let before = seen.nearest.take();
         let mut nearest = before.as_ref().map(Blocker::key);
+        let digits_of = |nearest: Option<SortKey<'_>>| nearest.map_or(0, |key| key.digits());
+        let mut nearest_digits = digits_of(nearest);
         for child in children {
             if let Some(fast) = fast_parser.parse(child)
-                && fast.digits != own_key.digits
+                && fast.digits != own_digits
             {
                 let is_ours = || Some(fast.guid_tag) == guid_tag && self.is_ours(child);
-                if fast.digits < own_key.digits && self.is_blocked_by(fast.mode) && !is_ours() {
+                if fast.digits < own_digits && self.is_blocked_by(fast.mode) && !is_ours() {
                     seen.ahead += 1;
-                    if nearest.is_none_or(|nearest: SortKey<'_>| nearest.digits <= fast.digits) {
+                    if nearest_digits <= fast.digits {
                         nearest = nearest.max(Some(sort_key(child)));
+                        nearest_digits = fast.digits;
                     }
                 }
                 continue;
@@ -192,6 +196,7 @@ impl QueueReader {
             {
                 seen.ahead += 1;
                 nearest = nearest.max(Some(key));
+                nearest_digits = digits_of(nearest);
             }
         }
         seen.nearest = nearest.map(Blocker::new);
@@ -268,7 +273,7 @@ impl QueueReader {
             None if self.unknown_nodes == UnknownNodePolicy::Count
                 && self.is_blocked_by(LockMode::Shared) =>
             {
-                Some(SortKey::new(child, child))
+                Some(SortKey { suffix: child, child })
             }
             None => None,
         }
@@ -300,17 +305,16 @@ impl QueueReader {
 /// names have the same one, all contenders still agree on the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct SortKey<'a> {
-    /// The beginning of the suffix, padded with zeros. It decides most comparisons.
-    digits: u128,
     suffix: &'a str,
     child: &'a str,
 }
 
-impl<'a> SortKey<'a> {
-    fn new(suffix: &'a str, child: &'a str) -> Self {
+impl SortKey<'_> {
+    /// Returns the beginning of the suffix, padded with zeros. It decides most comparisons.
+    fn digits(&self) -> u128 {
         let mut digits = [0; 16];
-        digits.iter_mut().zip(suffix.bytes()).for_each(|(to, byte)| *to = byte);
-        Self { digits: u128::from_be_bytes(digits), suffix, child }
+        digits.iter_mut().zip(self.suffix.bytes()).for_each(|(to, byte)| *to = byte);
+        u128::from_be_bytes(digits)
     }
 }
 
@@ -327,7 +331,8 @@ impl Blocker {
     }
 
     fn key(&self) -> SortKey<'_> {
-        SortKey::new(self.child.get(self.suffix..).unwrap_or_default(), &self.child)
+        let child = &*self.child;
+        SortKey { suffix: child.get(self.suffix..).unwrap_or_default(), child }
     }
 }
 
@@ -338,7 +343,7 @@ pub(crate) fn sequence_suffix(child: &str) -> &str {
 }
 
 fn sort_key(child: &str) -> SortKey<'_> {
-    SortKey::new(sequence_suffix(child), child)
+    SortKey { suffix: sequence_suffix(child), child }
 }
 
 /// A contender in a list of the queue, with the node that it waits for.
@@ -639,7 +644,7 @@ mod tests {
                     parsed += 1;
                     let name = name.unwrap_or_else(|| panic!("{child} by {scheme:?}"));
                     assert_eq!(fast.mode, name.mode, "{child}");
-                    assert_eq!(fast.digits, sort_key(child).digits, "{child}");
+                    assert_eq!(fast.digits, sort_key(child).digits(), "{child}");
                     let prefix = |guid| scheme.prefix(name.mode, guid, SessionId(0));
                     let tag = name.guid.and_then(|guid| guid_tag_of(prefix(guid).as_bytes()));
                     assert_eq!(Some(fast.guid_tag), tag);
@@ -676,7 +681,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(LAST_SAFE_KEY, sort_key(&format!("{LAST_SAFE_SEQUENCE:010}")).digits);
+        assert_eq!(LAST_SAFE_KEY, sort_key(&format!("{LAST_SAFE_SEQUENCE:010}")).digits());
         assert!(parsed > read / 2, "{parsed} of {read} by the fast parser");
     }
 

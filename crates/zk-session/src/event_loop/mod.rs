@@ -43,9 +43,13 @@
 //!
 //! # The clients
 //!
-//! Those of this crate share the dispatcher and the buffer of received bytes with this loop, but not
-//! its turns. There, callers write to the transport themselves, and effects run only after the
-//! session is unlocked. The loop does not probe servers, which `Config::read_only` requests.
+//! Those of this crate run the same session, dispatcher and splitter of frames, but not
+//! [`turn`](Loop::turn). A turn owns session and transport from the first byte read to the last one
+//! written. A client has many threads or tasks: one of them reads without the lock, while the calling
+//! method writes its request, which saves a wake-up and a context switch. Effects run user code, so
+//! only after the session is unlocked. Names, TLS and probes need a future or a thread for each
+//! attempt to connect, and a read registers the waker of a task. What is left in common is a `match`
+//! of three actions. The loop does not probe servers, which `Config::read_only` requests.
 
 #[cfg(test)]
 mod tests;
@@ -53,7 +57,7 @@ mod tests;
 use core::fmt;
 
 use crate::dispatch::Dispatcher;
-use crate::inbox::Inbox;
+use crate::inbox::Arrivals;
 use crate::session::{Action, Config, Event, Session};
 use crate::time::{Instant, earlier};
 
@@ -150,7 +154,7 @@ pub struct Loop<T, L> {
     /// The transport.
     pub link: L,
     stage: Stage,
-    inbox: Inbox,
+    arrivals: Arrivals,
 }
 
 impl<T, L: Link> Loop<T, L> {
@@ -166,9 +170,9 @@ impl<T, L: Link> Loop<T, L> {
         if config.max_reply < Config::LEAST_REPLY {
             return Err(ConfigError::MaxReply);
         }
-        let inbox = Inbox::new(config.max_reply);
+        let arrivals = Arrivals::new(config.max_reply);
         let dispatcher = Dispatcher::new(Session::new(now, config));
-        Ok(Self { dispatcher, link, stage: Stage::Down, inbox })
+        Ok(Self { dispatcher, link, stage: Stage::Down, arrivals })
     }
 
     /// Takes what has arrived, handles what is due, and sends. `handle` receives the events of the
@@ -230,9 +234,9 @@ impl<T, L: Link> Loop<T, L> {
         let session = self.dispatcher.whole_session();
         if matches!(self.stage, Stage::Up) {
             let link = &mut self.link;
-            if self.inbox.receive(session.max_kept(), |buffer| link.receive(buffer)) > 0 {
+            if self.arrivals.receive(session.max_kept(), |buffer| link.receive(buffer)) > 0 {
                 // Frames before the end of a connection still count.
-                self.inbox.hand_on(session, now);
+                self.arrivals.hand_on(session, now);
                 return true;
             }
         }
@@ -242,7 +246,7 @@ impl<T, L: Link> Loop<T, L> {
         let session = self.dispatcher.whole_session();
         match (self.stage, self.link.state()) {
             (Stage::Chosen(server), _) => {
-                self.inbox = Inbox::new(session.max_reply());
+                self.arrivals = Arrivals::new(session.max_reply());
                 self.stage = Stage::Connecting;
                 self.link.connect(server);
             }

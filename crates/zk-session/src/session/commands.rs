@@ -148,7 +148,7 @@ impl<T> Session<T> {
         if request.harms_servers() {
             return Err(Invalid::HarmsServer(opcode).into());
         }
-        if self.disconnect_timed_out && self.end().is_none() {
+        if DEADLINES && self.disconnect_timed_out && self.end().is_none() {
             return Err(Error::NoConnection);
         }
         let watch = WatchRequest::of(request);
@@ -273,22 +273,10 @@ impl<T> Session<T> {
     }
 
     pub(super) fn remove_watch(&mut self, removal: Option<Removal>) {
-        let Some(Removal { path, watcher_type }) = removal else {
-            return;
-        };
         // Without a connection the server has no watches, and this one is not set again.
-        if self.is_connected() {
-            let persistent = PERSISTENT_WATCHES
-                && matches!(
-                    watcher_type,
-                    WatcherType::PERSISTENT | WatcherType::PERSISTENT_RECURSIVE
-                );
-            let owner = if persistent {
-                RequestOwner::Removal(path.clone())
-            } else {
-                RequestOwner::Session
-            };
-            self.send_removal(&path, watcher_type, owner);
+        if let Some(removal) = removal.filter(|_| self.is_connected()) {
+            let owner = removal.persistent().map_or(RequestOwner::Session, RequestOwner::Removal);
+            self.send_removal(&removal.path, removal.watcher_type, owner);
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Connection<T> {
     /// Whether the server is read-only, by its answer to the handshake.
     pub(super) is_read_only: bool,
     /// The delay after the latest probe.
-    pub(super) probe_delay: Duration,
+    pub(super) probe_delay: Span,
 }
 
 /// A reply whose header has arrived, and the rest has not.
@@ -86,7 +86,7 @@ impl<T> Connection<T> {
             unanswered_batches: 0,
             has_served: false,
             is_read_only: false,
-            probe_delay: Duration::ZERO,
+            probe_delay: Span::ZERO,
         }
     }
 
@@ -141,7 +141,7 @@ impl<T> Session<T> {
     pub(super) fn connect_next(&mut self, now: Instant) {
         if let Some(server) = self.servers.take_next() {
             let mut connection = Connection::new(server, now, self.max_kept());
-            connection.timers.set(ConnectionTimer::Connect, now + self.reach_timeout(now));
+            connection.timers.set(ConnectionTimer::Connect, now.after(self.reach_timeout(now)));
             connection.purpose = core::mem::take(&mut self.history.next);
             self.connection = Some(connection);
             self.actions.push_back(Action::Connect(server));
@@ -161,9 +161,10 @@ impl<T> Session<T> {
         let Some(server) = self.server() else { return };
         let mut end = self.closing.then_some(End::Closed);
         match cause {
+            _ if !AUTHENTICATION => {}
             Cause::AuthRefused(_) => {
                 let timeout = self.timeouts.session;
-                let is_over = self.refusals.since.is_some_and(|since| since + timeout <= now);
+                let is_over = self.refusals.since.is_some_and(|since| since.after(timeout) <= now);
                 if is_over || self.refusals.in_a_row >= self.servers.count() {
                     end = end.or(Some(End::AuthFailed));
                 }
@@ -182,7 +183,7 @@ impl<T> Session<T> {
         }
         let Some(lost) = self.connection.take() else { return };
         let limit = self.retry_limit(now);
-        let mut delay = Duration::ZERO;
+        let mut delay = Span::ZERO;
         if lost.stage == Stage::Connected {
             self.find_suspect(now, cause, &lost);
             let dropped = self.outbox.lose_connection();
@@ -211,7 +212,7 @@ impl<T> Session<T> {
                 self.history.back_off = core::mem::take(&mut delay);
             }
         }
-        self.timers.set(SessionTimer::Retry, now + delay);
+        self.timers.set(SessionTimer::Retry, now.after(delay));
     }
 
     /// Records that the server serves the session. A server that answers only the handshake, or
@@ -227,7 +228,7 @@ impl<T> Session<T> {
                 connection.has_served = true;
                 self.servers.succeeded();
             }
-            if DEADLINES && now - connection.handshake_sent_at >= self.timeouts.ping {
+            if DEADLINES && now.since(connection.handshake_sent_at) >= self.timeouts.ping {
                 self.servers.was_of_use();
                 self.forgive();
             }

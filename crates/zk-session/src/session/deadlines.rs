@@ -3,12 +3,11 @@
 use core::ops::RangeInclusive;
 
 use super::*;
-use crate::time::scaled;
+use crate::time::{Span, later, scaled};
 
 /// The limits of the time that a server has to connect, and again to answer the handshake, in the
 /// first round and without a session to save.
-const FIRST_CONNECT_TIMEOUT: RangeInclusive<Duration> =
-    Duration::from_secs(1)..=Duration::from_secs(10);
+const FIRST_CONNECT_TIMEOUT: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(10);
 
 /// The fraction of the session timeout (1/20) that shortens a lease, for clocks that drift apart.
 const LEASE_MARGIN: u32 = 20;
@@ -27,14 +26,14 @@ const SAVING_BACK_OFF: u32 = 20;
 /// lease.
 const LOSS_SHARE: u32 = 4;
 /// The longest time limit for the answer to the handshake.
-const MAX_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_HANDSHAKE_TIMEOUT: Span = Span::from_secs(60);
 /// More rounds than fit in one timeout. If no server has served the session in so many, stop
 /// hurrying.
 const MAX_SAVING_ROUNDS: u32 = 64;
 /// The longest delay between rounds while a caller waits for the session to begin.
-const MAX_FIRST_SESSION_BACK_OFF: Duration = Duration::from_secs(1);
+const MAX_FIRST_SESSION_BACK_OFF: Span = Span::from_secs(1);
 /// The longest delay between rounds.
-const MAX_BACK_OFF: Duration = Duration::from_secs(5);
+const MAX_BACK_OFF: Span = Span::from_secs(5);
 
 /// How many pings may be unanswered, so that a server that answers none costs no memory.
 ///
@@ -45,7 +44,7 @@ const MAX_PINGS: usize = 64;
 ///
 /// It detects a dead connection early, and keeps state in routers on the way alive
 /// (`docs/protocol.md`, *Keep-alive and the choice of a server*).
-const MAX_PING_INTERVAL: Duration = Duration::from_secs(10);
+const MAX_PING_INTERVAL: Span = Span::from_secs(10);
 
 /// How many bytes of unfinished frames extend the read timeout, if they arrive or leave within it.
 ///
@@ -59,7 +58,7 @@ pub(super) const HIDDEN: usize = 256 * 1024;
 
 /// The least time between two looks for late requests, for each pending request. A look goes through
 /// all of them, and a server that stalls makes thousands late, one by one.
-const LOOK_PER_REQUEST: Duration = Duration::from_nanos(100);
+const LOOK_PER_REQUEST: Span = Span::from_nanos(100);
 
 /// Returns the time from the last request of a session to its next ping: a third of the session
 /// timeout, at most 10 s.
@@ -72,26 +71,31 @@ const LOOK_PER_REQUEST: Duration = Duration::from_nanos(100);
 /// assert_eq!(ping_interval(Duration::from_secs(60)), Duration::from_secs(10));
 /// ```
 pub fn ping_interval(session_timeout: Duration) -> Duration {
-    scaled(session_timeout, 1, 3).min(MAX_PING_INTERVAL)
+    ping(Span::of(session_timeout)).duration()
+}
+
+fn ping(session: Span) -> Span {
+    scaled(session, 1, 3).min(MAX_PING_INTERVAL)
 }
 
 /// The session timeout, and the durations that each request or reply needs of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    pub(super) session: Duration,
+    pub(super) session: Span,
     /// From the last request to the next ping.
-    pub(super) ping: Duration,
+    pub(super) ping: Span,
     /// From the last bytes of the server to the end of the connection.
-    pub(super) read: Duration,
+    pub(super) read: Span,
     /// From a request that the server has answered to the end of the lease.
-    pub(super) lease: Duration,
+    pub(super) lease: Span,
 }
 
 impl Timeouts {
     pub(super) fn new(session: Duration) -> Self {
+        let session = Span::of(session);
         Self {
             session,
-            ping: ping_interval(session),
+            ping: ping(session),
             read: scaled(session, 2, 3),
             lease: scaled(session, LEASE_MARGIN - 1, LEASE_MARGIN),
         }
@@ -152,7 +156,7 @@ impl<T> Session<T> {
     /// Extends the read timeout after bytes, until so long after `at`. A session that closes has to
     /// end, whatever the server sends or takes.
     pub(super) fn progressed(&mut self, at: Instant, count: usize) {
-        let read_by = at + self.timeouts.read;
+        let read_by = at.after(self.timeouts.read);
         if let Some(connection) = &mut self.connection
             && !self.closing
         {
@@ -181,9 +185,8 @@ impl<T> Session<T> {
             let unanswered_since = connection.in_flight.oldest_sent_at();
             let at = unanswered_since.map_or(now, |at| at.min(now));
             // It leaves time to find another server.
-            let hidden =
-                if was_full { Duration::ZERO } else { scaled(self.timeouts.session, 1, 6) };
-            self.progressed(at + hidden, count);
+            let hidden = if was_full { Span::ZERO } else { scaled(self.timeouts.session, 1, 6) };
+            self.progressed(at.after(hidden), count);
         }
     }
 
@@ -193,25 +196,25 @@ impl<T> Session<T> {
             && connection.in_flight.pings() + self.outbox.pings() < MAX_PINGS
         {
             self.outbox.push_own(&Request::Ping(()), RequestOwner::Session);
-            connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
+            connection.timers.set(ConnectionTimer::Ping, now.after(self.timeouts.ping));
         }
     }
 
     /// Records the time at which something was sent that keeps the session alive if it arrives.
     pub(super) fn touched(&mut self, at: Instant) {
         if !self.is_read_only() {
-            self.touched_at = self.touched_at.max(Some(at));
+            self.touched_at = later(self.touched_at, at);
         }
     }
 
     /// Returns whether the ensemble may still keep the session, so that haste makes sense.
     fn can_be_saved(&self, now: Instant) -> bool {
-        self.touched_at.is_some_and(|at| now < at + self.timeouts.session)
+        self.touched_at.is_some_and(|at| now < at.after(self.timeouts.session))
             && self.servers.failed_rounds() < MAX_SAVING_ROUNDS
     }
 
     /// Returns the longest delay before the next round of attempts.
-    pub(super) fn retry_limit(&self, now: Instant) -> Duration {
+    pub(super) fn retry_limit(&self, now: Instant) -> Span {
         if self.can_be_saved(now) {
             scaled(self.timeouts.session, 1, SAVING_BACK_OFF).min(MAX_BACK_OFF)
         } else if self.seen_read_write {
@@ -223,17 +226,17 @@ impl<T> Session<T> {
 
     /// Returns the longest delay after the loss of a connection. It may be longer than `limit`, that
     /// of other delays, but enough of the lease is left to try every server.
-    pub(super) fn loss_limit(&self, now: Instant, limit: Duration) -> Duration {
+    pub(super) fn loss_limit(&self, now: Instant, limit: Span) -> Span {
         if !DEADLINES {
             return limit;
         }
-        let left = self.lease_end().map_or(Duration::ZERO, |end| end - now);
+        let left = self.lease_end().map_or(Span::ZERO, |end| end.since(now));
         scaled(left, 1, LOSS_SHARE).min(MAX_BACK_OFF).max(limit)
     }
 
     /// Returns the time limit to connect to a server. Unreachable servers must not use up the time
     /// that the session has left.
-    pub(super) fn reach_timeout(&self, now: Instant) -> Duration {
+    pub(super) fn reach_timeout(&self, now: Instant) -> Span {
         self.saving_share(now).unwrap_or_else(|| self.growing_share())
     }
 
@@ -243,7 +246,7 @@ impl<T> Session<T> {
     /// connect. After an outage of all servers, all their clients come back at the same time. One
     /// that leaves loses its place, and the server answers it in vain. So the limit doubles with each
     /// failed round.
-    pub(super) fn handshake_timeout(&self, now: Instant) -> Duration {
+    pub(super) fn handshake_timeout(&self, now: Instant) -> Span {
         let rounds = self.servers.failed_rounds().min(15);
         let most = match rounds {
             0 => self.share(),
@@ -254,7 +257,7 @@ impl<T> Session<T> {
     }
 
     /// Returns the time limit of one server while the session can be saved.
-    fn saving_share(&self, now: Instant) -> Option<Duration> {
+    fn saving_share(&self, now: Instant) -> Option<Span> {
         let reach_time = self.reach_time.filter(|_| self.can_be_saved(now))?;
         let slow = scaled(reach_time, SLOWER, 1);
         let parts = self.count().saturating_mul(SAVING_ROUND).min(MIN_SAVING_SHARE);
@@ -263,19 +266,19 @@ impl<T> Session<T> {
 
     /// Returns the time limit of one server without a session to save. It grows with each round in
     /// which all attempts timed out, because a slow connection may need more than the first share.
-    fn growing_share(&self) -> Duration {
+    fn growing_share(&self) -> Span {
         let share = self.share();
         let most = scaled(self.timeouts.session, 1, self.count());
         let most = most.max(self.timeouts.session.min(*FIRST_CONNECT_TIMEOUT.end()));
         self.lengthened(share).min(most.max(share))
     }
 
-    fn share(&self) -> Duration {
+    fn share(&self) -> Span {
         let (least, most) = FIRST_CONNECT_TIMEOUT.into_inner();
         scaled(self.timeouts.session, 1, self.count()).clamp(least, most)
     }
 
-    fn lengthened(&self, share: Duration) -> Duration {
+    fn lengthened(&self, share: Span) -> Span {
         scaled(share, 1 << self.servers.timed_out_rounds().min(16), 1)
     }
 
@@ -342,7 +345,7 @@ impl<T> Session<T> {
         if let Some(deadline) = sent.into_iter().chain(unsent).min() {
             // Each look at all requests takes a small part of the time until the next one.
             let count = u32::try_from(self.pending()).unwrap_or(u32::MAX);
-            let next_look = now + scaled(LOOK_PER_REQUEST, count, 1);
+            let next_look = now.after(scaled(LOOK_PER_REQUEST, count, 1));
             self.timers.set(SessionTimer::Deadline, deadline.max(next_look));
         }
     }

@@ -38,7 +38,7 @@ impl<T> Session<T> {
     /// Reports that the transport is connected to the server of the last [`Action::Connect`].
     pub fn handle_connected(&mut self, now: Instant) {
         self.recorder.connected(now);
-        let answer_by = now + self.handshake_timeout(now);
+        let answer_by = now.after(self.handshake_timeout(now));
         let session_id = self.presented();
         let connecting = |open: &&mut Connection<T>| open.stage == Stage::Connecting;
         let Some(connection) = self.connection.as_mut().filter(connecting) else {
@@ -112,7 +112,7 @@ impl<T> Session<T> {
         }
         self.seen_read_write |= !connection.is_read_only;
         let (server, sent_at) = (connection.server, connection.handshake_sent_at);
-        self.reach_time = Some((sent_at - connection.began_at).max(now - sent_at));
+        self.reach_time = Some(sent_at.since(connection.began_at).max(now.since(sent_at)));
         if self.config.authenticates() {
             connection.stage = Stage::Authenticating;
         }
@@ -134,14 +134,14 @@ impl<T> Session<T> {
 
     /// Starts to serve the session on the connection.
     pub(super) fn serve(&mut self, now: Instant) {
-        let read_by = now + self.timeouts.read;
+        let read_by = now.after(self.timeouts.read);
         let Some(connection) = &mut self.connection else { return };
         connection.stage = Stage::Connected;
         self.has_begun = true;
         connection.timers.clear();
         connection.timers.set(ConnectionTimer::Read, read_by);
         // The handshake counts as a sign of life, and on a slow connection it was sent long ago.
-        let ping_at = connection.handshake_sent_at + self.timeouts.ping;
+        let ping_at = connection.handshake_sent_at.after(self.timeouts.ping);
         connection.timers.set(ConnectionTimer::Ping, ping_at);
         if AUTHENTICATION {
             connection.replay_credentials(&self.credentials);
@@ -176,28 +176,29 @@ impl<T> Connection<T> {
         max_request: usize,
         relative_zxid: Zxid,
     ) {
-        for batch in watches.replay(max_request) {
-            let request = if batch.has_persistent() {
+        watches.replay(max_request, &mut |[data, exist, child, persistent, recursive]| {
+            let has_persistent = !(persistent.is_empty() && recursive.is_empty());
+            let request = if PERSISTENT_WATCHES && has_persistent {
                 Request::SetWatches2(SetWatches2 {
                     relative_zxid,
-                    data_watches: batch.data[..].into(),
-                    exist_watches: batch.exist[..].into(),
-                    child_watches: batch.child[..].into(),
-                    persistent_watches: batch.persistent[..].into(),
-                    persistent_recursive_watches: batch.recursive[..].into(),
+                    data_watches: data[..].into(),
+                    exist_watches: exist[..].into(),
+                    child_watches: child[..].into(),
+                    persistent_watches: persistent[..].into(),
+                    persistent_recursive_watches: recursive[..].into(),
                 })
             } else {
                 // Servers before 3.6 know this one, too.
                 Request::SetWatches(SetWatches {
                     relative_zxid,
-                    data_watches: batch.data[..].into(),
-                    exist_watches: batch.exist[..].into(),
-                    child_watches: batch.child[..].into(),
+                    data_watches: data[..].into(),
+                    exist_watches: exist[..].into(),
+                    child_watches: child[..].into(),
                 })
             };
             let header = RequestHeader { xid: Xid::SET_WATCHES, opcode: request.opcode() };
             put_frame(&(header, request), &mut self.prelude);
             self.unanswered_batches += 1;
-        }
+        });
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct History {
     /// What the next handshake is for.
     pub(super) next: Purpose,
     /// How long to wait before the next round, if the question has no answer.
-    pub(super) back_off: Duration,
+    pub(super) back_off: Span,
 }
 
 impl<T> Session<T> {
@@ -60,7 +60,7 @@ impl<T> Session<T> {
     /// handshake.
     pub(super) fn asks_next(&mut self, now: Instant) -> bool {
         let refused_by = self.history.refused_by.take();
-        let is_over = self.touched_at.is_none_or(|at| at + self.timeouts.session <= now);
+        let is_over = self.touched_at.is_none_or(|at| at.after(self.timeouts.session) <= now);
         let asks = is_over
             && self.last_zxid > Zxid::ZERO
             && refused_by.is_some_and(|server| self.servers.prefer(server));

@@ -1,13 +1,12 @@
 //! Requests in flight: sent completely, so a server may have seen them, and not answered yet.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use zk_proto::Xid;
 
-use super::outbox::{Late, PendingRequest, shrink};
-use crate::time::Instant;
+use super::outbox::{Late, PendingRequest};
+use super::queue::Queue;
+use crate::time::{Instant, Span};
 
 #[derive(Clone, Debug)]
 pub(super) struct Sent<T> {
@@ -18,7 +17,7 @@ pub(super) struct Sent<T> {
 /// The requests in flight on one connection, in the order in which they were sent.
 #[derive(Clone, Debug)]
 pub(super) struct InFlight<T> {
-    sent: VecDeque<Sent<T>>,
+    sent: Queue<Sent<T>>,
     /// How many of `sent` are requests of callers.
     callers: usize,
     /// How many bytes the queue keeps when it is empty.
@@ -27,7 +26,7 @@ pub(super) struct InFlight<T> {
 
 impl<T> InFlight<T> {
     pub(super) fn new(max_kept: usize) -> Self {
-        Self { sent: VecDeque::new(), callers: 0, max_kept }
+        Self { sent: Queue::new(), callers: 0, max_kept }
     }
 
     /// Returns how many requests of callers are not answered yet.
@@ -46,7 +45,7 @@ impl<T> InFlight<T> {
         let is_ping = |sent: &Sent<T>| sent.pending.xid == Xid::PING;
         let place = self.sent.iter().position(is_ping)?;
         let ping = self.remove(place);
-        shrink(&mut self.sent, self.max_kept);
+        self.sent.shrink(self.max_kept);
         ping
     }
 
@@ -59,10 +58,10 @@ impl<T> InFlight<T> {
     pub(super) fn sent_within(
         &self,
         now: Instant,
-        time: Duration,
+        time: Span,
     ) -> impl Iterator<Item = &PendingRequest<T>> + Clone {
         let is_recent =
-            move |sent: &&Sent<T>| sent.pending.xid != Xid::PING && now - sent.sent_at <= time;
+            move |sent: &&Sent<T>| sent.pending.xid != Xid::PING && now.since(sent.sent_at) <= time;
         self.sent.iter().filter(is_recent).map(|sent| &sent.pending)
     }
 
@@ -88,7 +87,7 @@ impl<T> InFlight<T> {
         may_overtake: bool,
     ) -> Result<Sent<T>, Option<Xid>> {
         let answered = self.find_answered(xid, may_overtake)?;
-        shrink(&mut self.sent, self.max_kept);
+        self.sent.shrink(self.max_kept);
         self.callers -= usize::from(answered.pending.is_callers());
         Ok(answered)
     }

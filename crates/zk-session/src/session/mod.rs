@@ -69,6 +69,7 @@ mod handshake;
 mod history;
 mod in_flight;
 mod outbox;
+mod queue;
 mod read_only;
 mod rebalancing;
 mod refusals;
@@ -81,7 +82,6 @@ mod watches;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -106,6 +106,7 @@ pub use self::handshake::ServerKind;
 use self::history::{History, Purpose};
 pub(crate) use self::outbox::Again;
 use self::outbox::{Late, Outbox, PendingRequest, RequestOwner};
+use self::queue::Queue;
 use self::refusals::Suspect;
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
@@ -113,7 +114,7 @@ use self::watches::{Fired, Registration, Removal, SessionWatches, WatchRequest};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success, required_version};
 use crate::recording::Recorder;
-use crate::time::{Instant, earlier};
+use crate::time::{Instant, Span, earlier};
 
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
 pub(crate) const AUTHENTICATION: bool = cfg!(feature = "full");
@@ -181,7 +182,7 @@ pub struct Session<T> {
     /// A request that was unanswered when the last connection ended.
     suspect: Option<Suspect>,
     /// How long the last server took to connect or to answer the handshake, whichever was longer.
-    reach_time: Option<Duration>,
+    reach_time: Option<Span>,
     timers: Timers<SessionTimer>,
     outbox: Outbox<T>,
     /// Whether the session is without a connection for longer than the [disconnect
@@ -202,8 +203,8 @@ pub struct Session<T> {
     statistics: Statistics,
     exchanges: Exchanges,
     pub(crate) recorder: Recorder,
-    actions: VecDeque<Action>,
-    events: VecDeque<Event<T>>,
+    actions: Queue<Action>,
+    events: Queue<Event<T>>,
 }
 
 /// Counters of what a session has sent and received.
@@ -236,7 +237,7 @@ impl<T> Session<T> {
                     false => State::Connected { server, session },
                 }
             }
-            _ if !self.has_begun && self.is_successor => State::Renewing,
+            _ if !self.has_begun && self.renews() && self.is_successor => State::Renewing,
             _ if !self.has_begun => State::Connecting,
             _ => State::Suspended,
         }
@@ -254,7 +255,7 @@ impl<T> Session<T> {
 
     /// Returns the session timeout: granted by the server, or requested while there is no session.
     pub fn timeout(&self) -> Duration {
-        self.timeouts.session
+        self.timeouts.session.duration()
     }
 
     /// Returns whether a new session follows one that has expired; see
@@ -298,7 +299,7 @@ impl<T> Session<T> {
     /// Returns the end of the lease, also if the session is being closed: the reply to that may never
     /// arrive.
     fn lease_end(&self) -> Option<Instant> {
-        self.lease_start.map(|start| start + self.timeouts.lease)
+        self.lease_start.map(|start| start.after(self.timeouts.lease))
     }
 
     /// Returns the counters of this session.
@@ -365,6 +366,8 @@ impl<T> Session<T> {
 /// # Inputs
 impl<T> Session<T> {
     /// Makes a session that starts to connect now. Its first action is [`Action::Connect`].
+    // Inlined, its fields would be moved one by one.
+    #[cfg_attr(target_os = "none", inline(never))]
     pub fn new(now: Instant, mut config: Config) -> Self {
         // The wire format has 32 bits for each.
         config.timeout = config.timeout.min(Duration::from_millis(i32::MAX as u64));
@@ -410,8 +413,8 @@ impl<T> Session<T> {
             statistics: Statistics::default(),
             exchanges: Exchanges::default(),
             recorder: Recorder::default(),
-            actions: VecDeque::new(),
-            events: VecDeque::new(),
+            actions: Queue::new(),
+            events: Queue::new(),
             config,
         };
         if session.ended.is_none() {
@@ -432,7 +435,7 @@ impl<T> Session<T> {
         }
         let count = connection.sent(now, count, &mut self.outbox);
         if count > 0 && connection.stage == Stage::Connected {
-            connection.timers.set(ConnectionTimer::Ping, now + self.timeouts.ping);
+            connection.timers.set(ConnectionTimer::Ping, now.after(self.timeouts.ping));
             self.touched(now);
         }
         self.taken(now, count);
@@ -461,7 +464,7 @@ impl<T> Session<T> {
     pub fn poll_action(&mut self) -> Option<Action> {
         self.recorder.action(self.actions.front());
         let action = self.actions.pop_front();
-        outbox::shrink(&mut self.actions, self.config.max_kept);
+        self.actions.shrink(self.config.max_kept);
         action
     }
 
@@ -469,7 +472,7 @@ impl<T> Session<T> {
     pub fn poll_event(&mut self) -> Option<Event<T>> {
         self.recorder.event(self.events.front());
         let event = self.events.pop_front();
-        outbox::shrink(&mut self.events, self.config.max_kept);
+        self.events.shrink(self.config.max_kept);
         if event.is_none() && self.refused && self.has_room() {
             self.refused = false;
             self.recorder.event(Some(&Event::<T>::Room));

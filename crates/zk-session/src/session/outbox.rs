@@ -5,20 +5,18 @@
 //! requests [in flight](super::in_flight). When a connection is lost, requests in flight may have
 //! been applied. Unsent ones were not, and are sent again on the next connection.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-use bytes::{Buf, BytesMut};
-use zk_proto::{Encode, OpCode, Request, RequestHeader, Xid, frame};
+use zk_proto::{Encode, OpCode, Request, RequestHeader, Sink, Xid, frame};
 
 use super::RequestId;
 use super::ephemerals::Changes;
 use super::in_flight::{InFlight, Sent};
-use super::watches::Registration;
-use crate::sync::Arc;
+use super::queue::Queue;
+use super::watches::{PersistentPath, Registration};
 use crate::time::Instant;
 
 /// A request that waits for its reply.
@@ -74,7 +72,7 @@ pub(super) enum RequestOwner<T> {
     Caller(T),
     Session,
     /// The session, which removes a persistent watch of this path.
-    Removal(Arc<str>),
+    Removal(PersistentPath),
     /// A caller that has stopped waiting.
     Nobody,
 }
@@ -97,25 +95,68 @@ pub(super) struct Late<T> {
 
 /// Bytes to send. `Debug` shows only how many there are, because they can hold credentials.
 #[derive(Clone, Default)]
-pub(super) struct SendBuffer(BytesMut);
+pub(super) struct SendBuffer {
+    bytes: Vec<u8>,
+    /// How many of the bytes are sent. The others wait.
+    sent: usize,
+}
+
+impl SendBuffer {
+    /// Notes that the transport has taken bytes from the front, of those that wait.
+    pub(super) fn advance(&mut self, count: usize) {
+        self.sent += count;
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.sent = 0;
+    }
+
+    fn truncate(&mut self, waiting: usize) {
+        self.bytes.truncate(self.sent + waiting);
+    }
+
+    fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+impl Sink for SendBuffer {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn reserve(&mut self, count: usize) {
+        // Bytes move only if as many were sent, so each moves about once.
+        if self.bytes.capacity() - self.bytes.len() < count && self.sent >= self.len() {
+            let (waiting, sent) = (self.len(), core::mem::take(&mut self.sent));
+            move_bytes(&mut self.bytes, sent, waiting, 0);
+            self.bytes.truncate(waiting);
+        }
+        self.bytes.reserve(count);
+    }
+}
 
 impl Deref for SendBuffer {
-    type Target = BytesMut;
+    type Target = [u8];
 
-    fn deref(&self) -> &BytesMut {
-        &self.0
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(self.sent..).unwrap_or_default()
     }
 }
 
 impl DerefMut for SendBuffer {
-    fn deref_mut(&mut self) -> &mut BytesMut {
-        &mut self.0
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.sent..).unwrap_or_default()
     }
 }
 
 impl fmt::Debug for SendBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SendBuffer({} bytes)", self.0.len())
+        write!(f, "SendBuffer({} bytes)", self.len())
     }
 }
 
@@ -123,11 +164,9 @@ impl fmt::Debug for SendBuffer {
 pub(super) struct Outbox<T> {
     /// The frames of `unsent`.
     bytes: SendBuffer,
-    /// The largest capacity that `bytes` had. Its current capacity excludes what was sent.
-    room: usize,
     /// How many bytes each empty buffer keeps. See [`Config::max_kept`](super::Config::max_kept).
     max_kept: usize,
-    unsent: VecDeque<Unsent<T>>,
+    unsent: Queue<Unsent<T>>,
     /// How many of `unsent` are requests of callers.
     callers: usize,
     /// How many of `bytes` belong to requests of callers.
@@ -139,9 +178,8 @@ impl<T> Outbox<T> {
     pub(super) fn new(max_kept: usize) -> Self {
         Self {
             bytes: SendBuffer::default(),
-            room: 0,
             max_kept,
-            unsent: VecDeque::new(),
+            unsent: Queue::new(),
             callers: 0,
             callers_bytes: 0,
             last_xid: Xid(0),
@@ -182,7 +220,6 @@ impl<T> Outbox<T> {
         let message = (RequestHeader { xid, opcode }, request);
         let before = self.bytes.len();
         put_frame(&message, &mut self.bytes);
-        self.room = self.room.max(self.bytes.capacity());
         let length = self.bytes.len() - before;
         let pending = PendingRequest {
             xid,
@@ -249,10 +286,10 @@ impl<T> Outbox<T> {
 
     /// Frees the capacity that a burst has taken, once everything is sent.
     fn shrink(&mut self) {
-        if self.bytes.is_empty() && self.room > self.max_kept {
-            (self.bytes, self.room) = (SendBuffer::default(), 0);
+        if self.bytes.is_empty() && self.bytes.capacity() > self.max_kept {
+            self.bytes = SendBuffer::default();
         }
-        shrink(&mut self.unsent, self.max_kept);
+        self.unsent.shrink(self.max_kept);
     }
 
     /// Returns how many pings are unsent.
@@ -290,7 +327,7 @@ impl<T> Outbox<T> {
             removed.push(self.forget(first));
         }
         if self.unsent.iter().any(|unsent| unwanted(&unsent.pending)) {
-            let mut kept = VecDeque::with_capacity(self.unsent.len());
+            let mut kept = Queue::new();
             // Frames move from `from` to `to` and close the gaps.
             let (mut from, mut to) = (0, 0);
             for unsent in core::mem::take(&mut self.unsent) {
@@ -359,16 +396,12 @@ impl<T> Outbox<T> {
     }
 }
 
-/// Frees the capacity of an empty queue, if it takes more than `max_kept` bytes.
-pub(super) fn shrink<E>(queue: &mut VecDeque<E>, max_kept: usize) {
-    if queue.is_empty() && queue.capacity() * size_of::<E>() > max_kept {
-        *queue = VecDeque::new();
-    }
-}
-
 /// Appends a frame. Its length was checked: no request is longer than
 /// [`max_request`](super::Config::max_request), which is below 2 GiB.
-pub(super) fn put_frame(message: &impl Encode, out: &mut BytesMut) {
+pub(super) fn put_frame(message: &impl Encode, out: &mut SendBuffer) {
+    // Boards have each encoder once: the length is counted by a dynamic sink, too.
+    #[cfg(target_os = "none")]
+    let out: &mut dyn Sink = out;
     let encoded = frame::encode(message, out);
     debug_assert_eq!(encoded, Ok(()));
 }

@@ -5,10 +5,10 @@
 //! *Keep-alive and the choice of a server*).
 
 use super::*;
-use crate::time::scaled;
+use crate::time::{Span, scaled};
 
-const FIRST_PROBE: Duration = Duration::from_millis(100);
-const LAST_PROBE: Duration = Duration::from_secs(60);
+const FIRST_PROBE: Span = Span::from_millis(100);
+const LAST_PROBE: Span = Span::from_secs(60);
 
 /// # Inputs: read-only servers
 impl<T> Session<T> {
@@ -38,7 +38,7 @@ impl<T> Session<T> {
     pub(super) fn begin_probing(&mut self, now: Instant) {
         if let Some(connection) = &mut self.connection {
             connection.probe_delay = FIRST_PROBE;
-            connection.timers.set(ConnectionTimer::Probe, now + FIRST_PROBE);
+            connection.timers.set(ConnectionTimer::Probe, now.after(FIRST_PROBE));
         }
     }
 
@@ -48,7 +48,7 @@ impl<T> Session<T> {
         {
             self.actions.push_back(Action::Probe(server));
             connection.probe_delay = scaled(connection.probe_delay, 2, 1).min(LAST_PROBE);
-            connection.timers.set(ConnectionTimer::Probe, now + connection.probe_delay);
+            connection.timers.set(ConnectionTimer::Probe, now.after(connection.probe_delay));
         }
     }
 }

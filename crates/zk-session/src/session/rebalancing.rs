@@ -74,7 +74,7 @@ impl<T> Session<T> {
         if self.connection.is_none() && self.ended.is_none() {
             // Until now there may have been no server to try.
             let delay = self.servers.delay_after_loss(self.retry_limit(now));
-            self.timers.set_earlier(SessionTimer::Retry, now + delay);
+            self.timers.set_earlier(SessionTimer::Retry, now.after(delay));
         }
     }
 

@@ -56,6 +56,6 @@ impl<T> Session<T> {
             true => self.servers.delay_after_loss(limit),
             false => self.servers.delay_after_failure(false, limit),
         };
-        self.timers.set(SessionTimer::Retry, now + delay);
+        self.timers.set(SessionTimer::Retry, now.after(delay));
     }
 }

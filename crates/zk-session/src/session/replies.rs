@@ -1,6 +1,7 @@
 //! Frames from the server.
 
 use super::*;
+use crate::time::later;
 
 /// # Inputs: frames
 impl<T> Session<T> {
@@ -113,7 +114,7 @@ impl<T> Session<T> {
     /// Extends the read timeout after a frame. While the session closes, only replies to requests
     /// count: otherwise a server that sends everything else could keep the session from ending.
     fn extend_read_timeout(&mut self, now: Instant, header: ReplyHeader) {
-        let read_by = now + self.timeouts.read;
+        let read_by = now.after(self.timeouts.read);
         if let Some(connection) = &mut self.connection
             && (!self.closing || header.xid > Xid(0))
         {
@@ -270,9 +271,7 @@ impl<T> Session<T> {
                 self.can_remove_watches = false;
             }
             // Servers before 3.9 have no watcher type for persistent watches.
-            RequestOwner::Removal(path)
-                if PERSISTENT_WATCHES && header.err == ErrorCode::MARSHALLING_ERROR =>
-            {
+            RequestOwner::Removal(path) if header.err == ErrorCode::MARSHALLING_ERROR => {
                 self.remove_all_watches(&path);
             }
             RequestOwner::Session | RequestOwner::Removal(_) | RequestOwner::Nobody => {}
@@ -287,7 +286,7 @@ impl<T> Session<T> {
             ErrorCode::SESSION_EXPIRED | ErrorCode::SESSION_MOVED | ErrorCode::UNKNOWN_SESSION
         );
         if !denies_session && !self.is_read_only() {
-            self.lease_start = self.lease_start.max(Some(sent_at));
+            self.lease_start = later(self.lease_start, sent_at);
             if self.timers.get(SessionTimer::Lease).is_none() {
                 self.set_lease_timer();
             }

@@ -1,18 +1,17 @@
 //! The choice of the next server, and the delay before an attempt.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::DEADLINES;
-use crate::time::scaled;
+use crate::time::{Span, scaled};
 
 /// The delay before the first attempt after a lost connection is random, below this.
 ///
 /// So the clients of a server that died do not all connect to the next one at the same time. It
 /// doubles with each connection in a row that was of no use.
-const SPREAD: Duration = Duration::from_millis(50);
+const SPREAD: Span = Span::from_millis(50);
 /// The delay after the first round in which every server failed. It doubles with each such round.
-const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
+const FIRST_BACK_OFF: Span = Span::from_millis(100);
 
 #[derive(Clone, Debug)]
 pub(super) struct Servers {
@@ -27,7 +26,7 @@ pub(super) struct Servers {
     /// Those of them in which every attempt timed out.
     timed_out_rounds: u32,
     /// The longest delay that the last failed round could cause.
-    back_off: Duration,
+    back_off: Span,
     /// Connections that were lost since one was last of use.
     losses: u32,
     rng: fastrand::Rng,
@@ -45,7 +44,7 @@ impl Servers {
             timeouts: 0,
             failed_rounds: 0,
             timed_out_rounds: 0,
-            back_off: Duration::ZERO,
+            back_off: Span::ZERO,
             losses: 0,
             rng,
         }
@@ -146,7 +145,7 @@ impl Servers {
 
     pub(super) fn succeeded(&mut self) {
         (self.failures, self.timeouts) = (0, 0);
-        (self.failed_rounds, self.timed_out_rounds, self.back_off) = (0, 0, Duration::ZERO);
+        (self.failed_rounds, self.timed_out_rounds, self.back_off) = (0, 0, Span::ZERO);
     }
 
     pub(super) fn was_of_use(&mut self) {
@@ -165,7 +164,7 @@ impl Servers {
 
     /// Returns the delay after the loss of an established connection, or of a session: a random
     /// time, at most `limit`. It grows until a connection is of use.
-    pub(super) fn delay_after_loss(&mut self, limit: Duration) -> Duration {
+    pub(super) fn delay_after_loss(&mut self, limit: Span) -> Span {
         let mut spread = SPREAD;
         if DEADLINES {
             spread = scaled(SPREAD, 1 << self.losses.min(16), 1);
@@ -176,11 +175,11 @@ impl Servers {
 
     /// Returns the delay after a failed attempt: zero within a round of all servers; a random,
     /// growing time between rounds, at most `limit`.
-    pub(super) fn delay_after_failure(&mut self, timed_out: bool, limit: Duration) -> Duration {
+    pub(super) fn delay_after_failure(&mut self, timed_out: bool, limit: Span) -> Span {
         self.failures += 1;
         self.timeouts += usize::from(timed_out);
         if self.failures < self.count() {
-            return Duration::ZERO;
+            return Span::ZERO;
         }
         let timed_out = self.timeouts == self.failures;
         (self.failures, self.timeouts) = (0, 0);
@@ -188,13 +187,12 @@ impl Servers {
         self.timed_out_rounds = self.timed_out_rounds.saturating_add(timed_out.into());
         self.back_off = scaled(self.back_off, 2, 1).max(FIRST_BACK_OFF).min(limit);
         let half = scaled(self.back_off, 1, 2);
-        half.saturating_add(self.random_below(half))
+        half + self.random_below(half)
     }
 
     // Integers only: floating point is costly without an FPU.
-    fn random_below(&mut self, limit: Duration) -> Duration {
-        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(self.rng.u64(..nanos.max(1)))
+    fn random_below(&mut self, limit: Span) -> Span {
+        Span::from_nanos(self.rng.u64(..limit.as_nanos().max(1)))
     }
 
     /// Returns true with the probability `part / whole`.
@@ -220,22 +218,22 @@ mod tests {
 
     #[test]
     fn the_delay_grows_with_each_round_in_which_all_servers_fail() {
-        let [short, long] = [3, 50].map(|tenths| tenths * FIRST_BACK_OFF);
+        let [short, long] = [3, 50].map(|tenths| scaled(FIRST_BACK_OFF, tenths, 1));
         let mut servers = Servers::new(2, 7);
         let mut ceiling = FIRST_BACK_OFF;
         for round in 0..40 {
             let limit = if round < 20 { short } else { long };
-            assert_eq!(servers.delay_after_failure(true, limit), Duration::ZERO);
+            assert_eq!(servers.delay_after_failure(true, limit), Span::ZERO);
             ceiling = ceiling.min(limit);
             let delay = servers.delay_after_failure(true, limit);
-            assert!(ceiling / 2 <= delay && delay <= ceiling, "{delay:?} of {ceiling:?}");
-            ceiling *= 2;
+            assert!(scaled(ceiling, 1, 2) <= delay && delay <= ceiling, "{delay:?} of {ceiling:?}");
+            ceiling = scaled(ceiling, 2, 1);
         }
         assert_eq!((servers.failed_rounds(), servers.timed_out_rounds()), (40, 40));
         servers.succeeded();
         servers.delay_after_failure(false, long);
         assert!(servers.delay_after_failure(false, long) <= FIRST_BACK_OFF);
         assert!(servers.delay_after_loss(long) <= SPREAD);
-        assert!(servers.delay_after_loss(SPREAD / 50) <= SPREAD / 50);
+        assert!(servers.delay_after_loss(scaled(SPREAD, 1, 50)) <= scaled(SPREAD, 1, 50));
     }
 }

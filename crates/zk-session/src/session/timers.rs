@@ -56,29 +56,27 @@ impl Timer for ConnectionTimer {
 
 #[derive(Clone, Debug)]
 pub(super) struct Timers<K> {
-    due: [Option<Instant>; 4],
+    /// [`Instant::END`] if it is not set: no session reaches that. Sums saturate there.
+    due: [Instant; 4],
     key: PhantomData<K>,
 }
 
 impl<K: Timer> Timers<K> {
     pub(super) fn new() -> Self {
-        Self { due: [None; 4], key: PhantomData }
+        Self { due: [Instant::END; 4], key: PhantomData }
     }
 
     pub(super) fn set(&mut self, timer: K, at: Instant) {
-        // Sums saturate there, so all such deadlines would be due at once and for ever.
-        self.due[timer.index()] = (at < Instant::END).then_some(at);
+        self.due[timer.index()] = at;
     }
 
     /// Sets a deadline, unless an earlier one is set.
     pub(super) fn set_earlier(&mut self, timer: K, at: Instant) {
-        if self.due[timer.index()].is_none_or(|set| at < set) {
-            self.set(timer, at);
-        }
+        self.set(timer, at.min(self.due[timer.index()]));
     }
 
     pub(super) fn unset(&mut self, timer: K) {
-        self.due[timer.index()] = None;
+        self.set(timer, Instant::END);
     }
 
     pub(super) fn clear(&mut self) {
@@ -87,12 +85,12 @@ impl<K: Timer> Timers<K> {
 
     /// Returns a deadline, if it is set.
     pub(super) fn get(&self, timer: K) -> Option<Instant> {
-        self.due[timer.index()]
+        is_set(self.due[timer.index()])
     }
 
     /// Returns the earliest deadline.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.due.iter().flatten().min().copied()
+        earliest(&self.due)
     }
 
     /// Takes one deadline that is due.
@@ -102,4 +100,14 @@ impl<K: Timer> Timers<K> {
         self.unset(timer);
         Some(timer)
     }
+}
+
+// Boards have it once for both tables.
+#[cfg_attr(target_os = "none", inline(never))]
+fn earliest(due: &[Instant; 4]) -> Option<Instant> {
+    is_set(due.iter().fold(Instant::END, |earliest, at| earliest.min(*at)))
+}
+
+fn is_set(at: Instant) -> Option<Instant> {
+    (at < Instant::END).then_some(at)
 }

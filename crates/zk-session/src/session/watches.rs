@@ -72,10 +72,10 @@ impl Class {
         true => &[Self::Persistent, Self::Recursive],
         false => &[],
     };
-
-    fn all() -> impl Iterator<Item = &'static Self> {
-        Self::ONCE.iter().chain(Self::PERSISTENT)
-    }
+    const ALL: &[Self] = match super::PERSISTENT_WATCHES {
+        true => &[Self::Node, Self::Child, Self::Persistent, Self::Recursive],
+        false => &Self::ONCE,
+    };
 
     fn is_persistent(self) -> bool {
         Self::PERSISTENT.contains(&self)
@@ -161,6 +161,34 @@ pub(super) struct Removal {
     pub(super) watcher_type: WatcherType,
 }
 
+/// The path of a persistent watch that is being removed.
+#[cfg(feature = "full")]
+pub(super) type PersistentPath = Arc<str>;
+/// No watch is persistent, so the compiler drops the code for it.
+#[cfg(not(feature = "full"))]
+#[derive(Clone, Debug)]
+pub(super) enum PersistentPath {}
+
+#[cfg(not(feature = "full"))]
+impl core::ops::Deref for PersistentPath {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match *self {}
+    }
+}
+
+impl Removal {
+    /// Returns the path, if the watch is persistent.
+    pub(super) fn persistent(&self) -> Option<PersistentPath> {
+        #[cfg(feature = "full")]
+        if let WatcherType::PERSISTENT | WatcherType::PERSISTENT_RECURSIVE = self.watcher_type {
+            return Some(self.path.clone());
+        }
+        None
+    }
+}
+
 /// The requests whose watches an event fires.
 #[derive(Debug, Default)]
 pub(super) struct Fired {
@@ -172,22 +200,8 @@ pub(super) struct Fired {
     pub(super) path: Option<Arc<str>>,
 }
 
-/// Watches for one `SetWatches` or `SetWatches2` request.
-#[derive(Debug, Default)]
-pub(super) struct Batch<'a> {
-    pub(super) data: Vec<&'a str>,
-    pub(super) exist: Vec<&'a str>,
-    pub(super) child: Vec<&'a str>,
-    pub(super) persistent: Vec<&'a str>,
-    pub(super) recursive: Vec<&'a str>,
-}
-
-impl Batch<'_> {
-    /// Returns whether only servers since 3.6 can decode the batch.
-    pub(super) fn has_persistent(&self) -> bool {
-        super::PERSISTENT_WATCHES && !(self.persistent.is_empty() && self.recursive.is_empty())
-    }
-}
+/// The paths of watches that are set again by one request, by [`SessionWatchKind`].
+pub(super) type Batch<'a> = [Vec<&'a str>; 5];
 
 /// The memory for watches that were dropped or have fired is reused, and freed when none is left.
 #[derive(Clone, Debug)]
@@ -272,7 +286,7 @@ impl SessionWatches {
 
     /// Returns whether any watch is set on a path, or is about to be.
     pub(super) fn is_watched(&self, path: &str) -> bool {
-        Class::all().any(|class| self.table.find(*class, path).is_some())
+        Class::ALL.iter().any(|class| self.table.find(*class, path).is_some())
     }
 
     /// Records that the server keeps a persistent watch of a path that has others. The last of the
@@ -353,38 +367,29 @@ impl SessionWatches {
         }
     }
 
-    /// Returns all watches that requests wait for, in batches that fit a request of `max_request`
-    /// bytes. Persistent ones come last, so that as few batches as possible need a server that
-    /// knows them.
-    pub(super) fn replay(&self, max_request: usize) -> Vec<Batch<'_>> {
+    /// Passes all watches that requests wait for to `send`, in batches that fit a request of
+    /// `max_request` bytes. Persistent ones come last, so that as few batches as possible need a server
+    /// that knows them.
+    pub(super) fn replay<'a>(&'a self, max_request: usize, send: &mut dyn FnMut(&Batch<'a>)) {
         let room = max_request.min(BATCH).saturating_sub(REPLAY);
-        let mut batches = Vec::new();
         let (mut batch, mut size) = (Batch::default(), 0);
-        for slot in Class::all().flat_map(|class| self.table.of_class(*class)) {
-            // Requests for one path may have seen different states; the newest one is right.
-            let Some(kind) = slot.newest(&self.callers) else {
-                continue;
-            };
-            let path = &*slot.path;
-            let length = path.len() + PREFIX;
-            if size > 0 && size + length > room {
-                batches.push(core::mem::take(&mut batch));
-                size = 0;
+        for class in Class::ALL {
+            for slot in self.table.of_class(*class) {
+                // Requests for one path may have seen different states; the newest one is right.
+                let Some(kind) = slot.newest(&self.callers) else { continue };
+                let path = &*slot.path;
+                let length = path.len() + PREFIX;
+                if size > 0 && size + length > room {
+                    send(&core::mem::take(&mut batch));
+                    size = 0;
+                }
+                size += length;
+                batch[kind as usize].push(path);
             }
-            size += length;
-            let list = match kind {
-                SessionWatchKind::Data => &mut batch.data,
-                SessionWatchKind::Exist => &mut batch.exist,
-                SessionWatchKind::Child => &mut batch.child,
-                SessionWatchKind::Persistent => &mut batch.persistent,
-                SessionWatchKind::Recursive => &mut batch.recursive,
-            };
-            list.push(path);
         }
         if size > 0 {
-            batches.push(batch);
+            send(&batch);
         }
-        batches
     }
 }
 

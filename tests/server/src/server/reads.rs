@@ -21,10 +21,6 @@ use super::tree::{Node, Tree};
 struct Encoded<'b>(&'b [u8]);
 
 impl Encode for Encoded<'_> {
-    fn encoded_len(&self) -> usize {
-        self.0.len()
-    }
-
     fn encode<S: Sink + ?Sized>(&self, out: &mut S) {
         out.put(self.0);
     }

@@ -48,14 +48,15 @@ impl Contender {
         {
             turn.report(Event::UnknownNode(unknown_node));
         }
-        match seen.position() {
-            #[cfg(feature = "full")]
-            QueuePosition::Exhausted if is_whole && self.config.scheme.is_private() => {
-                self.rank(&reply, turn);
-            }
-            // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.
-            position => self.judge(position, true, turn),
+        let position = seen.position();
+        #[cfg(feature = "full")]
+        if position == QueuePosition::Exhausted && is_whole && self.config.scheme.is_private() {
+            return self.rank(&reply, turn);
         }
+        // A long list makes room for what comes now.
+        drop(reply);
+        // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.
+        self.judge(position, true, turn);
     }
 
     pub(super) fn judge(&mut self, position: QueuePosition, by_number: bool, turn: &mut Turn<'_>) {

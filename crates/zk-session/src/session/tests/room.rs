@@ -175,8 +175,9 @@ fn a_small_session_has_small_limits() {
 #[test]
 fn an_empty_queue_keeps_so_many_bytes() {
     let kept = |max_kept| {
-        let mut queue = VecDeque::<u64>::with_capacity(16);
-        outbox::shrink(&mut queue, max_kept);
+        let mut queue = Queue::<u64>::new();
+        queue.reserve_exact(16);
+        queue.shrink(max_kept);
         queue.capacity()
     };
     assert_eq!([kept(16 * 8), kept(16 * 8 - 1)], [16, 0]);

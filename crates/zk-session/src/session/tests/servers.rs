@@ -141,7 +141,7 @@ fn while_the_session_can_be_saved_rounds_wait_at_most_a_twentieth_of_its_timeout
 #[test]
 fn a_session_can_be_saved_until_its_timeout_has_passed() {
     let h = Harness::connected();
-    let longest_delay = |after| h.session.retry_limit(h.now + ms(after));
+    let longest_delay = |after| h.session.retry_limit(h.now + ms(after)).duration();
     assert_eq!([5_999, 6_000].map(longest_delay), [ms(300), ms(5_000)]);
 }
 

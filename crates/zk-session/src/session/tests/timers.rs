@@ -100,7 +100,7 @@ fn connect_slowly(h: &mut Harness, round_trip: Duration) {
 }
 
 /// Replies in transit, and when they arrive.
-type Replies = VecDeque<(Instant, Xid)>;
+type Replies = alloc::collections::VecDeque<(Instant, Xid)>;
 
 /// Advances the clock by so much on such a network. Returns the events.
 fn idle(

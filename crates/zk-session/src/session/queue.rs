@@ -1,0 +1,60 @@
+//! Queues that take little memory while they are short.
+
+use alloc::collections::{VecDeque, vec_deque};
+use core::ops::{Deref, DerefMut};
+
+use crate::growth::room_for_growth;
+
+#[derive(Clone, Debug)]
+pub(super) struct Queue<E>(VecDeque<E>);
+
+impl<E> Queue<E> {
+    pub(super) const fn new() -> Self {
+        Self(VecDeque::new())
+    }
+
+    pub(super) fn push_back(&mut self, entry: E) {
+        // `VecDeque` begins with room for four. Boards mostly have one entry.
+        if !cfg!(feature = "full") && self.len() == self.capacity() {
+            let room = room_for_growth(self.len());
+            self.0.reserve_exact(room);
+        }
+        self.0.push_back(entry);
+    }
+
+    /// Frees the capacity of an empty queue, if it takes more than `max_kept` bytes.
+    pub(super) fn shrink(&mut self, max_kept: usize) {
+        if self.is_empty() && self.capacity() * size_of::<E>() > max_kept {
+            *self = Self::new();
+        }
+    }
+}
+
+impl<E> Default for Queue<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<E> Deref for Queue<E> {
+    type Target = VecDeque<E>;
+
+    fn deref(&self) -> &VecDeque<E> {
+        &self.0
+    }
+}
+
+impl<E> DerefMut for Queue<E> {
+    fn deref_mut(&mut self) -> &mut VecDeque<E> {
+        &mut self.0
+    }
+}
+
+impl<E> IntoIterator for Queue<E> {
+    type Item = E;
+    type IntoIter = vec_deque::IntoIter<E>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
