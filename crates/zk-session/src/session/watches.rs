@@ -189,6 +189,13 @@ impl Batch<'_> {
     }
 }
 
+impl<T> super::Session<T> {
+    /// Sets the machine that receives the events of a watch. Returns the id that names it.
+    pub(crate) fn assign_watch(&mut self, id: RequestId, machine: u32) -> RequestId {
+        self.watches.callers.assign(id, machine)
+    }
+}
+
 /// The memory for watches that were dropped or have fired is reused, and freed when none is left.
 #[derive(Clone, Debug)]
 pub(super) struct SessionWatches {
