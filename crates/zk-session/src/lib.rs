@@ -15,8 +15,6 @@ mod error;
 pub mod event_loop;
 #[cfg(all(feature = "defmt", target_os = "none"))]
 mod formats;
-mod growth;
-mod inbox;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub mod recording;
 #[cfg(not(any(feature = "tokio", feature = "blocking")))]

@@ -32,7 +32,7 @@ fn threads(
 ) -> Arc<Threads> {
     let clock = Clock::new(Instant::now, None);
     let router = make(clock.now());
-    Arc::new(Threads::new(connect, clock, 1 << 20, router))
+    Arc::new(Threads::new(connect, clock, router))
 }
 
 /// Returns a listener with a full backlog: connecting hangs until queued connections are accepted.
@@ -208,7 +208,7 @@ fn an_attempt_that_times_out_counts_as_silent() {
     };
     let (release, hang) = mpsc::channel();
     let connect = Hanging { reached: Arc::default(), release: Mutex::new(hang) };
-    let drive = |clock, max_reply, router| Threads::new(connect, clock, max_reply, router);
+    let drive = |clock, router| Threads::new(connect, clock, router);
     let new = Client::builder("one").clock(now).client(Instant::now, drive).unwrap();
     let shared = new.client.driver().clone();
     shared.act(&mut |_, _| {});
@@ -271,7 +271,11 @@ fn without_a_thread_to_be_had_the_session_connects_by_its_own() {
                 && matches!(session.state(), State::Connected { .. })
         };
         let end = Instant::now() + MOST_WAIT;
-        assert!(shared.wait_until(Some(end), condition), "{:?}", shared.last_failure());
+        assert!(
+            shared.wait_until(Some(end), condition),
+            "{:?}",
+            shared.lock().router.last_failure()
+        );
     };
     REFUSES.set(true);
     let first = welcome(&listener);

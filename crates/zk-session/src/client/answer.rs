@@ -129,7 +129,25 @@ impl<T, D: Driver> Future for Answer<T, D> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.state {
-            AnswerState::Sent(sent) => sent.poll(cx.waker()),
+            AnswerState::Sent(sent) => loop {
+                let request = &mut sent.request;
+                let answer = match request.reply.poll(cx.waker()) {
+                    Poll::Ready(answer) => answer,
+                    Poll::Pending
+                        if !request.is_in_process && request.driven.driver.is_forked() =>
+                    {
+                        Some(Err(Error::Ended { end: End::Forked, outcome: Outcome::Unknown }))
+                    }
+                    Poll::Pending => {
+                        request.is_in_process = true;
+                        request.driven.waits();
+                        return Poll::Pending;
+                    }
+                };
+                if let Some(result) = sent.receive(answer) {
+                    return Poll::Ready(result);
+                }
+            },
             AnswerState::Several(steps, _) => steps.as_mut().poll(cx),
             AnswerState::Failed(error) => Poll::Ready(Err(error.clone())),
         }
@@ -147,26 +165,6 @@ impl<T, D: Driver> fmt::Debug for Answer<T, D> {
 }
 
 impl<T, D: Driver> SentAnswer<T, D> {
-    fn poll(&mut self, waker: &Waker) -> Poll<Result<T, RequestError>> {
-        loop {
-            let request = &mut self.request;
-            let answer = match request.reply.poll(waker) {
-                Poll::Ready(answer) => answer,
-                Poll::Pending if !request.is_in_process && request.driven.driver.is_forked() => {
-                    Some(Err(Error::Ended { end: End::Forked, outcome: Outcome::Unknown }))
-                }
-                Poll::Pending => {
-                    request.is_in_process = true;
-                    request.driven.waits();
-                    return Poll::Pending;
-                }
-            };
-            if let Some(result) = self.receive(answer) {
-                return Poll::Ready(result);
-            }
-        }
-    }
-
     /// Returns that no answer will come.
     #[cfg(feature = "blocking")]
     pub(crate) fn gone(&self) -> Result<T, RequestError> {

@@ -96,7 +96,7 @@ impl<D: Driver> AnyClient for Client<D> {
     type Answer<T> = Answer<T, D>;
 
     fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
-        Self::attach(self, machine)
+        self.driver().attach(machine)
     }
 
     fn session_id(&self) -> SessionId {
@@ -120,7 +120,7 @@ impl<D: Driver> AnyClient for Client<D> {
     }
 
     fn chroot(&self) -> &Chroot {
-        Self::chroot(self)
+        &self.chroot
     }
 
     async fn ready(&self) -> Result<(), Error> {

@@ -327,12 +327,12 @@ impl<C> ClientBuilder<C> {
 }
 
 impl<D: Driver> ClientBuilder<Client<D>> {
-    /// Checks the settings, and makes a client. `drive` makes its driver, with the longest reply to
-    /// accept. `read` is the clock unless the program gives one.
+    /// Checks the settings, and makes a client. `drive` makes its driver. `read` is
+    /// the clock unless the program gives one.
     pub(crate) fn client(
         self,
         read: fn() -> std::time::Instant,
-        drive: impl FnOnce(Clock, usize, Router) -> D,
+        drive: impl FnOnce(Clock, Router) -> D,
     ) -> Result<NewClient<D>, ConnectError> {
         let at: ConnectString = self.at.parse().map_err(ConnectError::Address)?;
         let mut config = self.config;
@@ -340,7 +340,7 @@ impl<D: Driver> ClientBuilder<Client<D>> {
         config.servers = at.servers.len();
         config.max_reply = config.max_reply.max(Config::LEAST_REPLY);
         config.seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-        let (max_reply, is_resumed) = (config.max_reply, config.resume.is_some());
+        let is_resumed = config.resume.is_some();
         let clock = Clock::new(read, self.clock);
         let now = clock.now();
         let recorder = self.recording.map(|it| it.start(now, &config, &at.servers));
@@ -349,7 +349,7 @@ impl<D: Driver> ClientBuilder<Client<D>> {
         let authenticator = self.mechanism.map(Authenticator::new);
         let router =
             Router::new(session, at.servers, authenticator).follow_config(self.follow_config);
-        let driver = Arc::new(drive(clock, max_reply, router));
+        let driver = Arc::new(drive(clock, router));
         let handle = Arc::new(ClientHandle { driver, retries_reads: self.retries_reads });
         Ok(NewClient {
             client: Client { handle, chroot: at.chroot, request_timeout: self.request_timeout },

@@ -43,8 +43,17 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment;
 
     /// In a forked process, leaks the driver, so that nothing is closed. Returns whether this is one.
+    ///
+    /// Dropping the connection would end it for the parent as well: TLS sends `close_notify`, and
+    /// both processes share one `epoll` instance.
     #[doc(hidden)]
-    fn keep_if_forked(self: &Arc<Self>) -> bool;
+    fn keep_if_forked(self: &Arc<Self>) -> bool {
+        let is_forked = self.is_forked();
+        if is_forked {
+            core::mem::forget(self.clone());
+        }
+        is_forked
+    }
 
     /// Records that a future waits. Returns whether the driver counts it, so that
     /// [`future_ends`](Self::future_ends) must follow.

@@ -40,7 +40,7 @@ pub(crate) struct Reports {
 
 impl Reports {
     pub(crate) fn new<T>(dispatcher: &mut Dispatcher<T>, servers: &[ServerAddress]) -> Self {
-        let session = dispatcher.whole_session();
+        let session = &mut dispatcher.session.0;
         session.record_exchanges();
         let mut new =
             Self { log: SessionLog::new(session.id()), meter: SessionMeter::new(session.id()) };
@@ -75,7 +75,7 @@ impl Reports {
 
     /// Emits the reports once the session is unlocked.
     pub(crate) fn emit<T>(&mut self, dispatcher: &mut Dispatcher<T>) {
-        let exchanges = dispatcher.whole_session().take_exchanges();
+        let exchanges = dispatcher.session.0.take_exchanges();
         let session = dispatcher.session();
         let emits =
             [self.log.collect(session, &exchanges), self.meter.collect(session, &exchanges)];

@@ -16,6 +16,7 @@ use super::config_follower::{ConfigFollower, places};
 use super::following::Following;
 use super::reports::Reports;
 use super::room::RoomQueue;
+use super::slot::SlotContent;
 use super::{ConnectError, RoomTicket, Sender, WatchQueue};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::effects::Wakers;
@@ -113,11 +114,11 @@ impl Router {
 
     /// Returns the session, without the events for attached machines.
     pub(crate) fn session(&self) -> &Session<Token<ReplySender>> {
-        self.dispatcher.session()
+        &self.dispatcher.session.0
     }
 
     pub(crate) fn session_mut(&mut self) -> &mut Session<Token<ReplySender>> {
-        self.dispatcher.whole_session()
+        &mut self.dispatcher.session.0
     }
 
     /// Submits a request, with the time at which it is too late.
@@ -132,16 +133,6 @@ impl Router {
             Some(end) => self.session_mut().submit_until(request, token, end),
             _ => self.session_mut().submit(request, token),
         }
-    }
-
-    /// Closes the session behind all earlier requests.
-    pub(crate) fn close(&mut self, now: Instant) {
-        self.dispatcher.close(now);
-    }
-
-    /// Closes the session once no machine is attached.
-    pub(crate) fn close_when_done(&mut self) {
-        self.dispatcher.close_when_done();
     }
 
     /// Returns the wakers to run once the session is unlocked.
@@ -194,39 +185,16 @@ impl Router {
     /// client has to publish one.
     pub(crate) fn deliver_next(&mut self, now: Instant) -> Option<Option<State>> {
         let event = self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))?;
-        let news = self.deliver(now, event);
-        self.follow(now);
-        Some(news)
-    }
-
-    fn deliver(&mut self, now: Instant, event: Event<ReplySender>) -> Option<State> {
+        let mut news = None;
         match event {
-            Event::State(state) => {
-                if let Some(following) = &mut self.following {
-                    following.follower.handle_state(state);
-                }
-                if let State::Connected { server, .. } | State::ReadOnly { server, .. } = state {
-                    self.served = self.servers.get(server).cloned();
-                }
-                match (state, self.ended()) {
-                    (State::Renewing, _) => self.end_one_shot_watches(),
-                    (_, Some(ended)) => self.end_watches(&ended),
-                    _ => {}
-                }
-                let before = core::mem::replace(&mut self.delivered_state, state);
-                if state != before && !state.is_renumbered(before) {
-                    self.reports.state(state, &self.servers);
-                }
-                return Some(state);
-            }
             Event::Reply { token, result } => {
-                self.wakers().extend(token.send(result));
+                self.wakers().extend(token.send(SlotContent::Full(result)));
             }
             Event::Watch { requests, persistent, event } => {
                 self.update(&persistent, |queue| queue.push_event(event.clone()));
                 for request in requests {
                     if let Some(watcher) = self.watches.remove(&request) {
-                        self.wakers().extend(watcher.send(event.clone()));
+                        self.wakers().extend(watcher.send(SlotContent::Full(event.clone())));
                     }
                 }
             }
@@ -235,15 +203,38 @@ impl Router {
                 let error = Error::refused(OpCode::ADD_WATCH, code);
                 self.update(&requests, |queue| queue.end(error.clone()));
             }
+            Event::State(state) => {
+                self.note_state(state);
+                news = Some(state);
+            }
             // The state is the same, but it is worth less.
-            Event::LeaseEnded => return Some(self.delivered_state),
+            Event::LeaseEnded => news = Some(self.delivered_state),
             event @ (Event::Disconnected { .. }
             | Event::Authenticate { .. }
             | Event::AuthenticationReply { .. }) => self.handle_server_event(now, event),
             // `admit_waiters` serves the queue for room.
             Event::Room => {}
         }
-        None
+        self.follow(now);
+        Some(news)
+    }
+
+    fn note_state(&mut self, state: State) {
+        if let Some(following) = &mut self.following {
+            following.follower.handle_state(state);
+        }
+        if let State::Connected { server, .. } | State::ReadOnly { server, .. } = state {
+            self.served = self.servers.get(server).cloned();
+        }
+        match (state, self.ended()) {
+            (State::Renewing, _) => self.end_one_shot_watches(),
+            (_, Some(ended)) => self.end_watches(&ended),
+            _ => {}
+        }
+        let before = core::mem::replace(&mut self.delivered_state, state);
+        if state != before && !state.is_renumbered(before) {
+            self.reports.state(state, &self.servers);
+        }
     }
 
     /// Follows the configuration of the ensemble, after each event.
@@ -415,7 +406,7 @@ impl Router {
 
     fn end_one_shot_watches(&mut self) {
         for watcher in core::mem::take(&mut self.watches).into_values() {
-            self.wakers().extend(watcher.close());
+            self.wakers().extend(watcher.send(SlotContent::Closed));
         }
     }
 

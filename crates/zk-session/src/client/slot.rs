@@ -19,7 +19,7 @@ struct ValueSlot<V, P: ?Sized = AnyPath> {
     path: P,
 }
 
-enum SlotContent<V> {
+pub(crate) enum SlotContent<V> {
     /// There is no value yet; holds the receiver's waker, if it waits.
     Empty(Option<Waker>),
     Full(V),
@@ -99,33 +99,19 @@ fn lock<V>(slot: &ValueSlot<V>) -> MutexGuard<'_, SlotContent<V>> {
     slot.content.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Fills or closes a slot. Returns the waker to run once the session is unlocked.
-#[inline]
-fn settle<V>(slot: &ValueSlot<V>, content: SlotContent<V>) -> Option<Waker> {
-    let mut current = lock(slot);
-    match &mut *current {
-        SlotContent::Empty(waker) => {
-            let waker = waker.take();
-            *current = content;
-            waker
-        }
-        SlotContent::Full(_) | SlotContent::Closed => None,
-    }
-}
-
-/// The session's end. It must be used or closed, not just dropped, while a receiver may wait.
+/// The session's end. It must be used, not just dropped, while a receiver may wait.
 pub(crate) struct Sender<V>(Arc<ValueSlot<V>>);
 
 impl<V> Sender<V> {
-    /// Delivers the value. Returns the waker to run once the session is unlocked.
+    /// Delivers the value, or that the slot is closed. Returns the waker to run once the session is
+    /// unlocked.
     #[inline]
-    pub(crate) fn send(self, value: V) -> Option<Waker> {
-        settle(&self.0, SlotContent::Full(value))
-    }
-
-    /// Closes the slot without a value. Returns the waker to run once the session is unlocked.
-    pub(crate) fn close(self) -> Option<Waker> {
-        settle(&self.0, SlotContent::Closed)
+    pub(crate) fn send(self, content: SlotContent<V>) -> Option<Waker> {
+        let mut current = lock(&self.0);
+        let SlotContent::Empty(waker) = &mut *current else { return None };
+        let waker = waker.take();
+        *current = content;
+        waker
     }
 }
 
@@ -224,7 +210,7 @@ mod tests {
     fn a_value_is_taken_once() {
         let (sender, mut receiver) = slot();
         assert_eq!(receiver.poll(Waker::noop()), Poll::Pending);
-        assert!(sender.send(7).is_some());
+        assert!(sender.send(SlotContent::Full(7)).is_some());
         assert_eq!(receiver.poll(Waker::noop()), Poll::Ready(Some(7)));
         assert_eq!(receiver.poll(Waker::noop()), Poll::Ready(None));
     }
@@ -235,7 +221,7 @@ mod tests {
             let (sender, mut receiver) = slot::<()>();
             assert_eq!(receiver.poll(Waker::noop()), Poll::Pending);
             if is_closed {
-                assert!(sender.close().is_some());
+                assert!(sender.send(SlotContent::Closed).is_some());
             } else {
                 drop(sender);
             }
@@ -257,6 +243,6 @@ mod tests {
         let (sender, mut receiver) = slot();
         assert_eq!(receiver.poll(Waker::noop()), Poll::Pending);
         drop(receiver);
-        assert!(sender.send(7).is_none());
+        assert!(sender.send(SlotContent::Full(7)).is_none());
     }
 }

@@ -8,7 +8,6 @@ use core::cmp::Reverse;
 use core::fmt;
 use core::time::Duration;
 
-use zk_proto::ErrorCode;
 use zk_proto::recording::Kind;
 
 use super::effects::{Deferred, Effects};
@@ -17,8 +16,8 @@ use super::seat::Seat;
 use super::{Attached, Input, Port};
 use crate::end::End;
 use crate::error::Error;
-use crate::growth::{reserve, room_for_growth};
-use crate::session::{Reply, RequestId, State, WatchedEvent};
+use crate::session::growth::{reserve, room_for_growth};
+use crate::session::{Reply, RequestId, State};
 use crate::time::Instant;
 
 /// Identifies an attached machine. Keys are not reused after a machine is detached.
@@ -36,75 +35,10 @@ impl Key {
     }
 }
 
-/// The machine of each watch.
-#[derive(Default)]
-pub(super) struct Watches {
-    /// In the order of their numbers. Watches that were removed stay until all events are delivered:
-    /// theirs may be among them, and are nobody else's.
-    owners: Vec<Owner>,
-    removed: usize,
-}
-
-struct Owner {
-    /// The number of the request.
-    number: u64,
-    /// [`NOBODY`] if the watch was removed.
-    key: Key,
-}
-
-/// The key of no machine: there are never so many.
-pub(super) const NOBODY: Key = Key { place: u32::MAX, generation: 0 };
-
-impl Watches {
-    fn is_empty(&self) -> bool {
-        self.owners.is_empty()
-    }
-
-    /// Adds the newest request.
-    pub(super) fn insert(&mut self, id: RequestId, key: Key) {
-        reserve(&mut self.owners, 1);
-        self.owners.push(Owner { number: id.number, key });
-    }
-
-    fn place(&self, id: RequestId) -> Option<usize> {
-        self.owners.binary_search_by_key(&id.number, |owner| owner.number).ok()
-    }
-
-    /// Returns the machine of a watch: [`NOBODY`] if the machine has dropped it, `None` if no machine
-    /// had it.
-    pub(super) fn get(&self, id: RequestId) -> Option<Key> {
-        self.owners.get(self.place(id)?).map(|owner| owner.key)
-    }
-
-    /// Removes a watch and returns its machine, as [`get`](Self::get).
-    pub(super) fn remove(&mut self, id: RequestId) -> Option<Key> {
-        let place = self.place(id)?;
-        let key = core::mem::replace(&mut self.owners.get_mut(place)?.key, NOBODY);
-        self.removed += usize::from(key != NOBODY);
-        Some(key)
-    }
-
-    /// Forgets removed watches once they are more than the others, so that each costs little time.
-    pub(super) fn forget_removed(&mut self) {
-        if self.removed * 2 > self.owners.len() {
-            self.owners.retain(|owner| owner.key != NOBODY);
-            self.removed = 0;
-            if self.owners.is_empty() {
-                self.owners = Vec::new();
-            }
-        }
-    }
-
-    /// Drops all watches of one machine.
-    pub(super) fn drop_all(
-        &mut self,
-        session: &mut dyn AnySession,
-        own: &mut Vec<(u64, RequestId)>,
-    ) {
-        for (_, id) in core::mem::take(own) {
-            self.remove(id);
-            session.unwatch(id);
-        }
+/// Drops all watches of one machine.
+pub(super) fn drop_watches(session: &mut dyn AnySession, own: &mut Vec<(u64, RequestId)>) {
+    for (_, id) in core::mem::take(own) {
+        session.unwatch(id);
     }
 }
 
@@ -145,7 +79,6 @@ enum Call<'a> {
 pub(super) struct Machines {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    pub(super) watches: Watches,
     /// The deadlines of machines, and earlier deadlines that were changed. The first one is valid.
     timers: BinaryHeap<Reverse<(Instant, Key)>>,
     waiting: Waiting,
@@ -168,7 +101,6 @@ impl Machines {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            watches: Watches::default(),
             timers: BinaryHeap::new(),
             waiting: Waiting::default(),
             state,
@@ -199,7 +131,7 @@ impl Machines {
             slot.machine = Some(machine);
             key.generation = slot.generation;
         }
-        self.deliver(session, now, key, Input::State(self.state));
+        self.call(session, now, key, Call::Handle(Input::State(self.state)));
         self.deliver_late_end_of_lease(session, now, key);
         if let State::Ended(_) = self.state {
             self.detach(session, key);
@@ -249,7 +181,6 @@ impl Machines {
             key,
             deadline,
             own: watches,
-            watches: &mut self.watches,
             waiting: &mut self.waiting,
             effects: &mut self.effects,
             has_submitted: false,
@@ -295,7 +226,7 @@ impl Machines {
         self.effects.others.deferred.push(Deferred::Drop(machine));
         slot.generation = slot.generation.wrapping_add(1);
         let had_timer = slot.deadline.take().is_some();
-        self.watches.drop_all(session, &mut slot.watches);
+        drop_watches(session, &mut slot.watches);
         if had_timer {
             self.forget_changed_timers();
         }
@@ -335,16 +266,6 @@ impl Machines {
         }
     }
 
-    pub(super) fn deliver(
-        &mut self,
-        session: &mut dyn AnySession,
-        now: Instant,
-        key: Key,
-        input: Input,
-    ) {
-        self.call(session, now, key, Call::Handle(input));
-    }
-
     /// Delivers a reply. A machine that outlives its session learns of the expiry by the state.
     pub(super) fn deliver_reply(
         &mut self,
@@ -360,7 +281,7 @@ impl Machines {
         {
             return;
         }
-        self.deliver(session, now, key, Input::Reply { tag, result });
+        self.call(session, now, key, Call::Handle(Input::Reply { tag, result }));
     }
 
     fn outlives_session(&self, key: Key) -> bool {
@@ -371,108 +292,46 @@ impl Machines {
 
     fn deliver_late_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant, key: Key) {
         if session.lease_has_ended(now) {
-            self.deliver(session, now, key, Input::LeaseEnded);
+            self.call(session, now, key, Call::Handle(Input::LeaseEnded));
         }
     }
 
-    /// Delivers a watch event, and takes the requests of machines out of both lists: those of
-    /// one-shot watches and those of persistent ones.
-    pub(super) fn deliver_watch(
+    /// Delivers an input about watches to their machines, by the tag of each, and takes those
+    /// requests out of the list.
+    pub(super) fn deliver_to_watchers(
         &mut self,
         session: &mut dyn AnySession,
         now: Instant,
         requests: &mut Vec<RequestId>,
-        persistent: &mut Vec<RequestId>,
-        event: &WatchedEvent,
+        is_over: bool,
+        input: impl Fn(u64) -> Input,
     ) {
-        if self.watches.is_empty() {
-            return;
-        }
-        let mut fired = Vec::new();
-        // Before any delivery, because machines set new watches at the same places.
         requests.retain(|request| {
-            let key = self.watches.remove(*request);
-            fired.extend(key.map(|key| (key, *request)));
-            key.is_none()
+            if let Some((key, tag)) = self.watcher(*request, is_over) {
+                self.call(session, now, key, Call::Handle(input(tag)));
+            }
+            request.is_callers()
         });
-        let once = fired.len();
-        if cfg!(feature = "full") {
-            persistent.retain(|request| {
-                let key = self.watches.get(*request);
-                fired.extend(key.map(|key| (key, *request)));
-                key.is_none()
-            });
-        }
-        for (index, (key, request)) in fired.into_iter().enumerate() {
-            let stays = cfg!(feature = "full") && index >= once;
-            // A machine may have dropped the watch while it handled the event of another.
-            let Some(tag) = self.tag(key, request, !stays) else { continue };
-            self.deliver(session, now, key, Input::Watch { tag, event: event.clone() });
-        }
     }
 
-    /// Reports a gap to the machines among the owners of persistent watches, and takes their requests
-    /// out of the list.
-    pub(super) fn deliver_gap(
-        &mut self,
-        session: &mut dyn AnySession,
-        now: Instant,
-        requests: &mut Vec<RequestId>,
-    ) {
-        for (key, request) in self.take_owned(requests) {
-            if let Some(tag) = self.tag(key, request, false) {
-                self.deliver(session, now, key, Input::Gap { tag });
-            }
-        }
-    }
-
-    /// Reports lost watches in the same way.
-    pub(super) fn deliver_loss(
-        &mut self,
-        session: &mut dyn AnySession,
-        now: Instant,
-        requests: &mut Vec<RequestId>,
-        code: ErrorCode,
-    ) {
-        for (key, request) in self.take_owned(requests) {
-            self.watches.remove(request);
-            if let Some(tag) = self.tag(key, request, true) {
-                self.deliver(session, now, key, Input::WatchLost { tag, code });
-            }
-        }
-    }
-
-    /// Takes the requests of machines out of the list.
-    fn take_owned(&self, requests: &mut Vec<RequestId>) -> Vec<(Key, RequestId)> {
-        let mut owned = Vec::new();
-        if cfg!(feature = "full") {
-            requests.retain(|request| {
-                let key = self.watches.get(*request);
-                owned.extend(key.map(|key| (key, *request)));
-                key.is_none()
-            });
-        }
-        owned
-    }
-
-    /// Returns the tag of a machine's watch, and forgets the watch if it is over. `None` if the
+    /// Returns the machine of a watch and its tag, and forgets the watch if it is over. `None` if the
     /// machine has dropped it.
-    fn tag(&mut self, key: Key, request: RequestId, is_over: bool) -> Option<u64> {
-        let slot = self.slots.get_mut(key.place as usize)?;
-        let place = slot.watches.iter().position(|(_, id)| *id == request)?;
+    fn watcher(&mut self, request: RequestId, is_over: bool) -> Option<(Key, u64)> {
+        let slot = self.slots.get_mut(request.machine as usize)?;
+        let place = slot.watches.iter().position(|(_, id)| id.number == request.number)?;
+        let (tag, _) = *slot.watches.get(place)?;
         if is_over {
-            Some(slot.watches.remove(place).0)
-        } else {
-            slot.watches.get(place).map(|it| it.0)
+            slot.watches.remove(place);
         }
+        Some((Key { place: request.machine, generation: slot.generation }, tag))
     }
 
-    fn for_each(&mut self, mut deliver: impl FnMut(&mut Self, Key)) {
+    fn for_each<R>(&mut self, mut act: impl FnMut(&mut Self, Key) -> R) {
         for place in 0..self.slots.len() {
             let slot = self.slots.get(place);
             let Some(&Slot { generation, machine: Some(_), .. }) = slot else { continue };
             // Places are counted by this type.
-            deliver(self, Key { place: place as u32, generation });
+            act(self, Key { place: place as u32, generation });
         }
     }
 
@@ -487,7 +346,7 @@ impl Machines {
             return;
         }
         self.for_each(|all, key| {
-            all.deliver(session, now, key, Input::State(state));
+            all.call(session, now, key, Call::Handle(Input::State(state)));
             all.deliver_late_end_of_lease(session, now, key);
         });
     }
@@ -498,11 +357,11 @@ impl Machines {
         self.state = State::Renewing;
         self.for_each(|all, key| {
             let Some(slot) = all.slots.get_mut(key.place as usize) else { return };
-            all.watches.drop_all(session, &mut slot.watches);
+            drop_watches(session, &mut slot.watches);
             if all.outlives_session(key) {
-                all.deliver(session, now, key, Input::State(State::Renewing));
+                all.call(session, now, key, Call::Handle(Input::State(State::Renewing)));
             } else {
-                all.deliver(session, now, key, Input::State(State::Ended(End::Expired)));
+                all.call(session, now, key, Call::Handle(Input::State(State::Ended(End::Expired))));
                 // Most machines are done then, and detached.
                 all.detach(session, key);
             }
@@ -510,11 +369,11 @@ impl Machines {
     }
 
     pub(super) fn deliver_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant) {
-        self.for_each(|all, key| all.deliver(session, now, key, Input::LeaseEnded));
+        self.for_each(|all, key| all.call(session, now, key, Call::Handle(Input::LeaseEnded)));
     }
 
     pub(super) fn deliver_closing(&mut self, session: &mut dyn AnySession, now: Instant) {
-        self.for_each(|all, key| all.deliver(session, now, key, Input::Closing));
+        self.for_each(|all, key| all.call(session, now, key, Call::Handle(Input::Closing)));
     }
 
     pub(super) fn is_unsettled(&self) -> bool {
@@ -529,7 +388,7 @@ impl Machines {
         for key in unsettled {
             // The process may have been stopped since the last events arrived.
             self.deliver_late_end_of_lease(session, now, key);
-            self.deliver(session, now, key, Input::Settled);
+            self.call(session, now, key, Call::Handle(Input::Settled));
         }
     }
 
@@ -572,13 +431,6 @@ impl Machines {
         self.forget_changed_timers();
         self.call(session, now, key, Call::Timer { due });
         true
-    }
-}
-
-#[cfg(test)]
-impl Watches {
-    pub(super) fn places(&self) -> usize {
-        self.owners.len()
     }
 }
 

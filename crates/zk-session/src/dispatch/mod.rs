@@ -128,7 +128,7 @@ use self::machines::Machines;
 pub use self::port::{Host, Port, Submission};
 pub use self::shared_session::SharedSession;
 use crate::error::Error;
-use crate::session::{Event, Reply, Session, State, WatchedEvent};
+use crate::session::{Event, PERSISTENT_WATCHES, Reply, Session, State, WatchedEvent};
 use crate::time::{Instant, earlier};
 
 /// A state machine that can be attached to a session.
@@ -306,7 +306,7 @@ impl<T> Token<T> {
 /// ```
 #[derive(Debug)]
 pub struct Dispatcher<T> {
-    session: SharedSession<T>,
+    pub(crate) session: SharedSession<T>,
     machines: Machines,
 }
 
@@ -361,11 +361,6 @@ impl<T> Dispatcher<T> {
         &mut self.session
     }
 
-    /// Returns the session with the methods that the dispatcher replaces.
-    pub(crate) fn whole_session(&mut self) -> &mut Session<Token<T>> {
-        &mut self.session.0
-    }
-
     /// Attaches a machine. The machine receives the state of the session before this returns, and
     /// may be finished and detached by then. If the session has ended, it always is.
     pub fn attach(&mut self, now: Instant, machine: Box<dyn Attached>) -> Key {
@@ -416,35 +411,19 @@ impl<T> Dispatcher<T> {
     /// Due timers come behind the session's events. When the session has ended and nothing is left,
     /// all machines are detached.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event<T>> {
-        match self.session.0.recorder.is_on() {
-            true => self.deliver_recorded(now),
-            false => self.deliver(now),
-        }
-    }
-
-    /// Delivers events, and records that if there are any.
-    #[cold]
-    fn deliver_recorded(&mut self, now: Instant) -> Option<Event<T>> {
-        if !self.session.0.reports() && !self.machines.is_due() {
-            return self.deliver(now);
-        }
-        self.session.0.recorder.begin(Kind::POLL, now, &[]);
-        let event = self.deliver(now);
-        self.session.0.recorder.end();
-        event
-    }
-
-    fn deliver(&mut self, now: Instant) -> Option<Event<T>> {
         let Self { session: SharedSession(session), machines } = self;
-        loop {
+        let is_recorded = session.recorder.is_on() && (session.reports() || machines.is_due());
+        if is_recorded {
+            session.recorder.begin(Kind::POLL, now, &[]);
+        }
+        let event = loop {
             let Some(event) = session.poll_event() else {
-                machines.watches.forget_removed();
                 if machines.deliver_timer(session, now) {
                     continue;
                 }
-                return None;
+                break None;
             };
-            return Some(match event {
+            break Some(match event {
                 Event::Reply { token: Token::Machine(key, tag), result } => {
                     machines.deliver_reply(session, now, key, tag, result);
                     continue;
@@ -453,7 +432,11 @@ impl<T> Dispatcher<T> {
                     Event::Reply { token, result }
                 }
                 Event::Watch { mut requests, mut persistent, event } => {
-                    machines.deliver_watch(session, now, &mut requests, &mut persistent, &event);
+                    let input = |tag| Input::Watch { tag, event: event.clone() };
+                    machines.deliver_to_watchers(session, now, &mut requests, true, input);
+                    if PERSISTENT_WATCHES {
+                        machines.deliver_to_watchers(session, now, &mut persistent, false, input);
+                    }
                     if requests.is_empty() && persistent.is_empty() {
                         continue;
                     }
@@ -478,14 +461,20 @@ impl<T> Dispatcher<T> {
                     Event::AuthenticationReply { server, result }
                 }
                 Event::Gap { mut requests } => {
-                    machines.deliver_gap(session, now, &mut requests);
+                    if PERSISTENT_WATCHES {
+                        let input = |tag| Input::Gap { tag };
+                        machines.deliver_to_watchers(session, now, &mut requests, false, input);
+                    }
                     if requests.is_empty() {
                         continue;
                     }
                     Event::Gap { requests }
                 }
                 Event::WatchLost { mut requests, code } => {
-                    machines.deliver_loss(session, now, &mut requests, code);
+                    if PERSISTENT_WATCHES {
+                        let input = |tag| Input::WatchLost { tag, code };
+                        machines.deliver_to_watchers(session, now, &mut requests, true, input);
+                    }
                     if requests.is_empty() {
                         continue;
                     }
@@ -493,7 +482,11 @@ impl<T> Dispatcher<T> {
                 }
                 Event::Room => Event::Room,
             });
+        };
+        if is_recorded {
+            session.recorder.end();
         }
+        event
     }
 
     /// Returns whether [`settle`](Self::settle) has something to deliver. If so, do not sleep: read

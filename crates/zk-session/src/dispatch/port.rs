@@ -20,7 +20,7 @@ pub(super) trait AnySession {
         &mut self,
         request: &Request<'_>,
         token: (Key, u64),
-        in_pieces: bool,
+        kind: Submission,
         belongs: bool,
     ) -> Result<RequestId, Error>;
     fn unwatch(&mut self, request: RequestId);
@@ -46,11 +46,16 @@ impl<T> AnySession for Session<Token<T>> {
         &mut self,
         request: &Request<'_>,
         (key, tag): (Key, u64),
-        in_pieces: bool,
+        kind: Submission,
         belongs: bool,
     ) -> Result<RequestId, Error> {
-        let again: Option<Again<Token<T>>> = in_pieces.then_some(Token::again);
-        self.enqueue(request, Token::Machine(key, tag), None, again, belongs)
+        let again: Again<Token<T>> = Token::again;
+        let again = (kind == Submission::InPieces).then_some(again);
+        let id = self.enqueue(request, Token::Machine(key, tag), None, again, belongs)?;
+        Ok(match kind {
+            Submission::Watch => self.assign_watch(id, key.place),
+            Submission::Plain | Submission::InPieces => id,
+        })
     }
 
     fn unwatch(&mut self, request: RequestId) {

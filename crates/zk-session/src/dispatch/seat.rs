@@ -9,9 +9,9 @@ use zk_proto::recording::Kind;
 use zk_proto::{Request, SessionId};
 
 use super::effects::{Deferred, Effects};
-use super::machines::{Key, Refusal, Waiting, Watches};
+use super::machines::{Key, Refusal, Waiting, drop_watches};
 use super::port::{AnySession, Host, Submission};
-use crate::growth::room_for_growth;
+use crate::session::growth::room_for_growth;
 use crate::session::{RequestId, ServerKind};
 use crate::time::Instant;
 
@@ -22,7 +22,6 @@ pub(super) struct Seat<'a> {
     pub(super) key: Key,
     pub(super) deadline: &'a mut Option<Instant>,
     pub(super) own: &'a mut Vec<(u64, RequestId)>,
-    pub(super) watches: &'a mut Watches,
     pub(super) waiting: &'a mut Waiting,
     pub(super) effects: &'a mut Effects,
     /// Whether the session has accepted a request of this call.
@@ -32,8 +31,7 @@ pub(super) struct Seat<'a> {
 impl Host for Seat<'_> {
     fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission) {
         self.session.recorder().machine_submits(tag, kind);
-        let (in_pieces, belongs) = (kind == Submission::InPieces, self.has_submitted);
-        let id = match self.session.submit(request, (self.key, tag), in_pieces, belongs) {
+        let id = match self.session.submit(request, (self.key, tag), kind, self.has_submitted) {
             Ok(id) => id,
             Err(error) => return self.waiting.refused.push(Refusal { key: self.key, tag, error }),
         };
@@ -46,21 +44,19 @@ impl Host for Seat<'_> {
                 self.own.reserve_exact(room_for_growth(self.own.len()));
             }
             self.own.push((tag, id));
-            self.watches.insert(id, self.key);
         }
     }
 
     fn unwatch(&mut self, tag: u64) {
         self.session.recorder().output(Kind::MACHINE_UNWATCH, &[tag]);
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
-            self.watches.remove(id);
             self.session.unwatch(id);
         }
     }
 
     fn unwatch_all(&mut self) {
         self.session.recorder().output(Kind::MACHINE_UNWATCH_ALL, &[]);
-        self.watches.drop_all(self.session, self.own);
+        drop_watches(self.session, self.own);
     }
 
     fn set_timer(&mut self, at: Option<Instant>) {

@@ -463,7 +463,7 @@ fn the_end_of_the_session_is_the_last_input() {
         port.settle();
     });
     world.sent();
-    world.dispatcher.whole_session().close();
+    world.dispatcher.session.0.close();
     let now = world.now;
     world.session().handle_disconnected(now);
     world.dispatcher.handle_timeout(now);
@@ -480,7 +480,7 @@ fn the_end_of_the_session_is_the_last_input() {
 fn nothing_is_attached_to_a_session_that_has_ended() {
     let mut world = World::connected();
     world.attach();
-    world.dispatcher.whole_session().close();
+    world.dispatcher.session.0.close();
     let now = world.now;
     world.session().handle_disconnected(now);
     while world.dispatcher.has_events() {

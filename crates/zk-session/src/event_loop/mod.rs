@@ -57,7 +57,7 @@ mod tests;
 use core::fmt;
 
 use crate::dispatch::Dispatcher;
-use crate::inbox::Arrivals;
+use crate::session::inbox::Arrivals;
 use crate::session::{Action, Config, Event, Session};
 use crate::time::{Instant, earlier};
 
@@ -198,7 +198,7 @@ impl<T, L: Link> Loop<T, L> {
                 handle(&mut self.dispatcher, event);
             }
             self.dispatcher.take_effects().run();
-            let session = self.dispatcher.whole_session();
+            let session = &mut self.dispatcher.session.0;
             match session.poll_action() {
                 // The session has ended the connection before, or was told that it is lost.
                 Some(Action::Connect(server)) => self.stage = Stage::Chosen(server),
@@ -231,7 +231,7 @@ impl<T, L: Link> Loop<T, L> {
     /// anything.
     fn receive(&mut self, now: Instant) -> bool {
         self.link.poll(now);
-        let session = self.dispatcher.whole_session();
+        let session = &mut self.dispatcher.session.0;
         if matches!(self.stage, Stage::Up) {
             let link = &mut self.link;
             if self.arrivals.receive(session.max_kept(), |buffer| link.receive(buffer)) > 0 {
@@ -243,7 +243,7 @@ impl<T, L: Link> Loop<T, L> {
         if !self.has_changed() {
             return false;
         }
-        let session = self.dispatcher.whole_session();
+        let session = &mut self.dispatcher.session.0;
         match (self.stage, self.link.state()) {
             (Stage::Chosen(server), _) => {
                 self.arrivals = Arrivals::new(session.max_reply());

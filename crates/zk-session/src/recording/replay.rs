@@ -309,7 +309,7 @@ fn apply_to_session(
             let _ = session.add_auth(scheme, &auth, Token::Caller(()));
         }
         Kind::UNWATCH => {
-            session.unwatch(RequestId { number: fields.number()?, place: fields.small()? });
+            session.unwatch(RequestId::of_caller(fields.number()?, fields.small()?));
         }
         Kind::DETACH => drop(session.detach()),
         Kind::CLOSE => session.close(),

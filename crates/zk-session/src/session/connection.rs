@@ -90,11 +90,6 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Returns how many requests of callers are lost with this connection.
-    pub(super) fn callers(&self) -> usize {
-        self.in_flight.callers()
-    }
-
     /// Returns the bytes to send next.
     pub(super) fn output<'a>(&'a self, outbox: &'a Outbox<T>) -> &'a [u8] {
         match self.stage {

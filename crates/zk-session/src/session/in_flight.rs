@@ -19,7 +19,7 @@ pub(super) struct Sent<T> {
 pub(super) struct InFlight<T> {
     sent: Queue<Sent<T>>,
     /// How many of `sent` are requests of callers.
-    callers: usize,
+    pub(super) callers: usize,
     /// How many bytes the queue keeps when it is empty.
     max_kept: usize,
 }
@@ -27,11 +27,6 @@ pub(super) struct InFlight<T> {
 impl<T> InFlight<T> {
     pub(super) fn new(max_kept: usize) -> Self {
         Self { sent: Queue::new(), callers: 0, max_kept }
-    }
-
-    /// Returns how many requests of callers are not answered yet.
-    pub(super) fn callers(&self) -> usize {
-        self.callers
     }
 
     pub(super) fn push(&mut self, sent: Sent<T>) {

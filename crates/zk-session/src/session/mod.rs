@@ -65,9 +65,11 @@ pub(crate) mod exchanges;
 #[cfg(not(any(feature = "tracing", feature = "metrics")))]
 #[path = "unrecorded.rs"]
 pub(crate) mod exchanges;
+pub(crate) mod growth;
 mod handshake;
 mod history;
 mod in_flight;
+pub(crate) mod inbox;
 mod outbox;
 mod queue;
 mod read_only;
@@ -132,15 +134,26 @@ pub struct RequestId {
     pub(crate) number: u64,
     /// Where the session keeps the watch. Later watches may reuse the place.
     pub(crate) place: u32,
+    /// The place of the machine that receives the events of the watch.
+    pub(crate) machine: u32,
 }
 
 impl RequestId {
+    /// Returns the id of a request whose events no machine receives.
+    pub(crate) const fn of_caller(number: u64, place: u32) -> Self {
+        Self { number, place, machine: watches::NOWHERE }
+    }
+
     const fn without_watch(number: u64) -> Self {
-        Self { number, place: watches::NOWHERE }
+        Self::of_caller(number, watches::NOWHERE)
     }
 
     pub(crate) const fn has_watch(self) -> bool {
         self.place != watches::NOWHERE
+    }
+
+    pub(crate) const fn is_callers(self) -> bool {
+        self.machine == watches::NOWHERE
     }
 }
 
@@ -316,9 +329,9 @@ impl<T> Session<T> {
     ///
     /// The session's own requests (pings, removals of watches, the close) do not count.
     pub fn pending(&self) -> usize {
-        let on_connection = self.connection.as_ref().map_or(0, Connection::callers);
+        let on_connection = self.connection.as_ref().map_or(0, |open| open.in_flight.callers);
         let credentials = if AUTHENTICATION { self.credentials.waiting() } else { 0 };
-        self.outbox.callers() + credentials + on_connection
+        self.outbox.callers + credentials + on_connection
     }
 
     /// Returns whether [`submit`](Self::submit) has room for a request now. After the
@@ -344,7 +357,7 @@ impl<T> Session<T> {
     /// assert_eq!(session.room(), 100);
     /// ```
     pub fn room(&self) -> usize {
-        if self.end().is_some() || self.outbox.callers_bytes() >= self.config.max_unsent {
+        if self.end().is_some() || self.outbox.callers_bytes >= self.config.max_unsent {
             return 0;
         }
         self.config.max_pending.saturating_sub(self.pending())

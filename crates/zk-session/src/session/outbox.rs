@@ -168,9 +168,9 @@ pub(super) struct Outbox<T> {
     max_kept: usize,
     unsent: Queue<Unsent<T>>,
     /// How many of `unsent` are requests of callers.
-    callers: usize,
+    pub(super) callers: usize,
     /// How many of `bytes` belong to requests of callers.
-    callers_bytes: usize,
+    pub(super) callers_bytes: usize,
     last_xid: Xid,
 }
 
@@ -184,16 +184,6 @@ impl<T> Outbox<T> {
             callers_bytes: 0,
             last_xid: Xid(0),
         }
-    }
-
-    /// Returns how many requests of callers are unsent.
-    pub(super) fn callers(&self) -> usize {
-        self.callers
-    }
-
-    /// Returns how many bytes belong to unsent requests of callers.
-    pub(super) fn callers_bytes(&self) -> usize {
-        self.callers_bytes
     }
 
     /// Encodes a request of the session itself.

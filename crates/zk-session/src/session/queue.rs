@@ -3,7 +3,7 @@
 use alloc::collections::{VecDeque, vec_deque};
 use core::ops::{Deref, DerefMut};
 
-use crate::growth::room_for_growth;
+use super::growth::room_for_growth;
 
 #[derive(Clone, Debug)]
 pub(super) struct Queue<E>(VecDeque<E>);

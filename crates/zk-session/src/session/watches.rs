@@ -203,6 +203,13 @@ pub(super) struct Fired {
 /// The paths of watches that are set again by one request, by [`SessionWatchKind`].
 pub(super) type Batch<'a> = [Vec<&'a str>; 5];
 
+impl<T> super::Session<T> {
+    /// Sets the machine that receives the events of a watch. Returns the id that names it.
+    pub(crate) fn assign_watch(&mut self, id: RequestId, machine: u32) -> RequestId {
+        self.watches.callers.assign(id, machine)
+    }
+}
+
 /// The memory for watches that were dropped or have fired is reused, and freed when none is left.
 #[derive(Clone, Debug)]
 pub(super) struct SessionWatches {

@@ -18,6 +18,7 @@ use self::driver::{Connect, DriverTask, TcpConnect, Tokio};
 #[cfg(shuttle)]
 use self::sleeping::{Sleep, sleep};
 use crate::client::{self, ClientBuilder, ConnectError, Driver as _, NewClient, has_begun};
+use crate::dispatch::attachment::Commands as _;
 use crate::session::{End, SessionTicket, State};
 #[cfg(shuttle)]
 use shuttle::future::spawn;
@@ -83,7 +84,7 @@ impl Client {
     /// this again each time: after a suspension, an earlier result is too late.
     pub fn lease(&self) -> Option<Instant> {
         let lease = self.driver().locked(|router| router.session().lease())?;
-        Some(self.driver().clock().local_instant(lease).into())
+        Some(self.driver().clock.local_instant(lease).into())
     }
 
     /// Returns the runtime that keeps the session alive, which is that of
@@ -182,9 +183,7 @@ impl ClientBuilder<Client> {
     }
 
     async fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        let drive = |clock, max_reply, router| {
-            Tokio::new(clock, runtime::Handle::current(), max_reply, router)
-        };
+        let drive = |clock, router| Tokio::new(clock, runtime::Handle::current(), router);
         let new = self.client(|| Instant::now().into_std(), drive)?;
         let NewClient { client, connect_timeout, is_resumed } = new;
         let shared = client.driver().clone();
@@ -195,9 +194,10 @@ impl ClientBuilder<Client> {
             Ok(Some(State::Ended(end))) => Err(shared.lock().router.not_begun(end)),
             Ok(Some(_)) => Ok(client),
             Ok(None) => Err(ConnectError::Ended(End::Closed)),
-            Err(_) => {
-                Err(ConnectError::Unreachable { connect_timeout, last: shared.last_failure() })
-            }
+            Err(_) => Err(ConnectError::Unreachable {
+                connect_timeout,
+                last: shared.lock().router.last_failure(),
+            }),
         }
     }
 }

@@ -19,7 +19,7 @@ use super::readers::Keeper;
 use super::shared::{Threads, ThreadsState};
 use crate::client::{Driver as _, EffectsGuard, HasEffects as _};
 use crate::dispatch::attachment::Commands as _;
-use crate::inbox::Inbox;
+use crate::session::inbox::Inbox;
 use crate::threads::thread::{self, Thread};
 use crate::threads::{spawn, thread_local};
 use crate::time::Instant;

@@ -16,9 +16,7 @@ use super::probe::{self, PROBE_TIMEOUT};
 use super::readers::Readers;
 use super::thread_connection::ThreadConnection;
 use crate::blocking::block_on::is_in_block_on;
-use crate::client::{
-    ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, Failure, HasEffects, Router,
-};
+use crate::client::{ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, HasEffects, Router};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::attachment::{Attachment, Commands};
 use crate::dispatch::{Attached, Effects, Key};
@@ -91,7 +89,6 @@ pub(in crate::blocking) struct ThreadsState {
     idle_callback_thread: Option<Thread>,
     /// Wakes the threads that wait for another state.
     pub(in crate::blocking) observers: Vec<Waker>,
-    max_reply: usize,
     /// Counts the requested and abandoned connections: results of older attempts are discarded.
     attempt: u64,
     /// An attempt for which there was no thread, and which the keeper makes instead.
@@ -127,15 +124,10 @@ impl fmt::Debug for Threads {
 }
 
 impl Threads {
-    pub(in crate::blocking) fn new(
-        connect: impl Connect,
-        clock: Clock,
-        max_reply: usize,
-        router: Router,
-    ) -> Self {
+    pub(in crate::blocking) fn new(connect: impl Connect, clock: Clock, router: Router) -> Self {
         let futures = Arc::new(AtomicUsize::new(0));
         Self {
-            inner: ThreadsState::new(router, max_reply, futures.clone()),
+            inner: ThreadsState::new(router, futures.clone()),
             process: ClientProcess::new(),
             futures,
             connect: Box::new(connect),
@@ -146,7 +138,7 @@ impl Threads {
     /// Locks the session, or in a forked process one that has ended.
     pub(in crate::blocking) fn lock(&self) -> EffectsGuard<'_, ThreadsState> {
         self.process
-            .state(&self.inner, |ended| ThreadsState::new(ended, 0, self.futures.clone()))
+            .state(&self.inner, |ended| ThreadsState::new(ended, self.futures.clone()))
             .lock()
     }
 
@@ -159,12 +151,6 @@ impl Threads {
     /// Returns a number that changes whenever wakers are about to run.
     pub(in crate::blocking) fn wakes(&self) -> usize {
         self.inner.wakes()
-    }
-
-    /// Returns the last server that failed and the reason, or else the one that has not answered
-    /// yet.
-    pub(in crate::blocking) fn last_failure(&self) -> Option<Failure> {
-        self.lock().router.last_failure()
     }
 
     /// Calls `act` with the attached machines, and sends the requests that they submit.
@@ -208,15 +194,6 @@ impl Driver for Threads {
         Attachment::new(self.clone(), key)
     }
 
-    /// Dropping the connection could write to it.
-    fn keep_if_forked(self: &Arc<Self>) -> bool {
-        let is_forked = self.is_forked();
-        if is_forked {
-            core::mem::forget(self.clone());
-        }
-        is_forked
-    }
-
     /// The session's own thread reads for it, unless the future is polled by a thread that reads.
     fn future_waits(self: &Arc<Self>) -> bool {
         if is_in_block_on(self) {
@@ -245,7 +222,7 @@ impl Commands for Threads {
 }
 
 impl ThreadsState {
-    fn new(router: Router, max_reply: usize, futures: Arc<AtomicUsize>) -> EffectsMutex<Self> {
+    fn new(router: Router, futures: Arc<AtomicUsize>) -> EffectsMutex<Self> {
         EffectsMutex::new(Self {
             router,
             connection: None,
@@ -253,7 +230,6 @@ impl ThreadsState {
             timer_thread_due: None,
             idle_callback_thread: None,
             observers: Vec::new(),
-            max_reply,
             attempt: 0,
             keepers_attempt: None,
             connecting: Vec::new(),
@@ -435,7 +411,8 @@ impl ThreadsState {
         match made {
             Ok((connection, begun)) => {
                 self.router.error = None;
-                self.connection = Some(ThreadConnection::new(connection, self.max_reply));
+                self.connection =
+                    Some(ThreadConnection::new(connection, self.router.session().max_reply()));
                 self.router.handle_connected(shared.now(), begun);
             }
             Err(error) => self.connection_failed(shared, Some(error)),

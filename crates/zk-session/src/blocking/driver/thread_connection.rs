@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use super::connect::Transport;
 use crate::client::ReplySender;
 use crate::dispatch::Token;
-use crate::inbox::Inbox;
 use crate::session::Session;
+use crate::session::inbox::Inbox;
 use crate::time::Instant;
 
 pub(super) struct ThreadConnection {

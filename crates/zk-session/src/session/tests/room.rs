@@ -137,7 +137,7 @@ fn room_is_freed_however_a_request_ends() {
     let deadline = h.now + ms(100);
     h.session.submit_until(&SYNC, 1, deadline).expect("there is room");
     h.advance(ms(100)); // late while unsent
-    assert_eq!(h.session.outbox.callers_bytes(), 0);
+    assert_eq!(h.session.outbox.callers_bytes, 0);
     h.connect();
     let deadline = h.now + ms(100);
     h.session.submit_until(&SYNC, 2, deadline).expect("there is room");
@@ -154,7 +154,7 @@ fn room_is_freed_however_a_request_ends() {
         h.disconnect();
         h.connect(); // at last given up as undeliverable
     }
-    assert_eq!((h.session.pending(), h.session.outbox.callers_bytes()), (0, 0));
+    assert_eq!((h.session.pending(), h.session.outbox.callers_bytes), (0, 0));
     h.sync(5);
     h.sent();
     h.sync(6);

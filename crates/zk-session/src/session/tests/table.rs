@@ -81,7 +81,7 @@ const INPUTS: [(&str, Input); 36] = [
             h.session.events.push_back(Event::Reply { token: 9, result: Err(error) });
         }
     }),
-    ("unwatch", |h| h.session.unwatch(RequestId { number: 1, place: 0 })),
+    ("unwatch", |h| h.session.unwatch(RequestId::of_caller(1, 0))),
     ("close", |h| h.session.close()),
     ("detach", |h| drop(h.session.detach())),
     ("servers: all stay", |h| h.session.update_servers(h.now, &[Some(0), Some(1)], 2)),

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::growth::reserve;
+use crate::session::growth::reserve;
 
 /// The number of a value in a [`Slab`].
 pub(in crate::session) type WatchPlace = u32;

@@ -42,7 +42,15 @@ pub(super) struct Caller {
     pub(super) slot: WatchPlace,
     previous: WatchPlace,
     next: WatchPlace,
+    /// The machine that receives the events.
+    machine: u32,
     stage: WatchStage,
+}
+
+impl Caller {
+    fn id(&self, place: WatchPlace) -> RequestId {
+        RequestId { number: self.number, place, machine: self.machine }
+    }
 }
 
 /// The progress of a request that sets a watch.
@@ -76,6 +84,14 @@ impl Callers {
     /// Returns the caller that has made a request.
     pub(super) fn of(&self, id: RequestId) -> Option<&Caller> {
         self.at(id.place).filter(|caller| caller.number == id.number)
+    }
+
+    /// Sets the machine that receives the events of a watch. Returns the id that names it.
+    pub(super) fn assign(&mut self, id: RequestId, machine: u32) -> RequestId {
+        if let Some(caller) = self.at_mut(id.place) {
+            caller.machine = machine;
+        }
+        RequestId { machine, ..id }
     }
 
     fn at(&self, place: WatchPlace) -> Option<&Caller> {
@@ -116,16 +132,16 @@ impl WatchSlot {
         slot: WatchPlace,
         number: u64,
     ) -> RequestId {
-        let (previous, next) = (self.last, NOWHERE);
-        let place =
-            callers.0.insert(Caller { number, slot, previous, next, stage: WatchStage::Asked });
+        let (previous, next, machine) = (self.last, NOWHERE, NOWHERE);
+        let stage = WatchStage::Asked;
+        let place = callers.0.insert(Caller { number, slot, previous, next, machine, stage });
         match callers.at_mut(previous) {
             Some(previous) => previous.next = place,
             None => self.first = place,
         }
         self.last = place;
         self.needed += 1;
-        RequestId { number, place }
+        RequestId::of_caller(number, place)
     }
 
     /// Removes a request that was lost, or whose watch is over.
@@ -205,7 +221,7 @@ impl WatchSlot {
         while let Some(caller) = callers.at(self.first)
             && !caller.stage.is_pending()
         {
-            fired.push(RequestId { number: caller.number, place: self.first });
+            fired.push(caller.id(self.first));
             self.remove(callers, self.first);
         }
     }
@@ -215,7 +231,7 @@ impl WatchSlot {
         let mut place = self.first;
         core::iter::from_fn(move || {
             let caller = callers.at(place).filter(|caller| !caller.stage.is_pending())?;
-            let id = RequestId { number: caller.number, place };
+            let id = caller.id(place);
             place = caller.next;
             Some(id)
         })

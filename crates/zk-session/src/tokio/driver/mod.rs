@@ -15,6 +15,8 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use std::io;
 
+use tokio_util::io::poll_read_buf;
+
 pub use self::connect::{Connect, TcpConnect, Transport};
 use self::connector::Connector;
 pub use self::shared::Tokio;
@@ -88,7 +90,8 @@ impl<C: Connect> DriverTask<C> {
         match self.connector.take_made() {
             None => return false,
             Some(Ok((transport, begun))) => {
-                inner.connection = Some(TaskConnection::new(transport, self.shared.max_reply));
+                let max_reply = inner.router.session().max_reply();
+                inner.connection = Some(TaskConnection::new(transport, max_reply));
                 let now = inner.clock.now();
                 inner.router.handle_connected(now, begun);
             }
@@ -113,12 +116,18 @@ impl<C: Connect> DriverTask<C> {
 
     /// Reads once. Returns the time behind the read, if there was anything to read.
     fn read_frames(&mut self, inner: &mut TokioState, cx: &mut Context<'_>) -> Option<Instant> {
-        let connection = inner.connection.as_mut()?;
-        match connection.read(inner.router.session_mut(), &inner.clock, cx) {
-            Poll::Pending => None,
-            Poll::Ready(Ok(now)) => Some(now),
-            Poll::Ready(Err(error)) => Some(self.connection_failed(inner, error)),
-        }
+        let TaskConnection { transport, inbox, .. } = inner.connection.as_mut()?;
+        let error = match poll_read_buf(Pin::new(&mut **transport), cx, inbox.buffer()) {
+            Poll::Pending => return None,
+            Poll::Ready(Ok(0)) => None,
+            Poll::Ready(Ok(_)) => {
+                let now = inner.clock.now();
+                inbox.hand_on(inner.router.session_mut(), now);
+                return Some(now);
+            }
+            Poll::Ready(Err(error)) => Some(error),
+        };
+        Some(self.connection_failed(inner, error))
     }
 
     /// Writes the pending output. Returns the time if this or an earlier write of a caller has
@@ -134,7 +143,7 @@ impl<C: Connect> DriverTask<C> {
             let now = now.unwrap_or_else(|| inner.clock.now());
             connection.write(inner.router.session_mut(), now, cx);
         }
-        let failure = connection.take_failure()?;
+        let failure = connection.failure.take()?;
         Some(self.connection_failed(inner, Some(failure)))
     }
 

@@ -10,9 +10,7 @@ use tokio::runtime;
 use tokio::sync::watch;
 
 use super::task_connection::TaskConnection;
-use crate::client::{
-    ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, Failure, HasEffects, Router,
-};
+use crate::client::{ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, HasEffects, Router};
 use crate::dispatch::attachment::{Attachment, Commands};
 use crate::dispatch::{Attached, Effects, Key};
 use crate::error::{Error, Outcome};
@@ -24,11 +22,9 @@ use crate::time::Instant;
 pub struct Tokio {
     inner: EffectsMutex<TokioState>,
     process: ClientProcess<EffectsMutex<TokioState>>,
-    clock: Clock,
+    pub(crate) clock: Clock,
     pub(crate) states: watch::Sender<State>,
     pub(crate) runtime: runtime::Handle,
-    /// The longest reply to accept.
-    pub(super) max_reply: usize,
 }
 
 pub(crate) struct TokioState {
@@ -65,19 +61,13 @@ impl fmt::Debug for Tokio {
 }
 
 impl Tokio {
-    pub(crate) fn new(
-        clock: Clock,
-        runtime: runtime::Handle,
-        max_reply: usize,
-        router: Router,
-    ) -> Self {
+    pub(crate) fn new(clock: Clock, runtime: runtime::Handle, router: Router) -> Self {
         Self {
             states: watch::Sender::new(router.session().state()),
             inner: TokioState::new(router, clock.clone()),
             process: ClientProcess::new(),
             clock,
             runtime,
-            max_reply,
         }
     }
 
@@ -89,11 +79,6 @@ impl Tokio {
     /// Returns the session, or in a forked process one that has ended. Costs a system call.
     pub(super) fn session(&self) -> &EffectsMutex<TokioState> {
         self.process.state(&self.inner, |ended| TokioState::new(ended, self.clock.clone()))
-    }
-
-    /// Returns whether this process is a fork of that of the client.
-    pub(crate) fn is_forked(&self) -> bool {
-        self.process.is_forked()
     }
 
     /// Holds back the requests of this thread until the result is dropped. Returns `None` if a
@@ -124,16 +109,6 @@ impl Tokio {
             inner.wake_driver();
         }
         acted
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// Returns the last server that failed and the reason, or else the one that has not answered
-    /// yet.
-    pub(crate) fn last_failure(&self) -> Option<Failure> {
-        self.lock().router.last_failure()
     }
 }
 
@@ -172,16 +147,6 @@ impl Driver for Tokio {
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {
         let key = self.with_machines(|inner, now| inner.router.dispatcher.attach(now, machine));
         Attachment::new(self.clone(), key)
-    }
-
-    /// Dropping the connection would end it for the parent as well: TLS sends `close_notify`, and
-    /// both processes share one `epoll` instance.
-    fn keep_if_forked(self: &Arc<Self>) -> bool {
-        let is_forked = self.is_forked();
-        if is_forked {
-            core::mem::forget(self.clone());
-        }
-        is_forked
     }
 
     /// The driver's task always reads, so futures need not be counted.
@@ -273,7 +238,7 @@ impl TokioState {
         let mut cx = Context::from_waker(&self.driver);
         connection.write(self.router.session_mut(), now, &mut cx);
         self.router.session().output().is_empty()
-            && !connection.has_failed()
+            && connection.failure.is_none()
             && self.due_before_alarm().is_none()
     }
 

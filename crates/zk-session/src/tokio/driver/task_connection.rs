@@ -1,4 +1,4 @@
-//! An open connection: reads frames from it, and writes requests to it.
+//! An open connection, its received bytes, and writing requests to it.
 
 use alloc::boxed::Box;
 use core::pin::Pin;
@@ -6,18 +6,18 @@ use core::task::{Context, Poll};
 use std::io;
 
 use super::Transport;
-use crate::client::{Clock, ReplySender};
+use crate::client::ReplySender;
 use crate::dispatch::Token;
-use crate::inbox::Inbox;
 use crate::session::Session;
+use crate::session::inbox::Inbox;
 use crate::time::Instant;
 
 pub(super) struct TaskConnection {
-    transport: Box<dyn Transport>,
-    inbox: Inbox,
+    pub(super) transport: Box<dyn Transport>,
+    pub(super) inbox: Inbox,
     unflushed: bool,
     /// The error of a failed write, until the driver takes it.
-    failure: Option<io::Error>,
+    pub(super) failure: Option<io::Error>,
 }
 
 impl TaskConnection {
@@ -26,36 +26,13 @@ impl TaskConnection {
         Self { transport, inbox: Inbox::new(max_reply), unflushed: false, failure: None }
     }
 
-    /// Reads once, and passes the frames to the session. Returns the time behind the read.
-    ///
-    /// # Errors
-    ///
-    /// At the end of the stream, with the error of the transport if it has one.
-    pub(super) fn read(
-        &mut self,
-        session: &mut Session<Token<ReplySender>>,
-        clock: &Clock,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Instant, Option<io::Error>>> {
-        let transport = Pin::new(&mut *self.transport);
-        match tokio_util::io::poll_read_buf(transport, cx, self.inbox.buffer()) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(Ok(0)) => return Poll::Ready(Err(None)),
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(error))),
-            Poll::Ready(Ok(_)) => {}
-        }
-        let now = clock.now();
-        self.inbox.hand_on(session, now);
-        Poll::Ready(Ok(now))
-    }
-
     /// Returns whether there is something to write.
     pub(super) fn has_to_write(&self, session: &Session<Token<ReplySender>>) -> bool {
         self.unflushed || !session.output().is_empty()
     }
 
     /// Writes the output of the session, as far as the transport accepts it. If that fails, the
-    /// driver [finds the error](Self::take_failure) later.
+    /// driver finds the error later.
     pub(super) fn write(
         &mut self,
         session: &mut Session<Token<ReplySender>>,
@@ -95,13 +72,5 @@ impl TaskConnection {
             return flushed;
         }
         Ok(())
-    }
-
-    pub(super) fn has_failed(&self) -> bool {
-        self.failure.is_some()
-    }
-
-    pub(super) fn take_failure(&mut self) -> Option<io::Error> {
-        self.failure.take()
     }
 }
