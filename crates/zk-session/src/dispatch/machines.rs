@@ -178,6 +178,11 @@ impl Machines {
         }
     }
 
+    pub(super) fn get(&self, key: Key) -> Option<&dyn Attached> {
+        let slot = self.slots.get(key.place as usize);
+        slot.filter(|slot| slot.generation == key.generation)?.machine.as_deref()
+    }
+
     pub(super) fn count(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -364,9 +369,7 @@ impl Machines {
     }
 
     fn outlives_session(&self, key: Key) -> bool {
-        let slot = self.slots.get(key.place as usize);
-        let slot = slot.filter(|slot| slot.generation == key.generation);
-        slot.and_then(|slot| slot.machine.as_ref()).is_some_and(|it| it.outlives_session())
+        self.get(key).is_some_and(|machine| machine.outlives_session())
     }
 
     fn deliver_late_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant, key: Key) {
