@@ -18,7 +18,6 @@ use zk_session::dispatch::{Attached, Port};
 use zk_session::proto::recording::{Described, FieldReader, Malformed};
 pub use zk_session::recording::*;
 
-use crate::attempt::description::one_of;
 use crate::attempt::{AttemptConfig, Event, Machine, Observer, OnSession, Requeuing, WaitPolicy};
 use crate::barrier::BarrierWait;
 #[cfg(feature = "full")]

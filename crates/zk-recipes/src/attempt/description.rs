@@ -9,8 +9,6 @@ use zk_session::proto::recording::{Description, Fields};
 
 use super::name::PrefixFormat;
 use super::{AccessList, AttemptConfig, Command, Event, LockMode, Scheme, UnknownNodePolicy};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use read::one_of;
 
 /// What a machine sees outside of its session, or in data that recordings leave out.
 #[derive(Clone, Copy, Debug)]

@@ -231,7 +231,9 @@ impl Record for Recorded {
     /// Records the operation and the body of a request behind other fields.
     fn request(&mut self, kind: Kind, numbers: &[u64], request: &Request<'_>) {
         let opcode = request.opcode();
-        if let (Request::GetChildren(_), &[xid @ 1.., _, 1]) = (request, numbers) {
+        if let (Request::GetChildren(_), &[xid, _, 1]) = (request, numbers)
+            && xid != 0
+        {
             self.lists.push_back(xid);
         }
         let mut frame = core::mem::take(&mut self.frame);

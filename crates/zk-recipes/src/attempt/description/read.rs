@@ -20,7 +20,7 @@ use crate::lock::FastPathHint;
 const LONGEST_ID: usize = 1 << 20;
 
 /// Reads an enumeration, by the order of its variants.
-pub(crate) fn one_of<T: Copy>(fields: &mut FieldReader<'_>, all: &[T]) -> Result<T, Malformed> {
+fn one_of<T: Copy>(fields: &mut FieldReader<'_>, all: &[T]) -> Result<T, Malformed> {
     all.get(fields.small::<usize>()?).copied().ok_or(Malformed::Record)
 }
 
