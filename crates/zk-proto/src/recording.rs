@@ -155,9 +155,9 @@ kinds! {
     /// numbers of that. In `zk-recipes`: 0 an abandoned node ahead, 1 a hint, 2 the maximum of a
     /// semaphore, 3 a request to release, 4 its mark in the data of a node.
     MACHINE_SEES = 73 "machine-sees";
-    /// The machine notes what it decides, beside its requests. Fields: in `zk-recipes` 0, the number of
-    /// an event for its owner, its token, number or mode, and the name of its error; or 1 and a hint
-    /// that it leaves.
+    /// The machine notes what it decides, beside its requests. Fields: name, and what it says of that.
+    /// In `zk-recipes`: an event for its owner, or its error, and its token or number; or `hint` and
+    /// the hint that it leaves.
     MACHINE_NOTES = 74 "machine-notes";
 }
 

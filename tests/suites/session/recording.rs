@@ -7,8 +7,7 @@ use zk_proto::OpCode;
 use zk_proto::recording::{Kind, Reader, Record, Writer};
 use zk_recipes::recording::{Recording, ReplayError, replay};
 use zk_recipes::{
-    Cache, DoubleBarrier, Ephemeral, LeaderElection, LockMode, Mutex, Options, RwLock, Semaphore,
-    SimpleLock,
+    Cache, DoubleBarrier, Ephemeral, LeaderElection, Mutex, Options, RwLock, Semaphore, SimpleLock,
 };
 use zk_session::{Client, blocking};
 use zk_testkit::proxy::{Proxy, When};
@@ -23,7 +22,7 @@ async fn record_recipes(recording: Recording) {
     let ensemble = Embedded::start(3).await.expect("servers");
     let builder = Client::builder(&ensemble.connect_string()).record(recording).retry_reads(true);
     let client = builder.connect().await.expect("a server");
-    let options = || Options::new().data(DATA).revocable(true);
+    let options = || Options::new().data(DATA).revocable();
     let mutex = Mutex::with(&client, "/mutex", options()).expect("a path");
     // The last of them skip the list, by the hint of those before.
     for _ in 0..12 {

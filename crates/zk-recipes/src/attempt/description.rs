@@ -108,27 +108,26 @@ impl Command {
 impl Event {
     /// Writes the fields of a note: what is decided, without names of nodes.
     pub(crate) fn note(&self, fields: &mut Fields<'_>) {
-        let (number, value, name) = match self {
-            Self::Enqueued { token, .. } => (0, token.0, ""),
-            Self::Waiting { ahead, .. } => (1, *ahead as i64, ""),
-            Self::Permits(nodes) => (2, nodes.len() as i64, ""),
-            Self::Acquired { token, .. } => (3, token.0, ""),
-            Self::Suspended => (4, 0, ""),
-            Self::Resumed => (5, 0, ""),
-            Self::Lost(loss) => (6, 0, loss.name()),
-            Self::Converted { mode, token, .. } => (7 + *mode as u64, token.0, ""),
-            Self::NotConverted(error) => (9, 0, error.name()),
-            Self::Revoked => (10, 0, ""),
-            Self::UnknownNode(_) => (11, 0, ""),
-            Self::Abandoned { error, .. } => (12, 0, error.name()),
-            Self::Releasing => (13, 0, ""),
-            Self::Released => (14, 0, ""),
-            Self::Failed(error) => (15, 0, error.name()),
-            Self::Refused(error) => (16, 0, error.name()),
+        let (name, value) = match self {
+            Self::Enqueued { token, .. } => ("enqueued", token.0),
+            Self::Waiting { ahead, .. } => ("waiting", *ahead as i64),
+            Self::Permits(nodes) => ("permits", nodes.len() as i64),
+            Self::Acquired { token, .. } => ("acquired", token.0),
+            Self::Suspended => ("suspended", 0),
+            Self::Resumed => ("resumed", 0),
+            Self::Lost(loss) => (loss.name(), 0),
+            Self::Converted { mode: LockMode::Shared, token, .. } => ("downgraded", token.0),
+            Self::Converted { token, .. } => ("upgraded", token.0),
+            Self::NotConverted(error) => (error.name(), 0),
+            Self::Revoked => ("revoked", 0),
+            Self::UnknownNode(_) => ("unknown node", 0),
+            Self::Abandoned { .. } => ("abandoned", 0),
+            Self::Releasing => ("releasing", 0),
+            Self::Released => ("released", 0),
+            Self::Failed(error) => (error.name(), 0),
+            Self::Refused(error) => (error.name(), 0),
         };
-        fields.number(0);
-        fields.number(number);
-        fields.signed(value);
         fields.bytes(name.as_bytes());
+        fields.signed(value);
     }
 }

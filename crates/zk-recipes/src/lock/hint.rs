@@ -139,7 +139,7 @@ impl<C: HintCell> HintingContender<C> {
         let hint = self.contender.hint();
         if hint != before || self.contender.is_done() {
             turn.note(|fields| {
-                fields.number(1);
+                fields.bytes(b"hint");
                 hint.iter().flat_map(FastPathHint::numbers).for_each(|it| fields.number(it));
             });
             self.cell.set(hint);

@@ -330,14 +330,12 @@ impl Recorded {
         }
     }
 
-    /// Returns whether a reply, of which this is the start, is one of the lists. Replies come in order.
+    /// Returns whether a reply, of which this is the start, is one of the lists. They are answered in
+    /// order, unless they were lost.
     fn answered(&mut self, start: &[u8]) -> bool {
-        let xid = start.first_chunk().map_or(0, |xid| i32::from_be_bytes(*xid));
-        let mut last = None;
-        while self.lists.front().is_some_and(|list| *list as i64 <= xid.into()) {
-            last = self.lists.pop_front();
-        }
-        last == Some(xid as u64)
+        let xid = start.first_chunk().map_or(0, |xid| u32::from_be_bytes(*xid));
+        let place = self.lists.binary_search(&xid.into());
+        place.is_ok_and(|place| self.lists.drain(..=place).next().is_some())
     }
 
     /// Keeps a buffer, unless it has grown large.

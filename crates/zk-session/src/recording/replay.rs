@@ -1,6 +1,7 @@
 //! The same session and dispatcher once more, from their recording.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -124,6 +125,10 @@ impl Step {
         FieldReader::new(&self.fields)
     }
 
+    fn text(&self) -> Option<String> {
+        Reader::of_records(&self.bytes).flatten().next().and_then(text)
+    }
+
     /// Returns what a divergence shows.
     fn shown(&self) -> String {
         let record = Reader::of_records(&self.bytes).flatten().next();
@@ -134,20 +139,27 @@ impl Step {
 /// The time of a record by itself is only the difference to the one before.
 fn shown(mut record: Record<'_>, time: Instant) -> String {
     record.time = time.since_start();
-    submitted(record).unwrap_or_else(|| record.to_string())
+    match text(record) {
+        Some(text) => format!("{:.6} {} {text}", record.time.as_secs_f64(), record.kind),
+        None => record.to_string(),
+    }
 }
 
-/// Shows the operation and the path of a request.
-fn submitted(record: Record<'_>) -> Option<String> {
+/// Returns what a request or a note says.
+fn text(record: Record<'_>) -> Option<String> {
     let mut fields = record.fields();
-    if record.kind != Kind::SUBMIT {
-        return None;
+    match record.kind {
+        Kind::SUBMIT => {
+            let _numbers = (fields.number().ok()?, fields.number().ok()?, fields.number().ok()?);
+            let (opcode, body) = request(&mut fields).ok()?;
+            let request = decode(opcode, &body).ok()?;
+            Some(format!("{opcode} {}", request.path().unwrap_or_default()))
+        }
+        Kind::MACHINE_NOTES => {
+            Some(format!("{} {}", fields.text().ok()?, fields.signed().unwrap_or_default()))
+        }
+        _ => None,
     }
-    let (_xid, _deadline, _in_pieces) =
-        (fields.number().ok()?, fields.number().ok()?, fields.number().ok()?);
-    let (opcode, body) = request(&mut fields).ok()?;
-    let path = decode(opcode, &body).ok()?.path().map(ToString::to_string).unwrap_or_default();
-    Some(alloc::format!("{:.6} submit {opcode} {path}", record.time.as_secs_f64()))
 }
 
 impl Script {
@@ -158,8 +170,19 @@ impl Script {
                 continue;
             }
             let step = self.records.get(self.position);
+            // A request follows what is submitted.
+            if record.kind == Kind::SUBMIT
+                && let Some(Divergence { step, replayed: Some(shown), .. }) = &mut self.divergence
+                && *step + 1 == self.position
+            {
+                shown.extend(text(record).iter().flat_map(|text| [": ", text]));
+            }
             if self.divergence.is_none() && step.is_none_or(|step| step.bytes != record.bytes) {
-                let recorded = step.map(Step::shown);
+                let next = self.records.get(self.position + 1);
+                let submits = step.is_some_and(|step| step.kind == Kind::MACHINE_SUBMIT);
+                let next = next.filter(|_| submits).and_then(Step::text);
+                let next = next.map_or_else(String::new, |text| format!(": {text}"));
+                let recorded = step.map(|step| step.shown() + &next);
                 let replayed = Some(shown(record, step.map_or(Instant::START, |step| step.time)));
                 let machine = self.machine.as_deref().map(ToString::to_string);
                 let step = self.position;
