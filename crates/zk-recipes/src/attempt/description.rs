@@ -90,6 +90,7 @@ impl AccessList {
 
 impl Command {
     /// Describes the command.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn describe(self, fields: &mut Fields<'_>) {
         match self {
             #[cfg(feature = "full")]

@@ -31,6 +31,7 @@ pub struct Key {
 
 impl Key {
     /// Returns what a recording has of it.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) const fn numbers(self) -> [u64; 2] {
         [self.place as u64, self.generation as u64]
     }
