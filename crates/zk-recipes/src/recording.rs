@@ -158,3 +158,6 @@ impl HintCell for Hint {
 
     fn set(&self, _: Option<FastPathHint>) {}
 }
+
+#[cfg(all(test, feature = "full"))]
+mod tests;

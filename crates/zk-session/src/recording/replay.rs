@@ -199,14 +199,16 @@ impl Script {
         self.records.get(self.position).filter(|_| self.divergence.is_none()).cloned()
     }
 
-    /// Returns the numbers of what the machine has seen at this point of the recording.
-    pub(super) fn has_seen(&self, what: u64, numbers: &mut [u64]) -> Option<()> {
-        let step = self.records.get(self.position)?;
+    /// Returns whether the machine has seen this at this point of the recording, and the numbers.
+    pub(super) fn has_seen(&self, what: u64, numbers: &mut [u64]) -> bool {
+        let step = self.records.get(self.position);
+        let Some(step) = step.filter(|step| step.kind == Kind::MACHINE_SEES) else { return false };
         let mut fields = step.fields();
-        if step.kind != Kind::MACHINE_SEES || fields.number() != Ok(what) {
-            return None;
+        let is_same = fields.number() == Ok(what);
+        for number in numbers {
+            *number = fields.number().unwrap_or_default();
         }
-        numbers.iter_mut().try_for_each(|number| Some(*number = fields.number().ok()?))
+        is_same
     }
 }
 

@@ -60,7 +60,7 @@ impl Sink {
     /// this is a replay.
     pub(super) fn recorded(&self, what: u64, numbers: &mut [u64]) -> Option<bool> {
         match self {
-            Self::Script(script) => Some(lock(script).has_seen(what, numbers).is_some()),
+            Self::Script(script) => Some(lock(script).has_seen(what, numbers)),
             _ => None,
         }
     }
