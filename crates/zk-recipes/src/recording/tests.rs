@@ -1,3 +1,4 @@
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use uuid::Uuid;
@@ -79,12 +80,12 @@ fn machines(config: &AttemptConfig) -> Vec<Box<dyn Attached>> {
 fn every_machine_is_made_again_as_it_was_described() {
     let schemes = [Scheme::GO_ZK, Scheme::KAZOO_READ_WRITE, Scheme::ZOOKEEPER_RECIPE];
     let plain = schemes.map(|scheme| AttemptConfig::new("/l".into(), scheme, Uuid::nil()));
-    for machine in plain.iter().chain([&config()]).flat_map(machines) {
+    for it in plain.iter().chain([&config()]).flat_map(machines) {
         for keeps_data in [false, true] {
-            let description = described(&*machine, keeps_data);
+            let description = described(&*it, keeps_data);
             let read = Described::read(&description).expect("well-formed").expect("described");
             let name = read.to_string();
-            let again = super::machine(read).expect("well-formed").expect(&name);
+            let again = machine(read).expect("well-formed").expect(&name);
             assert_eq!(described(&*again, keeps_data), description, "{name}");
         }
     }
@@ -93,12 +94,12 @@ fn every_machine_is_made_again_as_it_was_described() {
 #[test]
 fn descriptions_have_no_secrets_and_may_be_cut_anywhere() {
     let has = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).any(|it| it == text);
-    for machine in machines(&config()) {
-        let description = described(&*machine, false);
+    for it in machines(&config()) {
+        let description = described(&*it, false);
         assert!(!has(&description, b"secret") && !has(&description, b"the data"));
         for end in 1..description.len() {
             let read = Described::read(&description[..end]);
-            let made = read.and_then(|read| super::machine(read.expect("not empty")));
+            let made = read.and_then(|read| machine(read.expect("not empty")));
             assert!(made.is_err(), "cut at {end} of {}", description.len());
         }
     }
@@ -109,5 +110,5 @@ fn a_machine_of_somebody_else_is_not_made() {
     let mut bytes = Vec::new();
     Description::new(&mut Fields::new(&mut bytes), false).machine("counter", "/n");
     let read = Described::read(&bytes).expect("well-formed").expect("described");
-    assert!(super::machine(read).expect("well-formed").is_none());
+    assert!(machine(read).expect("well-formed").is_none());
 }
