@@ -320,6 +320,7 @@ impl Sim {
                 Err(error) => errors.push(error),
             }
         }
+        assert!(decided > 0 || !errors.is_empty() || self.recordings.is_empty());
         (errors, decided)
     }
 

@@ -67,7 +67,10 @@ async fn the_machines_of_recipes_decide_again() {
     tokio::time::timeout(HANG_TIMEOUT, record_recipes(recording)).await.expect("in time");
     let recording = ring.bytes();
     let replayed = replay(&recording).expect("the same decisions");
-    println!("{} bytes, {replayed:?}", recording.len());
+    let of = |kind| records(&recording).into_iter().filter(move |it| it.kind == kind);
+    let [attach, sees, notes] = [Kind::ATTACH, Kind::MACHINE_SEES, Kind::MACHINE_NOTES]
+        .map(|kind| of(kind).map(|it| it.bytes.len()).sum::<usize>());
+    println!("{} bytes, {attach} + {sees} + {notes} of machines, {replayed:?}", recording.len());
     assert!(replayed.decided > 20 && replayed.repeated == 0, "{replayed:?}");
     assert!(!has(&recording, DATA));
     let names = ["hinting", "semaphore", "election contender", "cache", "ephemeral", "simple"];
@@ -75,8 +78,8 @@ async fn the_machines_of_recipes_decide_again() {
         assert!(has(&recording, name.as_bytes()), "{name}");
     }
     // The maximum of a semaphore is its data, which is left out, and known nevertheless.
-    let seen = records(&recording).into_iter().filter(|it| it.kind == Kind::MACHINE_SEES);
-    let seen: Vec<_> = seen.map(|record| record.fields().rest().to_vec()).collect();
+    let seen: Vec<_> =
+        of(Kind::MACHINE_SEES).map(|record| record.fields().rest().to_vec()).collect();
     assert!(seen.contains(&vec![2, 3]), "the maximum: {seen:?}");
     assert!(seen.contains(&vec![3]), "the request to release: {seen:?}");
     // Without those who can make them, their decisions are repeated.

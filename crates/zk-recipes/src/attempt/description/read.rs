@@ -2,12 +2,11 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use std::sync::PoisonError;
+use std::sync::{Mutex as StdMutex, PoisonError};
 
 use uuid::Uuid;
 use zk_session::proto::recording::{FieldReader, Malformed};
 use zk_session::proto::{Acl, Id, Perms, SessionId};
-use zk_session::threads::Mutex;
 
 use super::PrefixFormat;
 use crate::attempt::{
@@ -105,7 +104,7 @@ impl Scheme {
 
 /// The markers of private schemes in the recordings that this process has replayed. They stay, since
 /// those of a scheme are static. So only short ones, and only a few, are read.
-static MARKERS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+static MARKERS: StdMutex<Vec<&'static str>> = StdMutex::new(Vec::new());
 const MOST_MARKERS: usize = 64;
 const LONGEST_MARKER: usize = 256;
 
