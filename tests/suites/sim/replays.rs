@@ -3,13 +3,13 @@
 use zk_proto::recording::{Kind, Reader, Writer};
 use zk_recipes::recording::{ReplayError, replay};
 use zk_testkit::sim::{Bug, Scale, Targets, record};
-use zk_testkit::suite::is_long;
+use zk_testkit::suite::{is_long, number};
 
 /// Whatever faults a run has, each of its clients decides the same again, and each of their machines.
 /// The runs of elections, kept nodes and caches replay some of their own.
 #[test]
 fn every_client_of_a_run_with_faults_is_replayed() {
-    let runs = if is_long() { 200 } else { 6 };
+    let runs = number("ZK_SIM_RUNS").unwrap_or(if is_long() { 200 } else { 6 });
     let (mut clients, mut records, mut decided) = (0, 0, 0);
     for targets in [Targets::Locks, Targets::Recipes, Targets::Tasks] {
         let scale = Scale { targets, ..Scale::small() };
