@@ -5,6 +5,7 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
+use zk_proto::recording::Fields;
 use zk_proto::{Request, SessionId};
 use zk_recipes::machine::{Event, Observer, OpId, Turn};
 use zk_session::dispatch::{Host, Port, Submission};
@@ -123,6 +124,17 @@ impl Host for Spied<'_> {
         if let Some(port) = &mut self.port {
             port.defer(run);
         }
+    }
+
+    fn see(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
+        match &mut self.port {
+            Some(port) => port.host().see(what, is_seen, numbers),
+            None => is_seen,
+        }
+    }
+
+    fn note(&mut self, write: &dyn Fn(&mut Fields<'_>)) {
+        self.port.iter_mut().for_each(|port| port.host().note(write));
     }
 }
 

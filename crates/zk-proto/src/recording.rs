@@ -32,11 +32,14 @@
 //! # Ok::<(), zk_proto::recording::Malformed>(())
 //! ```
 
+mod description;
+
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
 
+pub use self::description::{Described, Description};
 use crate::explain::{self, FieldPath, MessageKind};
 
 /// The kind of a record.
@@ -115,9 +118,11 @@ kinds! {
     DETACH = 26 "detach";
     /// The session is closed, without notice to machines.
     CLOSE = 27 "close";
-    /// A machine is attached.
+    /// A machine is attached. Fields: none, or its [`Description`].
     ATTACH = 28 "attach";
-    /// A machine receives a message of its owner. Fields: place and generation of its key.
+    /// A machine receives a message of its owner. Fields: place and generation of its key, and how the
+    /// machine describes the message. Those of `zk-recipes`: number of the command (0 convert, 1 leave,
+    /// 2 release, 3 behind an abandoned node, 4 check the lease), the new mode of a conversion.
     COMMAND = 29 "command";
     /// The session is closed.
     CLOSE_ALL = 30 "close-all";
@@ -146,6 +151,14 @@ kinds! {
     MACHINE_SETTLE = 71 "machine-settle";
     /// The call is over. Fields: whether the machine is done, whether it outlives the session.
     RETURN = 72 "return";
+    /// The machine sees something outside of its session, so this is an input, too. Fields: what, and
+    /// numbers of that. In `zk-recipes`: 0 an abandoned node ahead, 1 a hint, 2 the maximum of a
+    /// semaphore, 3 a request to release, 4 its mark in the data of a node.
+    MACHINE_SEES = 73 "machine-sees";
+    /// The machine notes what it decides, beside its requests. Fields: name, and what it says of that.
+    /// In `zk-recipes`: an event for its owner, or its error, and its token or number; or `hint` and
+    /// the hint that it leaves.
+    MACHINE_NOTES = 74 "machine-notes";
 }
 
 impl Kind {
@@ -262,6 +275,11 @@ impl<'o> Fields<'o> {
             number >>= 7;
         }
         self.0.push(number as u8);
+    }
+
+    /// Appends a duration in nanoseconds, at most 2^64 - 1.
+    pub fn duration(&mut self, duration: Duration) {
+        self.number(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Appends a signed number.
@@ -449,6 +467,15 @@ impl<'r> FieldReader<'r> {
     pub fn bytes(&mut self) -> Result<&'r [u8], Malformed> {
         let length: usize = self.small()?;
         self.take(length)
+    }
+
+    /// Reads text.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, or not UTF-8.
+    pub fn text(&mut self) -> Result<&'r str, Malformed> {
+        core::str::from_utf8(self.bytes()?).map_err(|_| Malformed::Record)
     }
 
     fn take(&mut self, length: usize) -> Result<&'r [u8], Malformed> {

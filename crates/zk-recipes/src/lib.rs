@@ -34,6 +34,8 @@ pub mod metrics;
 mod multi_lock;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod options;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub mod recording;
 #[cfg(feature = "full")]
 mod semaphore;
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Replays recordings of clients: the same session decides the same again, record by record.
+//! Replays recordings of clients: the same session and the same machines of recipes decide the same
+//! again, record by record.
 //!
 //! A step that diverges ends the command with status 1.
 
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use zk_proto::recording::Reader;
-use zk_session::recording::{Replayed, replay};
+use zk_recipes::recording::{Replayed, replay};
 
 /// Replays what `Client::builder(..).record(..)` or `zk-lock --record` has recorded.
 #[derive(Debug, Parser)]
@@ -28,8 +29,9 @@ fn main() -> ExitCode {
     for file in &arguments.files {
         let shown = file.display();
         match run(file, arguments.print) {
-            Ok(Replayed { records, inputs, duration, .. }) => {
+            Ok(Replayed { records, inputs, duration, decided, repeated, .. }) => {
                 println!("{shown}: {records} records, {inputs} inputs, {duration:?}: replayed");
+                println!("  machines: {decided} have decided again, {repeated} were repeated");
             }
             Err(error) => {
                 eprintln!("{shown}: {error}");

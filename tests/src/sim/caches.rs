@@ -32,6 +32,8 @@ pub fn caches(seed: u64, bug: Option<Bug>) -> Report {
         renew: rng.u8(..4) > 0,
         version: versions[rng.usize(..versions.len())],
         bug,
+        recording: (seed.is_multiple_of(8) && bug.is_none())
+            .then_some(Recording::ring as fn(_) -> _),
         ..Options::default()
     };
     let mut scene = Scene {
@@ -185,6 +187,7 @@ impl Scene {
         let mut report = self.sim.report();
         report.counts.append(&mut self.counts);
         report.violations.append(&mut self.violations);
+        report.violations.extend(self.sim.replay().0.iter().map(ToString::to_string));
         report
     }
 }

@@ -9,6 +9,7 @@ use core::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
+use zk_proto::recording::Description;
 use zk_proto::{Request, SessionId, Zxid};
 use zk_recipes::LockError;
 use zk_recipes::machine::{
@@ -169,6 +170,10 @@ impl<M: Machine> Machine for Watched<M> {
         self.machine.is_done()
     }
 
+    fn describe(&self, description: &mut Description<'_>) {
+        self.machine.describe(description);
+    }
+
     fn outlives_session(&self) -> bool {
         self.flaw != Some(Flaw::EndsWithSession) && self.machine.outlives_session()
     }
@@ -257,7 +262,15 @@ fn is_complete(sim: &Sim, all: &[Attached]) -> bool {
 pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Report {
     let mut rng = fastrand::Rng::with_seed(!seed);
     let read_only = rng.bool();
-    let options = Options { seed, clients: CLIENTS, renew: true, read_only, ..Options::default() };
+    let options = Options {
+        seed,
+        clients: CLIENTS,
+        renew: true,
+        read_only,
+        recording: (seed.is_multiple_of(8) && flaw.is_none())
+            .then_some(Recording::ring as fn(_) -> _),
+        ..Options::default()
+    };
     let mut sim = Sim::new(options.clone());
     let mut all = Vec::new();
     for client in 0..CLIENTS {
@@ -331,6 +344,7 @@ pub fn run_lasting(seed: u64, flaw: Option<Flaw>) -> Report {
     sim.close_all();
     let mut report = sim.report();
     violations.append(&mut report.violations);
+    violations.extend(sim.replay().0.iter().map(ToString::to_string));
     for attached in &all {
         let mut reported = attached.reporter.reported();
         for (what, count) in core::mem::take(&mut reported.counts) {

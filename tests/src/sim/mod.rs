@@ -45,8 +45,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 use rustc_hash::FxHashMap;
+use zk_recipes::recording::{Recording, ReplayError, Ring, replay};
 use zk_session::State;
-use zk_session::recording::{Recording, Ring};
 use zk_session::session::{Action, Config};
 
 pub use behaviour::{Behaviour, Targets};
@@ -307,6 +307,21 @@ impl Sim {
     /// Returns the recordings of all clients so far.
     pub fn recordings(&self) -> impl Iterator<Item = Vec<u8>> {
         self.recordings.iter().map(Ring::bytes)
+    }
+
+    /// Replays the recordings of all clients. Returns what differs, and how many machines have decided
+    /// again. Without recordings, there is nothing to replay.
+    pub fn replay(&self) -> (Vec<ReplayError>, usize) {
+        let (mut errors, mut decided) = (Vec::new(), 0);
+        for recording in self.recordings() {
+            match replay(&recording) {
+                Ok(replayed) if replayed.repeated == 0 => decided += replayed.decided,
+                Ok(replayed) => panic!("a machine is not described: {replayed:?}"),
+                Err(error) => errors.push(error),
+            }
+        }
+        assert!(decided > 0 || !errors.is_empty() || self.recordings.is_empty());
+        (errors, decided)
     }
 
     /// Returns the checker.

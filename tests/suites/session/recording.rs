@@ -5,8 +5,10 @@ use std::time::Duration;
 use zk_proto::NodeKind;
 use zk_proto::OpCode;
 use zk_proto::recording::{Kind, Reader, Record, Writer};
-use zk_recipes::Mutex;
-use zk_session::recording::{Recording, ReplayError, replay};
+use zk_recipes::recording::{Recording, ReplayError, replay};
+use zk_recipes::{
+    Cache, DoubleBarrier, Ephemeral, LeaderElection, Mutex, Options, RwLock, Semaphore, SimpleLock,
+};
 use zk_session::{Client, blocking};
 use zk_testkit::proxy::{Proxy, When};
 use zk_testkit::serve::Embedded;
@@ -14,6 +16,76 @@ use zk_testkit::suite::HANG_TIMEOUT;
 
 const PASSWORD: &str = "correct horse battery staple";
 const DATA: &[u8] = b"the data of a node";
+
+/// A client that holds what recipes give while servers go and come back.
+async fn record_recipes(recording: Recording) {
+    let ensemble = Embedded::start(3).await.expect("servers");
+    let builder = Client::builder(&ensemble.connect_string()).record(recording).retry_reads(true);
+    let client = builder.connect().await.expect("a server");
+    let options = || Options::new().data(DATA).revocable();
+    let mutex = Mutex::with(&client, "/mutex", options()).expect("a path");
+    // The last of them skip the list, by the hint of those before.
+    for _ in 0..12 {
+        mutex.acquire().await.expect("free").release().await.expect("released");
+    }
+    let guard = mutex.acquire().await.expect("free");
+    let semaphore = Semaphore::new(&client, "/semaphore", 3).expect("a path");
+    let permits = semaphore.acquire_many(2).await.expect("free");
+    let candidate = LeaderElection::with(&client, "/leader", options()).expect("a path").stand();
+    candidate.elected().await.expect("the only one");
+    let cache = Cache::new(&client, "/mutex").expect("a path");
+    cache.ready().await.expect("read");
+    let shared = RwLock::with(&client, "/shared", options()).expect("a path");
+    let writer = shared.write().await.expect("free");
+    let here = Ephemeral::new(&client, "/here", DATA).expect("a path");
+    here.created().await.expect("created");
+    let simple = SimpleLock::new(&client, "/simple").expect("a path");
+    let textbook = simple.acquire().await.expect("free");
+    let barrier = DoubleBarrier::new(&client, "/meeting", 1).expect("a path");
+    let inside = barrier.enter().await.expect("all are there");
+    mutex.revoke(guard.node()).await.expect("asked");
+    for server in 0..3 {
+        ensemble.kill(server);
+        while client.exists("/here").await.is_err() {}
+        ensemble.restart(server).await.expect("restarted");
+    }
+    let late = mutex.acquire().timeout(Duration::from_millis(50)).await;
+    late.expect_err("it is held");
+    let reader = writer.downgrade().await.expect("still held");
+    inside.leave().await.expect("alone");
+    for guard in [guard, permits, textbook] {
+        guard.release().await.expect("released");
+    }
+    reader.release().await.expect("released");
+    drop((candidate, cache, here));
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_machines_of_recipes_decide_again() {
+    let (recording, ring) = Recording::ring(usize::MAX);
+    tokio::time::timeout(HANG_TIMEOUT, record_recipes(recording)).await.expect("in time");
+    let recording = ring.bytes();
+    let replayed = replay(&recording).expect("the same decisions");
+    let of = |kind| records(&recording).into_iter().filter(move |it| it.kind == kind);
+    let [attach, sees, notes] = [Kind::ATTACH, Kind::MACHINE_SEES, Kind::MACHINE_NOTES]
+        .map(|kind| of(kind).map(|it| it.bytes.len()).sum::<usize>());
+    println!("{} bytes, {attach} + {sees} + {notes} of machines, {replayed:?}", recording.len());
+    assert!(replayed.decided > 20 && replayed.repeated == 0, "{replayed:?}");
+    assert!(!has(&recording, DATA));
+    let names = ["hinting", "semaphore", "election contender", "cache", "ephemeral", "simple"];
+    for name in names.iter().chain(&["participant", "lookout"]) {
+        assert!(has(&recording, name.as_bytes()), "{name}");
+    }
+    // The maximum of a semaphore is its data, which is left out, and known nevertheless.
+    let seen: Vec<_> =
+        of(Kind::MACHINE_SEES).map(|record| record.fields().rest().to_vec()).collect();
+    assert!(seen.contains(&vec![2, 3]), "the maximum: {seen:?}");
+    assert!(seen.contains(&vec![3]), "the request to release: {seen:?}");
+    // Without those who can make them, their decisions are repeated.
+    let repeated = zk_session::recording::replay(&recording).expect("the same decisions");
+    assert_eq!((repeated.decided, repeated.repeated), (0, replayed.decided));
+}
 
 /// A client that holds a lock, loses connections before and after requests, and outlives servers.
 async fn record_an_outage(recording: Recording) {

@@ -1,29 +1,74 @@
 //! Recordings of clients, replayed.
 
-use zk_session::recording::{ReplayError, replay};
-use zk_testkit::sim::{Scale, Targets, record};
-use zk_testkit::suite::is_long;
+use zk_proto::recording::{Kind, Reader, Writer};
+use zk_recipes::recording::{ReplayError, replay};
+use zk_testkit::sim::{Bug, Scale, Targets, record};
+use zk_testkit::suite::{is_long, number};
 
-/// Whatever faults a run has, each of its clients decides the same again.
+/// Whatever faults a run has, each of its clients decides the same again, and each of their machines.
+/// The runs of elections, kept nodes and caches replay some of their own.
 #[test]
 fn every_client_of_a_run_with_faults_is_replayed() {
-    let runs = if is_long() { 200 } else { 6 };
-    let (mut clients, mut records) = (0, 0);
-    for (targets, seeds) in [(Targets::Locks, 0..runs), (Targets::Recipes, 0..runs)] {
+    let runs = number("ZK_SIM_RUNS").unwrap_or(if is_long() { 200 } else { 6 });
+    let (mut clients, mut records, mut decided) = (0, 0, 0);
+    for targets in [Targets::Locks, Targets::Recipes, Targets::Tasks] {
         let scale = Scale { targets, ..Scale::small() };
-        for seed in seeds {
+        for seed in 0..runs {
             let sim = record(seed, &scale, None);
             for (number, recording) in sim.recordings().enumerate() {
-                match replay(&recording) {
-                    Ok(replayed) => records += replayed.records,
-                    Err(error) => panic!("seed {seed}, client {number}: {error}"),
-                }
-                clients += 1;
+                let replayed = match replay(&recording) {
+                    Ok(replayed) => replayed,
+                    Err(error) => panic!("{targets:?}, seed {seed}, client {number}: {error}"),
+                };
+                assert_eq!(replayed.repeated, 0, "a machine is not described");
+                (clients, records) = (clients + 1, records + replayed.records);
+                decided += replayed.decided;
             }
         }
     }
-    println!("{clients} clients, {records} records");
-    assert!(clients >= runs * 8 && records > runs as usize * 10_000);
+    println!("{clients} clients, {records} records, {decided} machines");
+    assert!(clients >= runs * 12 && records > runs as usize * 15_000);
+    assert!(decided > runs as usize * 100);
+}
+
+/// A machine that was recorded with a bug decides otherwise than one without.
+#[test]
+fn a_replay_finds_machines_with_bugs() {
+    let of_locks = [
+        Bug::SearchesWithoutSync,
+        Bug::TakesDisconnectForEvent,
+        Bug::IgnoresContenders,
+        Bug::KeepsLocksAcrossSessions,
+        Bug::IgnoresOwnDeletion,
+        Bug::TakesDisconnectForLeaseEnd,
+    ];
+    let of_recipes = [
+        Bug::IgnoresOthersInside,
+        Bug::SeesAnotherInside,
+        Bug::TakesUpgradesForLost,
+        Bug::CountsTwice,
+        Bug::IgnoresBarriers,
+        Bug::TakesLocksOfOthers,
+    ];
+    let all = of_locks.map(|bug| (Targets::Locks, bug));
+    for (targets, bug) in all.into_iter().chain(of_recipes.map(|bug| (Targets::Recipes, bug))) {
+        let scale = Scale { targets, ..Scale::small() };
+        let found = (0..20).find_map(|seed| {
+            let (errors, _) = record(seed, &scale, Some(bug)).replay();
+            errors.into_iter().find_map(|error| match error {
+                ReplayError::Diverged(divergence) => Some((seed, divergence)),
+                _ => None,
+            })
+        });
+        let (seed, divergence) = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
+        println!("{bug:?}: seed {seed}: {}", ReplayError::Diverged(divergence.clone()));
+        assert!(divergence.machine.is_some(), "{bug:?}");
+    }
+    // Recordings describe these.
+    for bug in [Bug::WatchesParent, Bug::NeverRenewsWatches] {
+        let (errors, decided) = record(2, &Scale::small(), Some(bug)).replay();
+        assert!(errors.is_empty() && decided > 20, "{bug:?}: {errors:?}");
+    }
 }
 
 /// A byte of an input that was changed changes a decision, which the replay finds.
@@ -44,5 +89,36 @@ fn a_replay_of_an_altered_recording_diverges() {
         }
     }
     println!("{outcomes:?}");
-    assert!(outcomes[1] > 50);
+    assert!(outcomes[1] > 100);
+}
+
+/// So does a byte of what a machine was made with, unless that did not matter in this run.
+#[test]
+fn a_replay_with_other_machines_diverges() {
+    let sim = record(1, &Scale::small(), None);
+    let recording = sim.recordings().next().expect("a client");
+    let records: Vec<_> = Reader::new(&recording).expect("one").flatten().collect();
+    let described = |it: &zk_proto::recording::Record<'_>| {
+        it.kind == Kind::ATTACH && it.fields().rest().len() > 20
+    };
+    let attached = records.iter().position(described).expect("a machine");
+    let before: usize = records[..attached].iter().map(|record| record.bytes.len()).sum();
+    let end = Writer::MAGIC.len() + before + records[attached].bytes.len();
+    let description = end - records[attached].fields().rest().len()..end;
+    let decided = replay(&recording).expect("the recording itself").decided;
+    let (mut outcomes, mut tried) = ([0; 4], 0);
+    for place in description {
+        let mut altered = recording.clone();
+        altered[place] ^= 1;
+        outcomes[match replay(&altered) {
+            Ok(replayed) if replayed.decided == decided => 0,
+            // The name of a machine that is not known.
+            Ok(_) => 1,
+            Err(ReplayError::Diverged(_)) => 2,
+            Err(_) => 3,
+        }] += 1;
+        tried += 1;
+    }
+    println!("{outcomes:?} of {tried}");
+    assert!(outcomes[0] * 4 < tried && outcomes[2] * 2 > tried);
 }

@@ -2,6 +2,7 @@
 
 use zk_session::dispatch::Input;
 use zk_session::proto::EventType;
+use zk_session::proto::recording::Description;
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
@@ -25,6 +26,10 @@ pub trait Machine: core::fmt::Debug {
     fn outlives_session(&self) -> bool {
         false
     }
+
+    /// Describes what the machine was made with, for
+    /// [recordings](zk_session::dispatch::Attached::describe). By default nothing is said.
+    fn describe(&self, _description: &mut Description<'_>) {}
 
     /// Handles an input. The first one is the state of the session.
     ///

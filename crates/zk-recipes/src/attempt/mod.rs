@@ -4,6 +4,7 @@
 mod access;
 pub(crate) mod connection;
 pub(crate) mod creation;
+pub(crate) mod description;
 pub(crate) mod listing;
 mod machine;
 pub(crate) mod name;

@@ -28,16 +28,16 @@ pub(crate) const NAME_CAPACITY: usize = 64;
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
-    format: PrefixFormat,
-    exclusive: &'static str,
-    shared: Option<&'static str>,
+    pub(super) format: PrefixFormat,
+    pub(super) exclusive: &'static str,
+    pub(super) shared: Option<&'static str>,
     private: bool,
 }
 
 /// The part of a name before the marker.
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PrefixFormat {
+pub(super) enum PrefixFormat {
     /// `_c_<guid>-`, with or without dashes in the GUID. Both forms are parsed.
     Curator { dashes: bool },
     /// `<guid>`, without dashes.
@@ -104,7 +104,7 @@ impl Scheme {
         Self { private: true, ..Self::new(PrefixFormat::Compact, exclusive, shared) }
     }
 
-    const fn new(
+    pub(super) const fn new(
         format: PrefixFormat,
         exclusive: &'static str,
         shared: Option<&'static str>,

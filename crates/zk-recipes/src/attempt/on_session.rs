@@ -1,18 +1,24 @@
 //! Connects a machine to the session that it is attached to.
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
 
 use zk_session::dispatch::{Attached, Input, Port};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use zk_session::proto::recording::{Description, FieldReader};
 use zk_session::{End, State};
 
+use super::description::Sight;
 use super::{Command, Event, Machine, Renewal, Turn, Watches};
 
 /// Receives the events of a machine.
 ///
 /// The dispatcher calls it while it delivers. In a client, the session is locked then. It must not
 /// block, and leaves user code to [`Port::wake`] and [`Port::defer`]. In a single-threaded loop, a
-/// channel or a shared cell can pass the events to the owner.
+/// channel or a shared cell can pass the events to the owner. It leaves requests and timers to the
+/// machine: a [replay](zk_session::dispatch::Attached::describe) makes that again, and no observer.
 pub trait Observer {
     /// Handles an event.
     fn observe(&mut self, event: Event, port: &mut Port<'_>);
@@ -73,6 +79,7 @@ impl<O: Observer> Observer for Owner<O> {
             Event::Lost(_) | Event::Failed(_) | Event::Released => self.is_held = false,
             _ => {}
         }
+        port.note(|fields| event.note(fields));
         self.observer.observe(event, port);
     }
 }
@@ -118,7 +125,9 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
 
     /// Called after each input and command.
     fn look_after(&mut self, port: &mut Port<'_>) {
-        if self.owner.observer.is_behind_abandoned() {
+        let is_behind = self.owner.observer.is_behind_abandoned().then_some(());
+        let what = Sight::AbandonedAhead as u64;
+        if port.see(what, is_behind, |()| [], |[]| Some(())).is_some() {
             self.act(|machine, turn| machine.command(Command::BehindAbandoned, turn), port);
         }
         if self.machine.is_done() {
@@ -167,5 +176,27 @@ impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
 
     fn outlives_session(&self) -> bool {
         self.machine.outlives_session()
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn describe(&self, description: &mut Description<'_>) {
+        self.machine.describe(description);
+        if description.has_name() {
+            let seed = self.watches.seed();
+            description.number(seed.is_some().into());
+            seed.iter().for_each(|seed| description.number(*seed));
+        }
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn describe_command(&self, message: &dyn Any, description: &mut Description<'_>) {
+        if let Some(command) = message.downcast_ref::<Command>() {
+            command.describe(description);
+        }
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn described_command(&self, mut description: FieldReader<'_>) -> Option<Box<dyn Any>> {
+        Some(Box::new(Command::described(&mut description).ok()?))
     }
 }

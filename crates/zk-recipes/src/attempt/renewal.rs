@@ -42,6 +42,12 @@ impl Renewal {
         Self { random: Rng::with_seed(seed), turn: 0 }
     }
 
+    /// Returns the seed, before the first wait.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn seed(&self) -> u64 {
+        self.random.get_seed()
+    }
+
     /// Returns how long a machine may receive no input before one of its watches is renewed.
     ///
     /// Call it again after each input and after each renewal.

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 use zk_session::dispatch::Input;
+use zk_session::proto::recording::Description;
 use zk_session::session::State;
 use zk_session::{End, Error};
 
@@ -114,6 +115,14 @@ impl<M: Restart> Machine for Requeuing<M> {
 
     fn outlives_session(&self) -> bool {
         self.until != Until::Begun
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.machine.describe(match self.until {
+            Until::Begun => description,
+            Until::Acquired => description.inside("requeuing "),
+            Until::Released => description.inside("election "),
+        });
     }
 }
 

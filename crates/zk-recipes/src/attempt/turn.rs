@@ -7,9 +7,11 @@ use core::time::Duration;
 use zk_session::ServerKind;
 use zk_session::dispatch::Port;
 use zk_session::proto::Request;
+use zk_session::proto::recording::Fields;
 use zk_session::session::State;
 
 use super::connection::Connection;
+use super::description::Sight;
 use super::watches::{Watch, Watches};
 use super::{Event, Observer};
 
@@ -154,6 +156,30 @@ impl<'a> Turn<'a> {
     /// Requests one [`Input::Settled`](zk_session::dispatch::Input::Settled), behind all inputs that have arrived.
     pub fn settle(&mut self) {
         self.port.settle();
+    }
+
+    /// Returns what the machine [has seen](Port::see) outside of its session.
+    #[inline]
+    pub(crate) fn see<T, const N: usize>(
+        &mut self,
+        what: Sight,
+        seen: Option<T>,
+        encode: impl FnOnce(&T) -> [u64; N],
+        decode: impl FnOnce([u64; N]) -> Option<T>,
+    ) -> Option<T> {
+        self.port.see(what as u64, seen, encode, decode)
+    }
+
+    /// Returns whether the machine has seen it.
+    #[inline]
+    pub(crate) fn sees(&mut self, what: Sight, is_seen: bool) -> bool {
+        self.see(what, is_seen.then_some(()), |()| [], |[]| Some(())).is_some()
+    }
+
+    /// [Notes](Port::note) what the machine decides.
+    #[inline]
+    pub(crate) fn note(&mut self, write: impl Fn(&mut Fields<'_>)) {
+        self.port.note(write);
     }
 
     /// Reports an event to the owner.

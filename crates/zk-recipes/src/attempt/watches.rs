@@ -93,6 +93,12 @@ impl Watches {
         }
     }
 
+    /// Returns the seed of the renewals, before the first wait.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn seed(&self) -> Option<u64> {
+        self.renewal.as_ref().map(Renewal::seed)
+    }
+
     pub(crate) fn set(&mut self, op: OpId, watch: Watch, port: &mut Port<'_>) {
         port.submit_and_watch(op.0, &watch.request());
         self.silent_since = port.now();

@@ -5,6 +5,7 @@ pub(crate) mod recipe;
 
 use alloc::string::String;
 
+use zk_session::proto::recording::Description;
 use zk_session::proto::{ErrorCode, EventType, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
@@ -49,6 +50,11 @@ impl Machine for BarrierWait {
 
     fn outlives_session(&self) -> bool {
         self.wait_policy.waits_for_connection()
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        description.machine("barrier", &self.path);
+        description.number(self.wait_policy as u64);
     }
 
     fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {

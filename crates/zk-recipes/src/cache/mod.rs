@@ -23,6 +23,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use zk_session::dispatch::{Input, Port};
+use zk_session::proto::recording::Description;
 use zk_session::proto::{
     AddWatchMode, AddWatchRequest, ErrorCode, EventType, ExistsRequest, GetChildren2Response,
     GetChildrenRequest, GetDataRequest, GetDataResponse, Request, Stat, path,
@@ -213,6 +214,19 @@ impl CacheMachine {
     /// Returns how complete the cache is.
     pub fn state(&self) -> &CacheState {
         &self.state
+    }
+
+    /// Describes the machine, in [`Attached::describe`](zk_session::dispatch::Attached::describe) of
+    /// what contains nothing else that decides.
+    pub fn describe(&self, description: &mut Description<'_>) {
+        let CacheConfig { root, is_recursive, is_persistent, .. } = &self.config;
+        let CacheConfig { max_nodes, max_bytes, max_requests, .. } = &self.config;
+        description.machine("cache", root);
+        description.number((*is_recursive).into());
+        description.number((*is_persistent).into());
+        description.number(*max_nodes as u64);
+        description.number(*max_bytes as u64);
+        description.number(*max_requests as u64);
     }
 
     /// Returns the nodes.

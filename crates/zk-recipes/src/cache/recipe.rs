@@ -13,6 +13,7 @@ use std::sync::PoisonError;
 
 use zk_session::dispatch::{Attached, Input, Port};
 use zk_session::proto::path;
+use zk_session::proto::recording::Description;
 use zk_session::threads::{Mutex, MutexGuard};
 use zk_session::{Chroot, End};
 
@@ -275,12 +276,21 @@ impl Receiver {
 }
 
 /// The machine at the session.
-struct Follower {
+pub(crate) struct Follower {
     shared: Shared,
     status: Arc<SharedStatus>,
 }
 
 impl Follower {
+    pub(crate) fn new(config: CacheConfig, chroot: Chroot) -> Self {
+        let max_bytes = config.max_bytes;
+        let machine = CacheMachine::new(config);
+        let content =
+            Content { machine, receivers: Vec::new(), max_bytes, last_receiver: 0, chroot };
+        let shared = Shared(Arc::new(Mutex::new(content)));
+        Self { shared, status: Arc::new(SharedStatus::new(Arc::<AtomicUsize>::default())) }
+    }
+
     fn wake(&self, port: &mut Port<'_>) {
         let (waiters, _) = self.status.change(|_| {});
         waiters.wakers().for_each(|waker| port.wake(waker));
@@ -314,6 +324,10 @@ impl Attached for Follower {
     fn outlives_session(&self) -> bool {
         true
     }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.shared.lock().machine.describe(description);
+    }
 }
 
 impl Drop for Follower {
@@ -345,13 +359,8 @@ impl<C: SessionClient> Cache<C> {
         path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
         let chroot = client.chroot().clone();
         let config = CacheConfig { root: chroot.apply(path).into(), ..options.0 };
-        let max_bytes = config.max_bytes;
-        let machine = CacheMachine::new(config);
-        let content =
-            Content { machine, receivers: Vec::new(), max_bytes, last_receiver: 0, chroot };
-        let shared = Shared(Arc::new(Mutex::new(content)));
-        let status = Arc::new(SharedStatus::new(Arc::<AtomicUsize>::default()));
-        let follower = Follower { shared: shared.clone(), status: status.clone() };
+        let follower = Follower::new(config, chroot);
+        let (shared, status) = (follower.shared.clone(), follower.status.clone());
         let handle = Arc::new(Handle { status, attachment: client.attach(Box::new(follower)) });
         let call = Call { operation: "ready", path: path.into(), client: client.clone() };
         Ok(Self { call, shared, handle })

@@ -2,11 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use zk_session::dispatch::{Attached, Attachment, Input, Port};
+use zk_session::proto::recording::{Description, FieldReader, Malformed};
 use zk_session::threads::Mutex;
 use zk_session::{AnyClient, State};
 
@@ -48,7 +50,7 @@ impl Lookout {
 
     fn attach(client: &impl AnyClient, timeout: Option<Duration>, minds_loss: bool) -> Self {
         let shared = Arc::<Mutex<Shared>>::default();
-        let watcher = Watcher { shared: shared.clone(), timeout, minds_loss };
+        let watcher = Watcher::new(shared.clone(), timeout, minds_loss);
         Self { shared, attachment: client.attach(Box::new(watcher)) }
     }
 }
@@ -77,7 +79,7 @@ impl Drop for Lookout {
         drop(shared);
         drop(unused);
         if !was_over {
-            // Any command detaches the machine.
+            // Any command ends the machine.
             self.attachment.command(&mut ());
         }
     }
@@ -89,10 +91,23 @@ struct Watcher {
     /// Until the timer is set.
     timeout: Option<Duration>,
     minds_loss: bool,
+    is_done: bool,
+}
+
+/// Makes the machine of a [`Lookout`] that a recording describes.
+pub(crate) fn described(fields: &mut FieldReader<'_>) -> Result<Box<dyn Attached>, Malformed> {
+    let has_timeout = fields.number()? != 0;
+    let timeout = has_timeout.then(|| fields.number().map(Duration::from_nanos)).transpose()?;
+    Ok(Box::new(Watcher::new(Arc::default(), timeout, fields.number()? != 0)))
 }
 
 impl Watcher {
-    fn end(&self, seen: Seen) -> Option<Waker> {
+    const fn new(shared: Arc<Mutex<Shared>>, timeout: Option<Duration>, minds_loss: bool) -> Self {
+        Self { shared, timeout, minds_loss, is_done: false }
+    }
+
+    fn end(&mut self, seen: Seen) -> Option<Waker> {
+        self.is_done = true;
         let mut shared = lock(&self.shared);
         shared.seen.get_or_insert(seen);
         shared.waker.take()
@@ -113,8 +128,19 @@ impl Attached for Watcher {
         waker.into_iter().for_each(|waker| port.wake(waker));
     }
 
+    fn command(&mut self, _: &mut dyn Any, _: &mut Port<'_>) {
+        self.is_done = true;
+    }
+
     fn is_done(&self) -> bool {
-        lock(&self.shared).seen.is_some()
+        self.is_done
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        description.machine("lookout", "");
+        description.number(self.timeout.is_some().into());
+        self.timeout.iter().for_each(|timeout| description.duration(*timeout));
+        description.number(self.minds_loss.into());
     }
 
     fn outlives_session(&self) -> bool {

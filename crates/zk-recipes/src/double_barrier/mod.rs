@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
 use zk_session::dispatch::Input;
+use zk_session::proto::recording::Description;
 use zk_session::proto::{EventType, Zxid, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
@@ -125,6 +126,11 @@ enum Step {
 impl Machine for Participant {
     fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.config.describe("participant", description);
+        description.number(self.members as u64);
     }
 
     fn after_input(&mut self, turn: &mut Turn<'_>) {

@@ -8,6 +8,7 @@ mod tests;
 use alloc::string::String;
 
 use zk_session::dispatch::Input;
+use zk_session::proto::recording::Description;
 use zk_session::proto::{Zxid, path};
 
 use crate::attempt::requeuing::{Requeuing, Until};
@@ -43,6 +44,10 @@ impl Machine for ElectionMachine {
 
     fn outlives_session(&self) -> bool {
         true
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.0.describe(description);
     }
 }
 

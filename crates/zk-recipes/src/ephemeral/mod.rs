@@ -6,6 +6,7 @@ pub(crate) mod recipe;
 use alloc::string::{String, ToString};
 use core::ops::RangeInclusive;
 
+use zk_session::proto::recording::Description;
 use zk_session::proto::{ErrorCode, EventType, ExistsResponse, SessionId, Zxid, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
@@ -80,6 +81,10 @@ impl Machine for EphemeralMachine {
 
     fn outlives_session(&self) -> bool {
         true
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.config.describe("ephemeral", description);
     }
 
     fn before_input(&mut self, turn: &mut Turn<'_>) {

@@ -1,9 +1,11 @@
 //! The hint of the previous contender, with which the next one can skip the list.
 
 use zk_session::dispatch::Input;
+use zk_session::proto::recording::Description;
 use zk_session::proto::{SequenceNumber, Zxid};
 use zk_session::session::State;
 
+use crate::attempt::description::Sight;
 use crate::attempt::{AttemptConfig, Command, Machine, Restart, Turn};
 use crate::attempt::{LockMode, UnknownNodePolicy};
 use crate::lock::Contender;
@@ -44,6 +46,31 @@ pub struct FastPathHint {
 }
 
 impl FastPathHint {
+    /// Returns what a recording has of it.
+    pub(crate) fn numbers(&self) -> [u64; 6] {
+        [
+            self.unknown_nodes as u64,
+            self.mode as u64,
+            self.number.0.cast_unsigned().into(),
+            self.czxid.0.cast_unsigned(),
+            self.followed.into(),
+            self.is_deleted.into(),
+        ]
+    }
+
+    /// Returns the hint with these numbers.
+    pub(crate) fn of_numbers(numbers: [u64; 6]) -> Option<Self> {
+        let [unknown_nodes, mode, number, czxid, followed, is_deleted] = numbers;
+        Some(Self {
+            unknown_nodes: *UnknownNodePolicy::ALL.get(usize::try_from(unknown_nodes).ok()?)?,
+            mode: *LockMode::ALL.get(usize::try_from(mode).ok()?)?,
+            number: SequenceNumber(u32::try_from(number).ok()?.cast_signed()),
+            czxid: Zxid(czxid.cast_signed()),
+            followed: u32::try_from(followed).ok()?,
+            is_deleted: is_deleted != 0,
+        })
+    }
+
     /// Returns whether the lock is expected to be free.
     pub(crate) const fn expects_nobody(&self) -> bool {
         self.followed >= ENOUGH
@@ -106,11 +133,15 @@ impl<C: HintCell> HintingContender<C> {
 }
 
 impl<C: HintCell> HintingContender<C> {
-    fn act(&mut self, act: impl FnOnce(&mut Contender)) {
+    fn act(&mut self, act: impl FnOnce(&mut Contender, &mut Turn<'_>), turn: &mut Turn<'_>) {
         let before = self.contender.hint();
-        act(&mut self.contender);
+        act(&mut self.contender, turn);
         let hint = self.contender.hint();
         if hint != before || self.contender.is_done() {
+            turn.note(|fields| {
+                fields.bytes(b"hint");
+                hint.iter().flat_map(FastPathHint::numbers).for_each(|it| fields.number(it));
+            });
             self.cell.set(hint);
         }
     }
@@ -126,20 +157,29 @@ impl<C: HintCell> Machine for HintingContender<C> {
     fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         if let Input::Reply { .. } = input
             && self.contender.wants_hint()
-            && let Some(hint) = self.cell.get()
+            && let Some(hint) = turn.see(
+                Sight::Hint,
+                self.cell.get(),
+                FastPathHint::numbers,
+                FastPathHint::of_numbers,
+            )
         {
             // The contender before this one may be gone since this one began.
             self.contender.complete_hint(hint);
         }
-        self.act(|contender| contender.handle(input, turn));
+        self.act(|contender, turn| contender.handle(input, turn), turn);
     }
 
     fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
-        self.act(|contender| contender.command(command, turn));
+        self.act(|contender, turn| contender.command(command, turn), turn);
     }
 
     fn is_done(&self) -> bool {
         self.contender.is_done()
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.contender.describe_as("hinting", description);
     }
 }
 

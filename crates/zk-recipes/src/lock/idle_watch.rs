@@ -3,6 +3,7 @@
 use alloc::string::String;
 use core::time::Duration;
 
+use zk_session::proto::recording::Description;
 use zk_session::proto::{EventType, GetChildrenResponse};
 use zk_session::session::{Reply, State};
 use zk_session::sync::Arc;
@@ -61,6 +62,12 @@ impl IdleWatch {
 impl Machine for IdleWatch {
     fn is_done(&self) -> bool {
         self.is_done
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        description.machine("idle watch", &self.lock_path);
+        description.bytes(self.node.as_bytes());
+        description.duration(self.keep);
     }
 
     fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {

@@ -9,6 +9,7 @@ use zk_session::session::Reply;
 
 use super::requests::Step;
 use super::{PermitRequest, SemaphoreMachine};
+use crate::attempt::description::Sight;
 use crate::attempt::queue::other_lock;
 use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::{Event, Turn};
@@ -79,7 +80,12 @@ impl SemaphoreMachine {
     pub(super) fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let maximum = match result {
             Ok(reply) => match reply.decode::<GetDataResponse<'_>>() {
-                Ok(response) => PermitRequest::read_maximum(response.data.unwrap_or_default()),
+                Ok(response) => turn.see(
+                    Sight::Maximum,
+                    PermitRequest::read_maximum(response.data.unwrap_or_default()),
+                    |maximum| [(*maximum).into()],
+                    |[maximum]| u32::try_from(maximum).ok(),
+                ),
                 Err(error) => return self.fail(error.into(), turn),
             },
             Err(error) => return self.not_looked(error, turn),

@@ -31,6 +31,7 @@ use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
 use zk_session::dispatch::Input;
+use zk_session::proto::recording::Description;
 use zk_session::proto::{EventType, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
@@ -166,6 +167,14 @@ struct PermitNode {
 impl Machine for SemaphoreMachine {
     fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        let PermitRequest { config, permits, maximum, refuses_other_locks } = &self.request;
+        config.describe("semaphore", description);
+        description.number((*permits).into());
+        description.number(maximum.map_or(0, |maximum| u64::from(maximum) + 1));
+        description.number((*refuses_other_locks).into());
     }
 
     fn before_input(&mut self, turn: &mut Turn<'_>) {

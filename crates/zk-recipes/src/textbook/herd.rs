@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use zk_session::Error;
 use zk_session::dispatch::{Host, Input, Port, Submission};
+use zk_session::proto::recording::Description;
 use zk_session::proto::{
     ErrorCode, EventType, GetChildrenRequest, GetChildrenResponse, Request, SessionId, path,
 };
@@ -128,6 +129,10 @@ impl Machine for HerdContender {
     fn is_done(&self) -> bool {
         self.contender.is_done()
     }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.config.describe("herd", description);
+    }
 }
 
 impl Restart for HerdContender {
@@ -202,5 +207,15 @@ impl Host for Redirected<'_> {
 
     fn defer(&mut self, run: Box<dyn FnOnce() + Send>) {
         self.port.defer(run);
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn see(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
+        self.port.host().see(what, is_seen, numbers)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn note(&mut self, write: &dyn Fn(&mut zk_session::proto::recording::Fields<'_>)) {
+        self.port.host().note(write);
     }
 }

@@ -15,6 +15,7 @@ use core::ops::RangeInclusive;
 
 use uuid::Uuid;
 use zk_session::dispatch::Input;
+use zk_session::proto::recording::Description;
 use zk_session::proto::{
     ErrorCode, EventType, ExistsResponse, GetDataResponse, OpCode, SessionId, Zxid, path,
 };
@@ -24,6 +25,7 @@ use zk_session::{End, Error, Outcome};
 #[cfg(feature = "full")]
 use crate::attempt::LockMode;
 use crate::attempt::creation::created_node;
+use crate::attempt::description::Sight;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
 use crate::attempt::phase::Node;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
@@ -97,6 +99,10 @@ enum Step {
 impl Machine for SimpleContender {
     fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.config.describe("simple", description);
     }
 
     fn before_input(&mut self, turn: &mut Turn<'_>) {
@@ -297,7 +303,7 @@ impl SimpleContender {
     }
 
     fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        match self.read(result) {
+        match self.read(result, turn) {
             Ok((Some(czxid), _)) => {
                 self.unwatch(turn);
                 self.hold(czxid, turn);
@@ -332,11 +338,16 @@ impl SimpleContender {
     }
 
     /// Returns the transaction that created the node, if it is ours, and its owner.
-    fn read(&self, result: Result<Reply, Error>) -> Result<(Option<Zxid>, SessionId), Error> {
+    fn read(
+        &self,
+        result: Result<Reply, Error>,
+        turn: &mut Turn<'_>,
+    ) -> Result<(Option<Zxid>, SessionId), Error> {
         let reply = result?;
         let GetDataResponse { data, stat } = reply.decode()?;
         let is_marked =
             data.is_some_and(|data| data.starts_with(mark(self.config.own_guid()).as_bytes()));
+        let is_marked = turn.sees(Sight::Mark, is_marked);
         let is_ours = is_marked && stat.ephemeral_owner == self.config.session;
         Ok((is_ours.then_some(stat.czxid), stat.ephemeral_owner))
     }
@@ -519,7 +530,7 @@ impl SimpleContender {
     }
 
     fn found_own(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        match self.read(result) {
+        match self.read(result, turn) {
             Ok((Some(czxid), _)) => self.hold(czxid, turn),
             Ok((None, _)) | Err(Error::Server(ErrorCode::NO_NODE)) => {
                 self.conclude(Event::Released, turn);

@@ -30,6 +30,7 @@ pub struct Key {
 
 impl Key {
     /// Returns what a recording has of it.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) const fn numbers(self) -> [u64; 2] {
         [self.place as u64, self.generation as u64]
     }
@@ -108,6 +109,11 @@ impl Machines {
             closes_when_done: false,
             effects: Effects::default(),
         }
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&dyn Attached> {
+        let slot = self.slots.get(key.place as usize);
+        slot.filter(|slot| slot.generation == key.generation)?.machine.as_deref()
     }
 
     pub(super) fn count(&self) -> usize {
@@ -285,9 +291,7 @@ impl Machines {
     }
 
     fn outlives_session(&self, key: Key) -> bool {
-        let slot = self.slots.get(key.place as usize);
-        let slot = slot.filter(|slot| slot.generation == key.generation);
-        slot.and_then(|slot| slot.machine.as_ref()).is_some_and(|it| it.outlives_session())
+        self.get(key).is_some_and(|machine| machine.outlives_session())
     }
 
     fn deliver_late_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant, key: Key) {

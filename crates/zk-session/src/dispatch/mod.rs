@@ -121,6 +121,8 @@ pub use self::effects::Effects;
 pub use self::machines::Key;
 use zk_proto::ErrorCode;
 use zk_proto::recording::Kind;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use zk_proto::recording::{Description, FieldReader};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::attachment::Attachment;
@@ -203,6 +205,21 @@ pub trait Attached: Send {
     ///   requests wait for the new session.
     fn outlives_session(&self) -> bool {
         false
+    }
+
+    /// Describes what the machine was made with, for [recordings](crate::recording). It is called
+    /// before the first input. By default nothing is said, so that a replay does not make it again.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn describe(&self, _description: &mut Description<'_>) {}
+
+    /// Describes a message for [`command`](Self::command). By default nothing is said.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn describe_command(&self, _message: &dyn Any, _description: &mut Description<'_>) {}
+
+    /// Returns the message that was described so. With `None`, the default, a replay gives `()`.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn described_command(&self, _description: FieldReader<'_>) -> Option<Box<dyn Any>> {
+        None
     }
 }
 
@@ -364,7 +381,7 @@ impl<T> Dispatcher<T> {
     /// Attaches a machine. The machine receives the state of the session before this returns, and
     /// may be finished and detached by then. If the session has ended, it always is.
     pub fn attach(&mut self, now: Instant, machine: Box<dyn Attached>) -> Key {
-        self.session.0.recorder.begin(Kind::ATTACH, now, &[]);
+        self.session.0.recorder.attached(now, &*machine);
         let key = self.machines.attach(&mut self.session.0, now, machine);
         self.session.0.recorder.end();
         key
@@ -375,7 +392,7 @@ impl<T> Dispatcher<T> {
     /// If the [lease](Session::lease) has ended, the machine receives
     /// [`LeaseEnded`](Input::LeaseEnded) before and after the message.
     pub fn command(&mut self, now: Instant, key: Key, message: &mut dyn Any) -> bool {
-        self.session.0.recorder.begin(Kind::COMMAND, now, &key.numbers());
+        self.session.0.recorder.commanded(now, key, self.machines.get(key), message);
         let attached = self.machines.command(&mut self.session.0, now, key, message);
         self.session.0.recorder.end();
         attached

@@ -5,6 +5,7 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
+use zk_proto::recording::Fields;
 use zk_proto::{Request, SessionId};
 
 use super::Token;
@@ -123,6 +124,15 @@ pub trait Host {
     fn report(&mut self, run: Box<dyn FnOnce() + Send>);
     /// Runs a closure later, which may use the session.
     fn defer(&mut self, run: Box<dyn FnOnce() + Send>);
+    /// Records what the machine sees outside of its session. In a replay, returns what was recorded.
+    /// The default records nothing.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn see(&mut self, _what: u64, is_seen: bool, _numbers: &mut [u64]) -> bool {
+        is_seen
+    }
+    /// Records what the machine decides. The default records nothing.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn note(&mut self, _write: &dyn Fn(&mut Fields<'_>)) {}
 }
 
 /// How a request is submitted: by which method of [`Port`].
@@ -265,5 +275,46 @@ impl<'a> Port<'a> {
     /// at a time. The blocking client runs them in a thread of their own. They may use the session.
     pub fn defer(&mut self, run: impl FnOnce() + Send + 'static) {
         self.host.defer(Box::new(run));
+    }
+
+    /// Returns what the machine has seen outside of its session, such as in memory that it shares, or
+    /// in data that recordings leave out. A [recording](crate::recording) has it, as the numbers that
+    /// `encode` returns. In a replay, returns what was recorded.
+    #[inline]
+    #[cfg_attr(
+        not(any(feature = "tokio", feature = "blocking")),
+        allow(unused_variables, reason = "there are no recordings")
+    )]
+    pub fn see<T, const N: usize>(
+        &mut self,
+        what: u64,
+        seen: Option<T>,
+        encode: impl FnOnce(&T) -> [u64; N],
+        decode: impl FnOnce([u64; N]) -> Option<T>,
+    ) -> Option<T> {
+        #[cfg(any(feature = "tokio", feature = "blocking"))]
+        {
+            let mut numbers = seen.as_ref().map_or([0; N], encode);
+            self.host.see(what, seen.is_some(), &mut numbers).then_some(numbers).and_then(decode)
+        }
+        #[cfg(not(any(feature = "tokio", feature = "blocking")))]
+        seen
+    }
+
+    /// Records what the machine decides beside its requests, so that a replay compares that, too.
+    #[inline]
+    #[cfg_attr(
+        not(any(feature = "tokio", feature = "blocking")),
+        allow(unused_variables, reason = "there are no recordings")
+    )]
+    pub fn note(&mut self, write: impl Fn(&mut Fields<'_>)) {
+        #[cfg(any(feature = "tokio", feature = "blocking"))]
+        self.host.note(&write);
+    }
+
+    /// Returns what stands behind the port, for another that stands before it.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub fn host(&mut self) -> &mut dyn Host {
+        self.host
     }
 }

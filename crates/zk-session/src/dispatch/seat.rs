@@ -96,4 +96,14 @@ impl Host for Seat<'_> {
     fn defer(&mut self, run: Box<dyn FnOnce() + Send>) {
         self.effects.callbacks.deferred.push(Deferred::Run(run));
     }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn see(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
+        self.session.recorder().sees(what, is_seen, numbers)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn note(&mut self, write: &dyn Fn(&mut zk_proto::recording::Fields<'_>)) {
+        self.session.recorder().notes(write);
+    }
 }

@@ -21,8 +21,9 @@
 //!
 //! * **`zk-explain FILE`** shows its messages, as those of a packet capture.
 //! * **[`replay`]** makes the same session and dispatcher again and gives them the same inputs. It
-//!   fails at the first record that differs. Attached machines are not made again: what they did is
-//!   an input of the replay, and what they were told is compared.
+//!   fails at the first record that differs. With [`replay_with`], attached machines are made again,
+//!   and decide again. What others did is an input of the replay, and what they were told is compared.
+//!   `zk-recipes` makes all of its machines.
 //! * **Secrets** never reach the recorder's buffers: see [`zk_proto::recording`]. Paths, node names
 //!   and the lengths of secrets do. A recording tells a lot about an application.
 //! * **Cost.** A client that does not record tests one pointer at each input. One that records copies
@@ -44,7 +45,7 @@ use std::path::Path;
 
 use self::recorder::Record;
 pub(crate) use self::recorder::Recorder;
-pub use self::replay::{Divergence, ReplayError, Replayed, replay};
+pub use self::replay::{Divergence, MakeMachine, ReplayError, Replayed, replay, replay_with};
 use self::sink::{Parts, Shared, Sink, lock};
 use crate::connect_string::ServerAddress;
 use crate::session::Config;

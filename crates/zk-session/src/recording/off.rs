@@ -1,9 +1,11 @@
 //! No recorder, without a client.
 
+use core::any::Any;
+
 use zk_proto::recording::Kind;
 use zk_proto::{Request, Xid, frame::FrameError};
 
-use crate::dispatch::{Input, Key, Submission};
+use crate::dispatch::{Attached, Input, Key, Submission};
 use crate::session::{Action, Event};
 use crate::time::Instant;
 
@@ -20,6 +22,19 @@ impl Recorder {
 
     #[inline]
     pub(crate) const fn begin(&self, _: Kind, _: Instant, _: &[u64]) {}
+
+    #[inline]
+    pub(crate) const fn attached(&self, _: Instant, _: &dyn Attached) {}
+
+    #[inline]
+    pub(crate) const fn commanded(
+        &self,
+        _: Instant,
+        _: Key,
+        _: Option<&dyn Attached>,
+        _: &mut dyn Any,
+    ) {
+    }
 
     #[inline]
     pub(crate) const fn end(&self) {}

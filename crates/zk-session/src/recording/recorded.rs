@@ -1,8 +1,10 @@
 //! What writes a recording.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::fmt;
 use std::sync::PoisonError;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,14 +13,14 @@ use bytes::Bytes;
 use zk_proto::conversation::{Conversation, Direction, Kind as Message};
 use zk_proto::explain::MessageKind;
 use zk_proto::frame::{self, FrameError};
-use zk_proto::recording::{self, Fields, Kind, Writer};
+use zk_proto::recording::{self, Description, Fields, Kind, Writer};
 use zk_proto::{OpCode, Request, RequestHeader, Xid};
 
 use super::recorder::{EventView, Record, nanoseconds};
 use super::sink::Sink;
 use super::{Start, settings};
 use crate::connect_string::ServerAddress;
-use crate::dispatch::{Input, Key};
+use crate::dispatch::{Attached, Input, Key};
 use crate::error::Error;
 use crate::session::{Cause, Config, Reply, RequestId, State};
 use crate::threads::Mutex;
@@ -47,6 +49,10 @@ struct Recorded {
     /// What was sent of the next frame.
     sent: Vec<u8>,
     frame: Vec<u8>,
+    /// The xids of the lists that may come in pieces. Their names are no data.
+    lists: VecDeque<u64>,
+    /// Whether the reply that comes in pieces is one of them.
+    is_list: bool,
     /// The credentials, each with its number. The recording has the numbers only.
     credentials: Vec<(String, Bytes)>,
 }
@@ -82,6 +88,8 @@ impl Start for Mutex<Option<Sink>> {
             conversation: Conversation::new(i32::MAX as usize),
             sent: Vec::new(),
             frame: Vec::new(),
+            lists: VecDeque::new(),
+            is_list: false,
             credentials: Vec::new(),
         }))
     }
@@ -90,6 +98,25 @@ impl Start for Mutex<Option<Sink>> {
 impl Record for Recorded {
     fn begin(&mut self, kind: Kind, now: Instant, numbers: &[u64]) {
         self.input(kind, Some(now), numbers);
+        self.depth += 1;
+    }
+
+    fn attached(&mut self, now: Instant, machine: &dyn Attached) {
+        let keeps_data = self.keeps_data;
+        self.write_at(Kind::ATTACH, Some(now), |fields| {
+            machine.describe(&mut Description::new(fields, keeps_data));
+        });
+        self.depth += 1;
+    }
+
+    fn commanded(&mut self, now: Instant, key: Key, machine: Option<&dyn Attached>, it: &dyn Any) {
+        let keeps_data = self.keeps_data;
+        self.write_at(Kind::COMMAND, Some(now), |fields| {
+            put_numbers(fields, &key.numbers());
+            if let Some(machine) = machine {
+                machine.describe_command(it, &mut Description::new(fields, keeps_data));
+            }
+        });
         self.depth += 1;
     }
 
@@ -118,7 +145,7 @@ impl Record for Recorded {
     }
 
     fn rest(&mut self, now: Instant, bytes: &[u8]) {
-        let is_left_out = !self.keeps_data && !bytes.is_empty();
+        let is_left_out = !self.keeps_data && !self.is_list && !bytes.is_empty();
         let gaps: Vec<_> = is_left_out.then_some(0..bytes.len()).into_iter().collect();
         self.write_at(Kind::REST, Some(now), |fields| fields.message(bytes, &gaps));
     }
@@ -137,6 +164,7 @@ impl Record for Recorded {
     }
 
     fn oversized(&mut self, now: Instant, start: &[u8], length: usize) {
+        self.is_list = self.answered(start);
         self.write_at(Kind::OVERSIZED, Some(now), |fields| {
             fields.bytes(start);
             fields.number(length as u64);
@@ -185,9 +213,29 @@ impl Record for Recorded {
         });
     }
 
+    fn sees(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
+        let is_seen = self.sink.recorded(what, numbers).unwrap_or(is_seen);
+        if is_seen {
+            self.write_at(Kind::MACHINE_SEES, None, |fields| {
+                fields.number(what);
+                put_numbers(fields, numbers);
+            });
+        }
+        is_seen
+    }
+
+    fn notes(&mut self, write: &dyn Fn(&mut Fields<'_>)) {
+        self.write_at(Kind::MACHINE_NOTES, None, write);
+    }
+
     /// Records the operation and the body of a request behind other fields.
     fn request(&mut self, kind: Kind, numbers: &[u64], request: &Request<'_>) {
         let opcode = request.opcode();
+        if let (Request::GetChildren(_), &[xid, _, 1]) = (request, numbers)
+            && xid != 0
+        {
+            self.lists.push_back(xid);
+        }
         let mut frame = core::mem::take(&mut self.frame);
         frame.clear();
         // What is too long to be encoded is refused, too.
@@ -240,6 +288,7 @@ impl Record for Recorded {
     }
 
     fn received(&mut self, now: Instant, payload: &[u8]) {
+        self.answered(payload);
         let mut frame = core::mem::take(&mut self.frame);
         frame.clear();
         frame.extend_from_slice(&(payload.len() as u32).to_be_bytes());
@@ -279,6 +328,14 @@ impl Recorded {
             self.written_at = time;
             self.sink.flush();
         }
+    }
+
+    /// Returns whether a reply, of which this is the start, is one of the lists. They are answered in
+    /// order, unless they were lost.
+    fn answered(&mut self, start: &[u8]) -> bool {
+        let xid = start.first_chunk().map_or(0, |xid| u32::from_be_bytes(*xid));
+        let place = self.lists.binary_search(&xid.into());
+        place.is_ok_and(|place| self.lists.drain(..=place).next().is_some())
     }
 
     /// Keeps a buffer, unless it has grown large.

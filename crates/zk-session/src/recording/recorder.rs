@@ -3,14 +3,15 @@
 //! A program that makes no [`Recording`](super::Recording) has none of the code behind it: only that makes a [`Record`].
 
 use alloc::boxed::Box;
+use core::any::Any;
 use core::fmt;
 
 use zk_proto::frame::FrameError;
-use zk_proto::recording::Kind;
+use zk_proto::recording::{Fields, Kind};
 use zk_proto::{ErrorCode, Request, Xid};
 
 use crate::connect_string::ServerAddress;
-use crate::dispatch::{Input, Key, Submission};
+use crate::dispatch::{Attached, Input, Key, Submission};
 use crate::error::Error;
 use crate::session::{Action, Cause, Event, Reply, RequestId, State, WatchedEvent};
 use crate::time::Instant;
@@ -19,6 +20,16 @@ use crate::time::Instant;
 pub(super) trait Record: Send + Sync {
     /// Records a call of the dispatcher. Until its [end](Self::end), nothing is an input.
     fn begin(&mut self, kind: Kind, now: Instant, numbers: &[u64]);
+    /// Begins one in which a machine is attached.
+    fn attached(&mut self, now: Instant, machine: &dyn Attached);
+    /// Begins one in which a machine receives a message.
+    fn commanded(
+        &mut self,
+        now: Instant,
+        key: Key,
+        machine: Option<&dyn Attached>,
+        message: &dyn Any,
+    );
     fn end(&mut self);
     /// Records an input, unless the dispatcher makes it.
     fn input(&mut self, kind: Kind, now: Option<Instant>, numbers: &[u64]);
@@ -38,6 +49,9 @@ pub(super) trait Record: Send + Sync {
     fn add_auth(&mut self, scheme: &str, auth: &[u8]);
     fn event(&mut self, event: EventView<'_>);
     fn called(&mut self, key: Key, input: Option<&Input>);
+    /// Returns whether a machine sees something, and replaces the numbers, in a replay.
+    fn sees(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool;
+    fn notes(&mut self, write: &dyn Fn(&mut Fields<'_>));
 }
 
 /// An event without its token.
@@ -84,6 +98,26 @@ impl Recorder {
     pub(crate) fn begin(&mut self, kind: Kind, now: Instant, numbers: &[u64]) {
         if let Some(record) = &mut self.0 {
             record.begin(kind, now, numbers);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn attached(&mut self, now: Instant, machine: &dyn Attached) {
+        if let Some(record) = &mut self.0 {
+            record.attached(now, machine);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn commanded(
+        &mut self,
+        now: Instant,
+        key: Key,
+        machine: Option<&dyn Attached>,
+        message: &mut dyn Any,
+    ) {
+        if let Some(record) = &mut self.0 {
+            record.commanded(now, key, machine, message);
         }
     }
 
@@ -247,6 +281,21 @@ impl Recorder {
     pub(crate) fn called(&mut self, key: Key, input: Option<&Input>) {
         if let Some(record) = &mut self.0 {
             record.called(key, input);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn sees(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
+        match &mut self.0 {
+            Some(record) => record.sees(what, is_seen, numbers),
+            None => is_seen,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn notes(&mut self, write: &dyn Fn(&mut Fields<'_>)) {
+        if let Some(record) = &mut self.0 {
+            record.notes(write);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The same session and dispatcher once more, from their recording.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,7 +11,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use zk_proto::frame::FrameError;
-use zk_proto::recording::{FieldReader, Kind, Malformed, Reader, Record};
+use zk_proto::recording::{Described, Description, FieldReader, Kind, Malformed, Reader, Record};
 use zk_proto::{OpCode, Request};
 
 use super::Recording;
@@ -31,6 +32,10 @@ pub struct Replayed {
     pub inputs: usize,
     /// The time from the first record to the last.
     pub duration: Duration,
+    /// The attached machines that decided again.
+    pub decided: usize,
+    /// Those whose decisions were repeated, as nobody made them again.
+    pub repeated: usize,
 }
 
 /// The first record that a replay does not repeat.
@@ -39,6 +44,8 @@ pub struct Replayed {
 pub struct Divergence {
     /// The number of the record, from 0, without those of parts and of servers' names.
     pub step: usize,
+    /// The name and the path of the machine that decides there, if one was made again.
+    pub machine: Option<String>,
     /// What was recorded, or `None` behind the end.
     pub recorded: Option<String>,
     /// What the replay did, or `None` for nothing.
@@ -64,10 +71,14 @@ impl fmt::Display for ReplayError {
         match self {
             Self::Malformed(error) => write!(f, "{error}"),
             Self::Incomplete => f.write_str("the beginning of the recording is missing"),
-            Self::Diverged(Divergence { step, recorded, replayed }) => {
+            Self::Diverged(Divergence { step, machine, recorded, replayed }) => {
                 let [recorded, replayed] =
                     [recorded, replayed].map(|it| it.as_deref().unwrap_or("nothing"));
-                write!(f, "step {step} diverged: recorded {recorded}; replayed {replayed}")
+                write!(f, "step {step} diverged")?;
+                if let Some(machine) = machine {
+                    write!(f, " in {machine}")?;
+                }
+                write!(f, ": recorded {recorded}; replayed {replayed}")
             }
         }
     }
@@ -86,6 +97,8 @@ impl From<Malformed> for ReplayError {
 pub(super) struct Script {
     records: Vec<Step>,
     position: usize,
+    /// The machine that decides.
+    machine: Option<Arc<str>>,
     divergence: Option<Divergence>,
 }
 
@@ -112,6 +125,10 @@ impl Step {
         FieldReader::new(&self.fields)
     }
 
+    fn text(&self) -> Option<String> {
+        Reader::of_records(&self.bytes).flatten().next().and_then(text)
+    }
+
     /// Returns what a divergence shows.
     fn shown(&self) -> String {
         let record = Reader::of_records(&self.bytes).flatten().next();
@@ -122,7 +139,27 @@ impl Step {
 /// The time of a record by itself is only the difference to the one before.
 fn shown(mut record: Record<'_>, time: Instant) -> String {
     record.time = time.since_start();
-    record.to_string()
+    match text(record) {
+        Some(text) => format!("{:.6} {} {text}", record.time.as_secs_f64(), record.kind),
+        None => record.to_string(),
+    }
+}
+
+/// Returns what a request or a note says.
+fn text(record: Record<'_>) -> Option<String> {
+    let mut fields = record.fields();
+    match record.kind {
+        Kind::SUBMIT => {
+            let _numbers = (fields.number().ok()?, fields.number().ok()?, fields.number().ok()?);
+            let (opcode, body) = request(&mut fields).ok()?;
+            let request = decode(opcode, &body).ok()?;
+            Some(format!("{opcode} {}", request.path().unwrap_or_default()))
+        }
+        Kind::MACHINE_NOTES => {
+            Some(format!("{} {}", fields.text().ok()?, fields.signed().unwrap_or_default()))
+        }
+        _ => None,
+    }
 }
 
 impl Script {
@@ -133,19 +170,51 @@ impl Script {
                 continue;
             }
             let step = self.records.get(self.position);
+            // A request follows what is submitted.
+            if record.kind == Kind::SUBMIT
+                && let Some(Divergence { step, replayed: Some(shown), .. }) = &mut self.divergence
+                && *step + 1 == self.position
+            {
+                shown.extend(text(record).iter().flat_map(|text| [": ", text]));
+            }
             if self.divergence.is_none() && step.is_none_or(|step| step.bytes != record.bytes) {
-                let recorded = step.map(Step::shown);
+                let next = self.records.get(self.position + 1);
+                let submits = step.is_some_and(|step| step.kind == Kind::MACHINE_SUBMIT);
+                let next = next.filter(|_| submits).and_then(Step::text);
+                let next = next.map_or_else(String::new, |text| format!(": {text}"));
+                let recorded = step.map(|step| step.shown() + &next);
                 let replayed = Some(shown(record, step.map_or(Instant::START, |step| step.time)));
-                self.divergence = Some(Divergence { step: self.position, recorded, replayed });
+                let machine = self.machine.as_deref().map(ToString::to_string);
+                let step = self.position;
+                self.divergence = Some(Divergence { step, machine, recorded, replayed });
             }
             self.position += 1;
+            if record.kind == Kind::RETURN {
+                self.machine = None;
+            }
         }
     }
 
     fn next(&self) -> Option<Step> {
         self.records.get(self.position).filter(|_| self.divergence.is_none()).cloned()
     }
+
+    /// Returns whether the machine has seen this at this point of the recording, and the numbers.
+    pub(super) fn has_seen(&self, what: u64, numbers: &mut [u64]) -> bool {
+        let step = self.records.get(self.position);
+        let Some(step) = step.filter(|step| step.kind == Kind::MACHINE_SEES) else { return false };
+        let mut fields = step.fields();
+        let is_same = fields.number() == Ok(what);
+        for number in numbers {
+            *number = fields.number().unwrap_or_default();
+        }
+        is_same
+    }
 }
+
+/// Makes a machine again, as it was attached. Returns `None` if it is not known.
+pub type MakeMachine<'m> =
+    dyn FnMut(Described<'_>) -> Result<Option<Box<dyn Attached>>, Malformed> + 'm;
 
 /// Replays a recording: gives the recorded inputs to a new session and dispatcher, at the recorded
 /// times, and compares their outputs with those of the recording.
@@ -157,6 +226,16 @@ impl Script {
 /// [`ReplayError::Diverged`] with the first step that differs. Then the recording was altered, or
 /// made by a version that decides otherwise.
 pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
+    replay_with(recording, &mut |_| Ok(None))
+}
+
+/// Replays a recording, as [`replay`]. The machines that `make` returns decide again, from the same
+/// inputs. What others did is repeated.
+///
+/// # Errors
+///
+/// Those of [`replay`].
+pub fn replay_with(recording: &[u8], make: &mut MakeMachine<'_>) -> Result<Replayed, ReplayError> {
     let recording = Bytes::copy_from_slice(recording);
     let mut reader = Reader::new(&recording)?;
     let begin = reader.next().filter(|first| first.is_ok_and(|it| it.kind == Kind::BEGIN));
@@ -186,40 +265,52 @@ pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
     let script = Arc::new(Mutex::new(script));
     let sink = Recording::new(Sink::Script(script.clone())).node_data(keeps_data);
     let mut dispatcher = Dispatcher::recorded(begun_at, config, &sink, &[]);
-    let mut inputs = 0;
+    let (mut inputs, mut decided, mut repeated) = (0, 0, 0);
     while let Some(step) = { lock(&script).next() } {
         let before = lock(&script).position;
         inputs += usize::from(step.kind.is_input());
-        apply(&mut dispatcher, &step, &script)?;
+        match step.kind {
+            Kind::ATTACH => match again(&step, &script, make)? {
+                Some(machine) => {
+                    decided += 1;
+                    dispatcher.attach(step.time, machine);
+                }
+                None => {
+                    repeated += 1;
+                    dispatcher.attach(step.time, Box::new(Replica::new(&step, script.clone())));
+                }
+            },
+            _ => apply(&mut dispatcher, &step)?,
+        }
         drop(dispatcher.take_effects());
         let mut script = lock(&script);
         if script.position == before {
             let recorded = Some(step.shown());
-            script.divergence.get_or_insert(Divergence { step: before, recorded, replayed: None });
+            let missing = Divergence { step: before, machine: None, recorded, replayed: None };
+            script.divergence.get_or_insert(missing);
         }
     }
     let script = lock(&script);
     match &script.divergence {
         Some(divergence) => Err(ReplayError::Diverged(divergence.clone())),
-        None => Ok(Replayed { records: script.position, inputs, duration: end - begun_at }),
+        None => Ok(Replayed {
+            records: script.position,
+            inputs,
+            duration: end - begun_at,
+            decided,
+            repeated,
+        }),
     }
 }
 
 /// Gives an input to the dispatcher, or asks for an action. Other outputs come by themselves: if one
 /// is left over, it is not repeated.
-fn apply(
-    dispatcher: &mut Dispatcher<()>,
-    step: &Step,
-    script: &Shared<Script>,
-) -> Result<(), Malformed> {
+fn apply(dispatcher: &mut Dispatcher<()>, step: &Step) -> Result<(), Malformed> {
     let (now, mut fields) = (step.time, step.fields());
     match step.kind {
-        Kind::ATTACH => {
-            dispatcher.attach(now, Box::new(Replica::new(script.clone())));
-        }
         Kind::COMMAND => {
             let key = Key { place: fields.small()?, generation: fields.small()? };
-            dispatcher.command(now, key, &mut ());
+            dispatcher.command(now, key, &mut Message(step.bytes.slice_ref(fields.rest())));
         }
         Kind::CLOSE_ALL => dispatcher.close(now),
         Kind::CLOSE_WHEN_DONE => dispatcher.close_when_done(),
@@ -332,16 +423,77 @@ fn decode(opcode: OpCode, body: &[u8]) -> Result<Request<'_>, Malformed> {
     Request::decode(opcode, body).map_err(|_| Malformed::Record)
 }
 
+/// How a machine has described a message of its owner.
+struct Message(Bytes);
+
+impl Message {
+    fn fields(message: &dyn Any) -> FieldReader<'_> {
+        FieldReader::new(message.downcast_ref().map_or(&[], |Self(fields)| fields))
+    }
+}
+
+/// A machine that decides again.
+struct Again {
+    machine: Box<dyn Attached>,
+    name: Arc<str>,
+    script: Shared<Script>,
+}
+
+/// Makes a machine again, if it is known.
+fn again(
+    step: &Step,
+    script: &Shared<Script>,
+    make: &mut MakeMachine<'_>,
+) -> Result<Option<Box<dyn Attached>>, Malformed> {
+    let Some(described) = Described::read(&step.fields)? else { return Ok(None) };
+    let (name, script) = (described.to_string().into(), script.clone());
+    let again = |machine| -> Box<dyn Attached> { Box::new(Again { machine, name, script }) };
+    Ok(make(described)?.map(again))
+}
+
+impl Attached for Again {
+    fn handle(&mut self, input: Input, port: &mut Port<'_>) {
+        lock(&self.script).machine = Some(self.name.clone());
+        self.machine.handle(input, port);
+    }
+
+    fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
+        lock(&self.script).machine = Some(self.name.clone());
+        let command = self.machine.described_command(Message::fields(message));
+        self.machine.command(command.unwrap_or_else(|| Box::new(())).as_mut(), port);
+    }
+
+    fn is_done(&self) -> bool {
+        self.machine.is_done()
+    }
+
+    fn outlives_session(&self) -> bool {
+        self.machine.outlives_session()
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.machine.describe(description);
+    }
+
+    fn describe_command(&self, message: &dyn Any, description: &mut Description<'_>) {
+        if let Some(command) = self.machine.described_command(Message::fields(message)) {
+            self.machine.describe_command(&*command, description);
+        }
+    }
+}
+
 /// Repeats the recorded calls of a machine, without deciding anything. The script compares its inputs.
 struct Replica {
+    description: Bytes,
     script: Shared<Script>,
     is_done: bool,
     outlives_session: bool,
 }
 
 impl Replica {
-    const fn new(script: Shared<Script>) -> Self {
-        Self { script, is_done: false, outlives_session: false }
+    fn new(attached: &Step, script: Shared<Script>) -> Self {
+        let description = attached.fields.clone();
+        Self { description, script, is_done: false, outlives_session: false }
     }
 
     fn act(&mut self, port: &mut Port<'_>) {
@@ -379,6 +531,12 @@ impl Replica {
                 port.set_timer(at.map(Instant::after_start));
             }
             Kind::MACHINE_SETTLE => port.settle(),
+            Kind::MACHINE_SEES => {
+                let what = fields.number()?;
+                let mut numbers: Vec<_> = core::iter::from_fn(|| fields.number().ok()).collect();
+                port.host().see(what, true, &mut numbers);
+            }
+            Kind::MACHINE_NOTES => port.note(|noted| noted.fields(fields.rest())),
             Kind::RETURN => {
                 (self.is_done, self.outlives_session) =
                     (fields.number()? != 0, fields.number()? != 0);
@@ -405,5 +563,13 @@ impl Attached for Replica {
 
     fn outlives_session(&self) -> bool {
         self.outlives_session
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        description.fields(&self.description);
+    }
+
+    fn describe_command(&self, message: &dyn Any, description: &mut Description<'_>) {
+        description.fields(Message::fields(message).rest());
     }
 }

@@ -56,6 +56,15 @@ impl Sink {
         }
     }
 
+    /// Returns whether the machine has seen this when it was recorded, and the numbers. `None` unless
+    /// this is a replay.
+    pub(super) fn recorded(&self, what: u64, numbers: &mut [u64]) -> Option<bool> {
+        match self {
+            Self::Script(script) => Some(lock(script).has_seen(what, numbers)),
+            _ => None,
+        }
+    }
+
     pub(super) fn flush(&mut self) {
         if let Self::Writer(writer) = self {
             writer.take_if(|writer| writer.flush().is_err());

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use uuid::Uuid;
+use zk_proto::recording::Description;
 use zk_proto::{
     Encode, ErrorCode, EventType, GetChildrenResponse, GetDataResponse, OpCode, Request, SessionId,
     Stat, Zxid,
@@ -468,6 +469,10 @@ impl<M: Machine> Machine for Attempt<M> {
 
     fn is_done(&self) -> bool {
         self.machine.is_done()
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.machine.describe(description);
     }
 
     fn outlives_session(&self) -> bool {

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zk_proto::Zxid;
+use zk_proto::recording::Description;
 use zk_recipes::machine::{CacheConfig, CacheEvent, CacheMachine, CacheState, CachedNode};
 use zk_session::State;
 use zk_session::dispatch::{Attached, Input, Port};
@@ -99,6 +100,10 @@ impl Attached for SimCache {
 
     fn outlives_session(&self) -> bool {
         true
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.content().machine.describe(description);
     }
 }
 

@@ -8,6 +8,7 @@ use zk_session::proto::{ErrorCode, GetDataResponse};
 use zk_session::session::{Reply, State};
 
 use super::Contender;
+use crate::attempt::description::Sight;
 use crate::attempt::phase::{Phase, SelfWatch};
 use crate::attempt::retry_policy::RETRY_AFTER;
 use crate::attempt::{AttemptConfig, DisconnectPolicy, Event, Machine as _, OpId, Turn};
@@ -177,11 +178,13 @@ impl Contender {
     }
 
     fn look_for_revocation(&mut self, reply: &Reply, turn: &mut Turn<'_>) {
+        let asks = |reply: &Reply| {
+            let read = reply.decode::<GetDataResponse<'_>>();
+            read.is_ok_and(|response| response.data == Some(AttemptConfig::REVOKE))
+        };
         let asked = self.config.revocable
             && self.reads_own_data
-            && reply
-                .decode::<GetDataResponse<'_>>()
-                .is_ok_and(|response| response.data == Some(AttemptConfig::REVOKE));
+            && turn.sees(Sight::Revocation, asks(reply));
         if asked && !core::mem::replace(&mut self.revoked, true) && self.is_held() {
             turn.report(Event::Revoked);
         }

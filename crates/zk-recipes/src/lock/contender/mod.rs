@@ -28,6 +28,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
+use zk_session::proto::recording::Description;
 use zk_session::proto::{EventType, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
@@ -73,6 +74,10 @@ pub struct Contender {
 impl Machine for Contender {
     fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
+    }
+
+    fn describe(&self, description: &mut Description<'_>) {
+        self.describe_as("contender", description);
     }
 
     fn before_input(&mut self, turn: &mut Turn<'_>) {
@@ -201,6 +206,11 @@ impl Restart for Contender {
 }
 
 impl Contender {
+    /// Describes a machine that this is the only part of.
+    pub(crate) fn describe_as(&self, name: &str, description: &mut Description<'_>) {
+        self.config.describe(name, description);
+    }
+
     /// Creates an attempt that begins now. The session is connected, or waits for a connection by
     /// [`WaitPolicy::Queue`].
     pub(crate) fn begun(mut self, turn: &mut Turn<'_>) -> Self {
