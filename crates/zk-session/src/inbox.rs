@@ -6,9 +6,6 @@ use zk_proto::frame::{Piece, Splitter};
 use crate::session::Session;
 use crate::time::Instant;
 
-/// The minimum room for a read. Until there is less, small frames share one buffer.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-const LEAST_READ: usize = 1024;
 /// How much of a frame above the limit is read at once, where memory is scarce.
 const PIECE: usize = 64;
 
@@ -33,8 +30,10 @@ impl Inbox {
     }
 
     /// Returns the buffer to append to, which has some room.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+        /// The minimum room for a read. Until there is less, small frames share one buffer.
+        const LEAST_READ: usize = 1024;
         if self.bytes.capacity() - self.bytes.len() < LEAST_READ {
             self.bytes.reserve(Self::READ);
         }

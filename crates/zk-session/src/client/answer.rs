@@ -168,7 +168,6 @@ impl<T, D: Driver> SentAnswer<T, D> {
     }
 
     /// Returns that no answer will come.
-    #[cfg(feature = "blocking")]
     pub(crate) fn gone(&self) -> Result<T, RequestError> {
         Err(self.request.failed(GONE))
     }

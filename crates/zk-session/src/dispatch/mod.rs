@@ -103,7 +103,7 @@
 //! * one entry for each refusal, until it is delivered;
 //! * effects, including finished machines, until they are taken.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod attachment;
 pub(crate) mod effects;
 mod machines;
@@ -122,7 +122,7 @@ pub use self::machines::Key;
 use zk_proto::ErrorCode;
 use zk_proto::recording::Kind;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub use self::attachment::Attachment;
 use self::machines::Machines;
 pub use self::port::{Host, Port, Submission};
@@ -341,7 +341,7 @@ impl<T> Dispatcher<T> {
     /// assert_eq!(replay(&ring.bytes())?.inputs, 1);
     /// # Ok::<(), zk_session::recording::ReplayError>(())
     /// ```
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub fn recorded(
         now: Instant,
         config: crate::session::Config,

@@ -30,11 +30,11 @@ pub(super) trait AnySession {
     fn lease_has_ended(&self, now: Instant) -> bool;
     fn renews(&self) -> bool;
     fn close(&mut self);
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn recorder(&mut self) -> &mut Recorder;
 }
 
-#[cfg(not(any(feature = "tokio", feature = "blocking")))]
+#[cfg(not(feature = "blocking"))]
 impl dyn AnySession + '_ {
     pub(super) const fn recorder(&self) -> Recorder {
         Recorder::OFF
@@ -81,7 +81,7 @@ impl<T> AnySession for Session<Token<T>> {
         Self::close(self);
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn recorder(&mut self) -> &mut Recorder {
         &mut self.recorder
     }
