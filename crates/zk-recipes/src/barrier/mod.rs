@@ -1,6 +1,6 @@
 //! Waiting at a barrier, which is open while a node does not exist.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 
 use alloc::string::String;
@@ -282,7 +282,6 @@ mod tests {
         assert!(wait.is_done());
     }
 
-    #[cfg(feature = "full")]
     #[test]
     fn it_has_no_mode_to_convert() {
         let mut wait = begin(WaitPolicy::Queue, CONNECTED);

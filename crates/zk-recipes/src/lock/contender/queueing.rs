@@ -30,7 +30,6 @@ impl Contender {
         let reader = self.queue_reader();
         let Phase::Deciding { listing, .. } = &mut self.phase else { return };
         let Some(node) = &self.node else { return self.vanished(turn) };
-        #[cfg(feature = "full")]
         let is_whole = listing.is_none() && !reply.has_more;
         let seen = Listing::read(listing, &reply, &mut |seen, names| {
             reader.observe(node.name(), each(names), seen);
@@ -48,13 +47,10 @@ impl Contender {
         {
             turn.report(Event::UnknownNode(unknown_node));
         }
-        match seen.position() {
-            #[cfg(feature = "full")]
-            QueuePosition::Exhausted if is_whole && self.config.scheme.is_private() => {
-                self.rank(&reply, turn);
-            }
+        match (seen.position(), self.config.scheme.ranks()) {
+            (QueuePosition::Exhausted, Some(full)) if is_whole => self.rank(full, &reply, turn),
             // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.
-            position => self.judge(position, true, turn),
+            (position, _) => self.judge(position, true, turn),
         }
     }
 
