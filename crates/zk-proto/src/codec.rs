@@ -79,15 +79,15 @@ named! {
     #[non_exhaustive]
     pub enum CodecError {
         /// The transport failed.
-        Io(io::Error),
+        [from] Io(io::Error),
         /// The length of a frame is invalid.
-        Frame(FrameError),
+        [from] Frame(FrameError),
         /// The payload of a frame is malformed.
-        Decode(DecodeError),
+        [from] Decode(DecodeError),
         /// A reply has an xid that no unanswered request has.
         UnexpectedReply(Xid),
         /// A message is too long to be written.
-        Encode(EncodeError),
+        [from] Encode(EncodeError),
     }
 }
 
@@ -112,23 +112,6 @@ impl core::error::Error for CodecError {
             _ => None,
         }
     }
-}
-
-macro_rules! from_errors {
-    ($($variant:ident($error:ty),)*) => {$(
-        impl From<$error> for CodecError {
-            fn from(error: $error) -> Self {
-                Self::$variant(error)
-            }
-        }
-    )*};
-}
-
-from_errors! {
-    Io(io::Error),
-    Frame(FrameError),
-    Decode(DecodeError),
-    Encode(EncodeError),
 }
 
 /// Every error but that of the transport is of kind `InvalidData`, or `InvalidInput` for

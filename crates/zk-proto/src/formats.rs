@@ -33,18 +33,6 @@ formatted_by_debug! {
     [] crate::frame::Splitter;
 }
 
-macro_rules! hexadecimal {
-    ($($name:ty),*) => {$(
-        impl defmt::Format for $name {
-            fn format(&self, f: defmt::Formatter<'_>) {
-                defmt::write!(f, "{=i64:#x}", self.0);
-            }
-        }
-    )*};
-}
-
-hexadecimal!(crate::Zxid, crate::SessionId);
-
 impl defmt::Format for crate::Xid {
     fn format(&self, f: defmt::Formatter<'_>) {
         defmt::write!(f, "Xid({=i32})", self.0);

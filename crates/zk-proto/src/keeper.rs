@@ -96,22 +96,15 @@ impl Dialect {
             return Ok((Self::default(), ConnectRequest::decode_all(payload)?));
         };
         let mut reader = Reader::new(payload);
-        macro_rules! next {
-            ($field:ident) => {
-                Decode::decode(&mut reader).map_err(|error| {
-                    error.within(&FieldName { record: "ConnectRequest", field: stringify!($field) })
-                })?
-            };
-        }
-        let protocol_version = next!(protocol_version);
+        let protocol_version = next(&mut reader, const { &named("protocol_version") })?;
         reader.take(uncounted(protocol_version))?;
         let request = ConnectRequest {
             protocol_version,
-            last_zxid_seen: next!(last_zxid_seen),
-            timeout: next!(timeout),
-            session_id: next!(session_id),
-            password: next!(password),
-            read_only: next!(read_only),
+            last_zxid_seen: next(&mut reader, const { &named("last_zxid_seen") })?,
+            timeout: next(&mut reader, const { &named("timeout") })?,
+            session_id: next(&mut reader, const { &named("session_id") })?,
+            password: next(&mut reader, const { &named("password") })?,
+            read_only: next(&mut reader, const { &named("read_only") })?,
         };
         reader.finish()?;
         Ok((dialect, request))
@@ -264,34 +257,36 @@ fn wide_xid(
     leaf(reader, &path, visit, |xid: i64| xid).map_err(|error| error.within(name))
 }
 
+/// Returns the name of a field of the handshake.
+const fn named(field: &'static str) -> FieldName {
+    FieldName { record: "ConnectRequest", field }
+}
+
+fn next<'a, T: Decode<'a>>(
+    reader: &mut Reader<'a>,
+    name: &'static FieldName,
+) -> Result<T, DecodeError> {
+    T::decode(reader).map_err(|error| error.within(name))
+}
+
 /// Explains the first payload of a client, whose protocol version is known.
 pub(crate) fn explain_handshake(
     reader: &mut Reader<'_>,
     visit: &mut FieldVisitor<'_>,
 ) -> Result<(), DecodeError> {
-    macro_rules! fields {
-        ($($field:ident: $type:ty,)*) => {$(
-            let name = &FieldName { record: "ConnectRequest", field: stringify!($field) };
-            field::<$type>(name, reader, &FieldPath::Root, visit)?;
-        )*};
-    }
-
-    let version = i32::decode(&mut reader.clone())?;
-    fields!(protocol_version: i32,);
+    let (version, root) = (i32::decode(&mut reader.clone())?, &FieldPath::Root);
+    field::<i32>(const { &named("protocol_version") }, reader, root, visit)?;
     if version == TRACING {
-        fields!(wide_xids: bool,);
+        field::<bool>(const { &named("wide_xids") }, reader, root, visit)?;
     }
     if version != COMPRESSION {
-        fields!(compression: bool,);
+        field::<bool>(const { &named("compression") }, reader, root, visit)?;
     }
-    fields! {
-        last_zxid_seen: Zxid,
-        timeout: i32,
-        session_id: SessionId,
-        password: Option<&[u8]>,
-        read_only: Option<bool>,
-    }
-    Ok(())
+    field::<Zxid>(const { &named("last_zxid_seen") }, reader, root, visit)?;
+    field::<i32>(const { &named("timeout") }, reader, root, visit)?;
+    field::<SessionId>(const { &named("session_id") }, reader, root, visit)?;
+    field::<Option<&[u8]>>(const { &named("password") }, reader, root, visit)?;
+    field::<Option<bool>>(const { &named("read_only") }, reader, root, visit)
 }
 
 /// Explains what stands behind a request if the dialect has tracing.

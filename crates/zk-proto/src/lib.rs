@@ -10,12 +10,9 @@ extern crate std;
 
 #[macro_use]
 mod macros;
-#[cfg(feature = "alloc")]
+#[cfg_attr(not(feature = "alloc"), allow(unused_macros))]
 #[macro_use]
 mod macros_owned;
-#[cfg(not(feature = "alloc"))]
-#[macro_use]
-mod macros_unowned;
 
 #[cfg(feature = "codec")]
 mod codec;

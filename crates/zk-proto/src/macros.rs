@@ -260,7 +260,8 @@ macro_rules! wire_number {
     };
 }
 
-/// Declares an enum whose values have a name, that of their variant: errors above all.
+/// Declares an enum whose values have a name, that of their variant: errors above all. What a `[from]`
+/// variant holds converts to it.
 ///
 /// Hidden: for the crates of this project alone.
 #[doc(hidden)]
@@ -269,7 +270,10 @@ macro_rules! named {
     (
         $(#[$meta:meta])*
         pub enum $enum:ident {
-            $( $(#[$doc:meta])* $variant:ident $(($($inner:tt)*))? $({$($fields:tt)*})?, )*
+            $(
+                $(#[$doc:meta])*
+                $([$from:ident])? $variant:ident $(($($inner:tt)*))? $({$($fields:tt)*})?,
+            )*
         }
     ) => {
         #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
@@ -290,7 +294,17 @@ macro_rules! named {
                 }
             }
         }
+
+        $( $crate::named!(@ $enum $([$from])? $variant $(($($inner)*))?); )*
     };
+    (@ $enum:ident [from] $variant:ident($inner:ty)) => {
+        impl From<$inner> for $enum {
+            fn from(inner: $inner) -> Self {
+                Self::$variant(inner)
+            }
+        }
+    };
+    (@ $($other:tt)*) => {};
 }
 
 /// Encodes and decodes a newtype as the value that it wraps. `$names` are the names of numbers.

@@ -1,4 +1,5 @@
-//! The macros that derive owned forms and generators from the declaration of a record.
+//! The macros that derive owned forms and generators from the declaration of a record. Without the
+//! feature `alloc`, there are none.
 
 /// Declares the owned form of a record. A record that borrows nothing is its own owned form.
 ///
@@ -110,7 +111,8 @@ macro_rules! owned_variants {
 /// Makes a type that borrows nothing its own owned form.
 macro_rules! owned_as_itself {
     ($($type:ty),*) => {$(
-                impl $crate::owned::storage::IntoOwned for $type {
+        #[cfg(feature = "alloc")]
+        impl $crate::owned::storage::IntoOwned for $type {
             type Owned<S: $crate::owned::storage::Storage> = Self;
 
             #[inline]

@@ -296,26 +296,8 @@ macro_rules! multi_items {
             }
         }
     };
-    (
-        @header [$($generics:tt)*] $self:ty { $($opcode:ident => $name:ident)* }
-        $header:ident => $header_err:expr
-    ) => {
-        impl<$($generics)*> EncodeMultiItem for $self {
-            fn header(&self) -> MultiHeader {
-                let $header = self;
-                let err = $header_err;
-                let opcode = match self {
-                    $( Self::$name(_) => OpCode::$opcode, )*
-                };
-                MultiHeader { opcode, done: false, err }
-            }
-        }
-    };
-}
-
-/// Implements `path` for the operations of a multi, each of which has one.
-macro_rules! multi_paths {
-    ($op:ident, $owned:ident { $($name:ident)* }) => {
+    // Each operation has a path.
+    (@path $owned:ident $op:ident { $($name:ident)* }) => {
         impl<'a> $op<'a> {
             /// Returns the path of the node that the operation is about.
             pub fn path(&self) -> &'a str {
@@ -332,6 +314,21 @@ macro_rules! multi_paths {
                 match self {
                     $( Self::$name(body) => &mut body.path, )*
                 }
+            }
+        }
+    };
+    (
+        @header [$($generics:tt)*] $self:ty { $($opcode:ident => $name:ident)* }
+        $header:ident => $header_err:expr
+    ) => {
+        impl<$($generics)*> EncodeMultiItem for $self {
+            fn header(&self) -> MultiHeader {
+                let $header = self;
+                let err = $header_err;
+                let opcode = match self {
+                    $( Self::$name(_) => OpCode::$opcode, )*
+                };
+                MultiHeader { opcode, done: false, err }
             }
         }
     };
@@ -366,7 +363,9 @@ multi_items! {
     };
 }
 
-multi_paths!(MultiOp, owned_op { Create Delete SetData Check Create2 CreateContainer CreateTtl });
+multi_items!(@path owned_op MultiOp {
+    Create Delete SetData Check Create2 CreateContainer CreateTtl
+});
 
 multi_items! {
     mod owned_result;
@@ -413,7 +412,7 @@ multi_items! {
     };
 }
 
-multi_paths!(MultiReadOp, owned_read_op { GetData GetChildren });
+multi_items!(@path owned_read_op MultiReadOp { GetData GetChildren });
 
 multi_items! {
     mod owned_read_result;

@@ -311,17 +311,6 @@ macro_rules! path {
     };
 }
 
-/// Matches both forms of a request.
-macro_rules! harms_servers {
-    ($request:expr) => {
-        match $request {
-            Self::Check(_) => true,
-            Self::CreateTtl(body) => is_deadly(body.mode, body.ttl),
-            _ => false,
-        }
-    };
-}
-
 impl Request<'_> {
     /// Returns whether released servers do not survive the request.
     ///
@@ -353,7 +342,11 @@ impl Request<'_> {
     /// assert!(!is_harmless(OpCode::CHECK, body) && is_harmless(OpCode::DELETE, body));
     /// ```
     pub fn harms_servers(&self) -> bool {
-        harms_servers!(self)
+        match self {
+            Self::Check(_) => true,
+            Self::CreateTtl(body) => is_deadly(body.mode, body.ttl),
+            _ => false,
+        }
     }
 }
 
@@ -417,7 +410,7 @@ impl<'a> Request<'a> {
     }
 }
 
-// Behind the macros that it uses.
+// Behind the macro that it uses.
 #[cfg(feature = "alloc")]
 mod owned_requests;
 

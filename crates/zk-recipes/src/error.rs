@@ -122,7 +122,7 @@ zk_session::proto::named! {
             chroot: String,
         },
         /// The path of the lock is invalid.
-        Path(PathError),
+        [from] Path(PathError),
     }
 }
 
@@ -151,7 +151,7 @@ zk_session::proto::named! {
     #[non_exhaustive]
     pub enum Loss {
         /// The session has ended.
-        Ended(End),
+        [from] Ended(End),
         /// Our node was deleted. The next contender may hold the lock by now.
         ///
         /// Another client deleted it. Or the session has expired or is being closed, which the
@@ -180,7 +180,7 @@ zk_session::proto::named! {
     #[non_exhaustive]
     pub enum SemaphoreError {
         /// It can happen to every lock.
-        Lock(LockError),
+        [from] Lock(LockError),
         /// The semaphore exists with another number of permits.
         OtherMaximum {
             /// The number of permits that it has.
@@ -205,7 +205,7 @@ zk_session::proto::named! {
     #[non_exhaustive]
     pub enum ModeError {
         /// It can happen to every lock.
-        Lock(LockError),
+        [from] Lock(LockError),
         /// Other contenders hold the lock or wait for it, so a read lock cannot become a write
         /// lock.
         NotAlone,
@@ -220,7 +220,7 @@ zk_session::proto::named! {
     #[non_exhaustive]
     pub enum CacheError {
         /// It can happen to every recipe.
-        Lock(LockError),
+        [from] Lock(LockError),
         /// The cache has more nodes or bytes than [its limits](crate::machine::CacheConfig) allow.
         /// It has dropped all of them.
         Full,
@@ -233,7 +233,7 @@ zk_session::proto::named! {
     #[non_exhaustive]
     pub enum LeaveError {
         /// It can happen to every lock.
-        Lock(LockError),
+        [from] Lock(LockError),
         /// The time limit has passed before all others have left. This participant has left, or
         /// does so in the background.
         OthersInside,
@@ -596,39 +596,9 @@ impl wider::Wider for ModeError {}
 impl wider::Wider for CacheError {}
 impl wider::Wider for LeaveError {}
 
-impl From<LockError> for SemaphoreError {
-    fn from(error: LockError) -> Self {
-        Self::Lock(error)
-    }
-}
-
-impl From<LockError> for ModeError {
-    fn from(error: LockError) -> Self {
-        Self::Lock(error)
-    }
-}
-
-impl From<LockError> for CacheError {
-    fn from(error: LockError) -> Self {
-        Self::Lock(error)
-    }
-}
-
-impl From<LockError> for LeaveError {
-    fn from(error: LockError) -> Self {
-        Self::Lock(error)
-    }
-}
-
 impl From<RecipeError> for LockError {
     fn from(error: RecipeError) -> Self {
         error.reason
-    }
-}
-
-impl From<PathError> for LockError {
-    fn from(error: PathError) -> Self {
-        Self::Path(error)
     }
 }
 

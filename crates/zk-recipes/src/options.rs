@@ -19,7 +19,17 @@ pub struct Attempt<'a> {
     pub number: usize,
 }
 
-pub(crate) type Observer = Arc<dyn Fn(Attempt<'_>, &Event) + Send + Sync>;
+type Observe = dyn Fn(Attempt<'_>, &Event) + Send + Sync;
+
+/// Receives the events of attempts.
+#[derive(Clone)]
+pub(crate) struct UserObserver(pub(crate) Arc<Observe>);
+
+impl fmt::Debug for UserObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UserObserver")
+    }
+}
 
 /// The options of a lock: its nodes, and its behaviour while disconnected.
 ///
@@ -28,7 +38,7 @@ pub(crate) type Observer = Arc<dyn Fn(Attempt<'_>, &Event) + Send + Sync>;
 ///
 /// let options = Options::new().data("host-7").disconnect_policy(DisconnectPolicy::WhileConnected);
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Options {
     pub(crate) scheme: Option<Scheme>,
@@ -39,35 +49,8 @@ pub struct Options {
     pub(crate) unknown_nodes: UnknownNodePolicy,
     pub(crate) disconnect_policy: DisconnectPolicy,
     pub(crate) revocable: bool,
-    pub(crate) observer: Option<Observer>,
+    pub(crate) observer: Option<UserObserver>,
     pub(crate) local: LocalOptions,
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            scheme,
-            data,
-            acl,
-            parent_acl,
-            parents,
-            unknown_nodes,
-            disconnect_policy,
-            revocable,
-            observer: _,
-            local: _,
-        } = self;
-        f.debug_struct("Options")
-            .field("scheme", scheme)
-            .field("data", data)
-            .field("acl", acl)
-            .field("parent_acl", parent_acl)
-            .field("parents", parents)
-            .field("unknown_nodes", unknown_nodes)
-            .field("disconnect_policy", disconnect_policy)
-            .field("revocable", revocable)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Options {
@@ -128,7 +111,7 @@ impl Options {
     /// that uses the session, and must not block. With the blocking client it runs in a thread for
     /// callbacks, and may wait. If it panics, other observers still run.
     pub fn observer(self, observer: impl Fn(Attempt<'_>, &Event) + Send + Sync + 'static) -> Self {
-        Self { observer: Some(Arc::new(observer)), ..self }
+        Self { observer: Some(UserObserver(Arc::new(observer))), ..self }
     }
 }
 

@@ -147,7 +147,7 @@ zk_proto::named! {
             limit: usize,
         },
         /// The request is invalid. Nothing was sent.
-        Invalid(Invalid),
+        [from] Invalid(Invalid),
     }
 }
 
@@ -507,12 +507,6 @@ impl core::error::Error for Invalid {
             Self::Path(error) => Some(error),
             _ => None,
         }
-    }
-}
-
-impl From<Invalid> for Error {
-    fn from(invalid: Invalid) -> Self {
-        Self::Invalid(invalid)
     }
 }
 

@@ -347,9 +347,3 @@ impl Event {
     pub(crate) const NOT_CONFIRMED: Self =
         Self::Failed(LockError::NotConfirmed(Unconfirmed::LeaseEnded));
 }
-
-impl From<End> for Loss {
-    fn from(end: End) -> Self {
-        Self::Ended(end)
-    }
-}

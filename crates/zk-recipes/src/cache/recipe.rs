@@ -79,18 +79,12 @@ const MAX_UNREAD: usize = 1024;
 /// client sets it on the root (ZOOKEEPER-4466). The cache then misses changes until the next
 /// connection. So watch the root by [`changes`](Self::changes) only, or by another client.
 #[doc(alias("CuratorCache", "TreeCache", "NodeCache", "PathChildrenCache", "TreeCacheListener"))]
+#[derive(Clone)]
 #[must_use = "a cache that is dropped ends"]
 pub struct Cache<C = Client> {
     call: Call<C>,
     shared: Shared,
     handle: Arc<Handle>,
-}
-
-impl<C: SessionClient> Clone for Cache<C> {
-    fn clone(&self) -> Self {
-        let Self { call, shared, handle } = self;
-        Self { call: call.clone(), shared: shared.clone(), handle: handle.clone() }
-    }
 }
 
 impl<C: SessionClient> fmt::Debug for Cache<C> {

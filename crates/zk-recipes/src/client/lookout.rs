@@ -5,11 +5,12 @@ use alloc::sync::Arc;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::sync::PoisonError;
 
 use zk_session::dispatch::{Attached, Attachment, Input, Port};
-use zk_session::threads::{Mutex, MutexGuard};
+use zk_session::threads::Mutex;
 use zk_session::{AnyClient, State};
+
+use crate::client::known::lock;
 
 /// Why a [`Lookout`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +80,6 @@ impl Drop for Lookout {
             self.attachment.command(&mut ());
         }
     }
-}
-
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Observes the states of the session, and its timer.

@@ -13,6 +13,7 @@ pub(crate) mod count;
 pub(crate) mod deadlocks;
 pub(crate) mod guard;
 pub(crate) mod guid;
+pub(crate) mod known;
 pub(crate) mod lookout;
 pub(crate) mod observed;
 pub(crate) mod once;

@@ -33,7 +33,7 @@ use crate::error::{LockError, Reason, RecipeError};
 use crate::lock::HintingContender;
 use crate::lock::recipe::hand_over::LocalLock;
 use crate::lock::recipe::hint_cache::HintCache;
-use crate::options::{Attempt, Options};
+use crate::options::{Attempt, Options, UserObserver};
 
 /// A lock path, and the options of this process's contenders.
 #[derive(Clone)]
@@ -105,11 +105,12 @@ impl<C: SessionClient> Queue<C> {
     /// Acquires something else with nodes in this queue.
     pub(crate) fn acquire_by<G: 'static, R: Reason>(
         &self,
-        enter: impl FnOnce() -> Attempted<C, R> + Send + 'static,
+        enter: impl FnOnce(&Self) -> Attempted<C, R> + Send + 'static,
         finish: fn(Guard<C>) -> G,
     ) -> Pending<G, C, RecipeError<R>> {
+        let queue = self.clone();
         Pending::attempt(&self.client, move |end| {
-            let attempted = enter();
+            let attempted = enter(&queue);
             let status = attempted.status();
             (async move { attempted.held(end).await.map(finish) }, status)
         })
@@ -190,7 +191,7 @@ impl<C: SessionClient> Queue<C> {
     /// Returns a function that calls the user's observer with the events of a new attempt.
     pub(crate) fn note(&self) -> Option<Note> {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
-        let (observer, path) = (self.options.observer.clone()?, self.path.clone());
+        let (UserObserver(observer), path) = (self.options.observer.clone()?, self.path.clone());
         Some(Arc::new(move |event: &_| observer(Attempt { path: &path, number }, event)))
     }
 

@@ -23,7 +23,7 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 use self::leaving::Leave;
-use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
+use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::{
     AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, OpId, Scheme, Turn,
     UnknownNodePolicy,
@@ -361,12 +361,9 @@ impl Participant {
     // ---- Failures ------------------------------------------------------------------------------
 
     fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
-        match RetryPolicy::of(&error) {
+        match turn.retry(&error) {
             RetryPolicy::Now => self.repeat(turn),
-            RetryPolicy::Later => {
-                self.stalled = true;
-                turn.set_timer(RETRY_AFTER);
-            }
+            RetryPolicy::Later => self.stalled = true,
             RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }

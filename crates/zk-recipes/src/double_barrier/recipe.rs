@@ -105,8 +105,8 @@ impl<C: SessionClient> DoubleBarrier<C> {
     /// [`HeldByOwnSession`](crate::LockError::HeldByOwnSession) if an earlier client of a resumed
     /// session has left a participant behind. See [`LockError`](crate::LockError) for others.
     pub fn enter(&self) -> Pending<BarrierGuard<C>, C> {
-        let (queue, members) = (self.queue.clone(), self.members);
-        let enter = move || {
+        let members = self.members;
+        let enter = move |queue: &Queue<C>| {
             let config = queue.config(LockMode::Shared, WaitPolicy::Queue);
             let entering =
                 queue.start("enter", Participant::new(config, members), queue.path.clone());

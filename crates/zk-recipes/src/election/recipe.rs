@@ -3,9 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use std::sync::PoisonError;
 
-use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 use zk_session::{End, Transaction};
 
 use crate::Client;
@@ -15,6 +13,7 @@ use crate::client::call::Call;
 use crate::client::contenders;
 use crate::client::contenders::QueueEntry;
 use crate::client::guard::Guard;
+use crate::client::known::Known;
 use crate::client::pending::{Pending, Signal};
 use crate::client::queue::{Queue, leftover};
 use crate::client::session_client::unless;
@@ -22,20 +21,6 @@ use crate::client::status::Handle;
 use crate::election::{ElectionMachine, Leadership, Term};
 use crate::error::{LockError, RecipeError};
 use crate::options::Options;
-
-/// The current leadership of a candidate, written while the session is locked.
-#[derive(Clone, Debug)]
-struct SharedLeadership(Arc<StdMutex<Leadership>>);
-
-impl SharedLeadership {
-    fn read(&self) -> Leadership {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> StdMutexGuard<'_, Leadership> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The election of one leader among candidates, repeated whenever the leader leaves.
 ///
@@ -106,12 +91,9 @@ impl<C: SessionClient> LeaderElection<C> {
 
     /// Stands for election, until the candidate is closed or dropped, or the session ends.
     pub fn stand(&self) -> Candidate<C> {
-        let leadership = SharedLeadership(Arc::new(StdMutex::new(Leadership::Follower)));
+        let leadership = Known::new(Leadership::Follower);
         let (ours, parent) = (leadership.clone(), self.0.path.clone());
-        let hook = move |event: &Event| {
-            let mut leadership = ours.lock();
-            *leadership = leadership.after(event, &parent);
-        };
+        let hook = move |event: &Event| ours.update(|leadership| leadership.after(event, &parent));
         let election = ElectionMachine::new(self.0.config(LockMode::Exclusive, WaitPolicy::Queue));
         let handle = self.0.attach(election, self.0.note(), Some(Arc::new(hook)));
         Candidate { call: self.0.call("stand"), scheme: self.0.scheme, leadership, handle }
@@ -188,7 +170,7 @@ impl<C: SessionClient> LeaderElection<C> {
 pub struct Candidate<C = Client> {
     call: Call<C>,
     scheme: Scheme,
-    leadership: SharedLeadership,
+    leadership: Known<Leadership>,
     handle: Handle,
 }
 

@@ -12,7 +12,7 @@ use zk_session::{End, Error, Outcome};
 
 use crate::attempt::creation::created_node;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
-use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
+use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::synced_read::{Synced, SyncedRead};
 use crate::attempt::{AttemptConfig, Event, Machine, OpId, Turn};
 use crate::error::{LockError, Loss};
@@ -347,12 +347,9 @@ impl EphemeralMachine {
     }
 
     fn retry(&mut self, error: Error, turn: &mut Turn<'_>) {
-        match RetryPolicy::of(&error) {
+        match turn.retry(&error) {
             RetryPolicy::Now => self.resume(turn),
-            RetryPolicy::Later => {
-                self.step = Step::Pausing;
-                turn.set_timer(RETRY_AFTER);
-            }
+            RetryPolicy::Later => self.step = Step::Pausing,
             RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }

@@ -2,16 +2,15 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use std::sync::PoisonError;
 
 use zk_session::End;
 use zk_session::proto::Zxid;
-use zk_session::threads::Mutex as StdMutex;
 
 use crate::Client;
 use crate::attempt::{Event, LockMode, Scheme, WaitPolicy};
 use crate::client::SessionClient;
 use crate::client::call::Call;
+use crate::client::known::Known;
 use crate::client::pending::Pending;
 use crate::client::queue::Queue;
 use crate::client::status::Handle;
@@ -60,7 +59,7 @@ use crate::options::Options;
 #[must_use = "a node that is dropped is deleted"]
 pub struct Ephemeral<C = Client> {
     call: Call<C>,
-    presence: SharedPresence,
+    presence: Known<Presence>,
     handle: Handle,
 }
 
@@ -69,21 +68,6 @@ impl<C: SessionClient> fmt::Debug for Ephemeral<C> {
         let mut ephemeral = f.debug_struct("Ephemeral");
         ephemeral.field("path", &self.call.path).field("presence", &self.presence());
         ephemeral.finish_non_exhaustive()
-    }
-}
-
-/// What is known of the node, written while the session is locked.
-#[derive(Clone, Debug, Default)]
-struct SharedPresence(Arc<StdMutex<Presence>>);
-
-impl SharedPresence {
-    fn read(&self) -> Presence {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn observe(&self, event: &Event) {
-        let mut presence = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *presence = presence.after(event);
     }
 }
 
@@ -106,9 +90,9 @@ impl<C: SessionClient> Ephemeral<C> {
     /// [`LockError::Path`] when the path is invalid.
     pub fn with(client: &C, path: &str, options: Options) -> Result<Self, RecipeError> {
         let queue = Queue::new(client, "ephemeral", path, Scheme::CURATOR_MUTEX, options)?;
-        let presence = SharedPresence::default();
+        let presence = Known::new(Presence::default());
         let ours = presence.clone();
-        let hook = Arc::new(move |event: &Event| ours.observe(event));
+        let hook = Arc::new(move |event: &Event| ours.update(|presence| presence.after(event)));
         let machine = EphemeralMachine::new(queue.config(LockMode::Exclusive, WaitPolicy::Queue));
         let handle = queue.attach(machine, queue.note(), Some(hook));
         Ok(Self { call: queue.call("created"), presence, handle })

@@ -56,14 +56,11 @@ impl SemaphoreMachine {
     fn not_listed(&mut self, error: Error, turn: &mut Turn<'_>) {
         let list = self.own.taken.take();
         self.unwatch(list, turn);
-        match (&self.step, RetryPolicy::of(&error)) {
-            (Step::Looking, _) if error == Error::Server(ErrorCode::NO_NODE) => {
-                self.counted(0, turn);
-            }
-            (Step::Waiting, _) if error == Error::Server(ErrorCode::NO_NODE) => self.borrow(turn),
-            (Step::Looking | Step::Waiting, RetryPolicy::Now) => self.list_permit_nodes(turn),
-            (Step::Looking | Step::Waiting, RetryPolicy::Later) => self.set_timer(turn),
-            (Step::Looking | Step::Waiting, RetryPolicy::Never) => self.fail(error.into(), turn),
+        let is_missing = error == Error::Server(ErrorCode::NO_NODE);
+        match self.step {
+            Step::Looking if is_missing => self.counted(0, turn),
+            Step::Waiting if is_missing => self.borrow(turn),
+            Step::Looking | Step::Waiting => self.retry(error, Self::list_permit_nodes, turn),
             // The steps that create permit nodes list them again afterwards.
             _ => {}
         }
@@ -113,7 +110,9 @@ impl SemaphoreMachine {
         let look = self.own.maximum.take();
         self.unwatch(look, turn);
         match self.step {
-            _ if error != Error::Server(ErrorCode::NO_NODE) => self.look_again(error, turn),
+            _ if error != Error::Server(ErrorCode::NO_NODE) => {
+                self.retry(error, Self::look_at_maximum, turn);
+            }
             // No semaphore means no permits taken.
             Step::Looking if self.request.maximum.is_some() => self.enter(turn),
             _ if !self.has_path_alone() => self.list_others(turn),
@@ -135,14 +134,15 @@ impl SemaphoreMachine {
     pub(super) fn maximum_created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match result {
             Ok(_) | Err(Error::Server(ErrorCode::NODE_EXISTS)) => self.look_at_maximum(turn),
-            Err(error) => self.look_again(error, turn),
+            Err(error) => self.retry(error, Self::look_at_maximum, turn),
         }
     }
 
-    fn look_again(&mut self, error: Error, turn: &mut Turn<'_>) {
-        match RetryPolicy::of(&error) {
-            RetryPolicy::Now => self.look_at_maximum(turn),
-            RetryPolicy::Later => self.set_timer(turn),
+    /// Repeats a request, unless its error is permanent.
+    fn retry(&mut self, error: Error, repeat: fn(&mut Self, &mut Turn<'_>), turn: &mut Turn<'_>) {
+        match turn.retry(&error) {
+            RetryPolicy::Now => repeat(self, turn),
+            RetryPolicy::Later => {}
             RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }
@@ -169,11 +169,7 @@ impl SemaphoreMachine {
             Ok(Some(error)) => return self.fail(error, turn),
             Err(error) => {
                 self.own.others.take();
-                return match RetryPolicy::of(&error) {
-                    RetryPolicy::Now => self.list_others(turn),
-                    RetryPolicy::Later => self.set_timer(turn),
-                    RetryPolicy::Never => self.fail(error.into(), turn),
-                };
+                return self.retry(error, Self::list_others, turn);
             }
         }
         match self.own.has_no_maximum() {

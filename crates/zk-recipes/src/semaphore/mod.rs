@@ -395,13 +395,6 @@ impl SemaphoreMachine {
         self.release(turn);
     }
 
-    #[cfg(test)]
-    fn step_name(&self) -> String {
-        let step = alloc::format!("{:?}", self.step);
-        let step = step.rsplit(" step: ").next().unwrap_or_default();
-        step.chars().take_while(char::is_ascii_alphabetic).collect()
-    }
-
     const fn permits(&self) -> usize {
         self.request.permits as usize
     }

@@ -243,7 +243,7 @@ impl<C: SessionClient> Semaphore<C> {
         wait_policy: WaitPolicy,
     ) -> Pending<Guard<C>, C, RecipeError<SemaphoreError>> {
         let this = self.clone();
-        let enter = move || this.begin(operation, permits, wait_policy);
+        let enter = move |_: &Queue<C>| this.begin(operation, permits, wait_policy);
         self.queue.acquire_by(enter, |held| held)
     }
 

@@ -6,7 +6,6 @@ use zk_session::session::Reply;
 
 use super::SemaphoreMachine;
 use crate::attempt::creation::Creation;
-use crate::attempt::retry_policy::RETRY_AFTER;
 use crate::attempt::{OpId, Turn};
 
 /// The step of an attempt, with the requests that it waits for.
@@ -32,7 +31,7 @@ pub(super) enum Step {
 }
 
 /// A value that was read, valid as long as the watch on it is set.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Watched<T> {
     /// The request that read the value and set the watch.
     pub(super) op: Option<OpId>,
@@ -40,11 +39,10 @@ pub(super) struct Watched<T> {
 }
 
 impl<T> Watched<T> {
-    const NOTHING: Self = Self { op: None, seen: None };
-
     /// Forgets the value. Returns the request whose watch can be removed.
     pub(super) fn take(&mut self) -> Option<OpId> {
-        core::mem::replace(self, Self::NOTHING).op
+        self.seen = None;
+        self.op.take()
     }
 
     pub(super) fn is(&self, op: OpId) -> bool {
@@ -52,7 +50,7 @@ impl<T> Watched<T> {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RequestState {
     /// The number of permits taken, with ours.
     pub(super) taken: Watched<usize>,
@@ -67,20 +65,6 @@ pub(super) struct RequestState {
     pub(super) has_waited: bool,
     /// The transaction that created our permit nodes.
     pub(super) token: Zxid,
-}
-
-impl Default for RequestState {
-    fn default() -> Self {
-        Self {
-            taken: Watched::NOTHING,
-            maximum: Watched::NOTHING,
-            create_maximum: None,
-            others: Watched::NOTHING,
-            agreed: false,
-            has_waited: false,
-            token: Zxid::ZERO,
-        }
-    }
 }
 
 impl RequestState {
@@ -157,9 +141,5 @@ impl SemaphoreMachine {
 
     pub(super) fn unwatch(&mut self, watch: Option<OpId>, turn: &mut Turn<'_>) {
         watch.into_iter().for_each(|watch| turn.unwatch(watch));
-    }
-
-    pub(super) fn set_timer(&mut self, turn: &mut Turn<'_>) {
-        turn.set_timer(RETRY_AFTER);
     }
 }

@@ -153,15 +153,12 @@ impl Machine for SimpleContender {
             (_, State::Connected { .. }) => {}
             _ => self.not_connected(turn),
         }
-        self.tell_holder(|holder, turn| holder.handle(Input::State(state), turn), turn);
+        self.pass_on(Input::State(state), turn);
     }
 
     fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
         match self.holder {
-            Some(_) => self.tell_holder(
-                |holder, turn| holder.handle(Input::State(State::Ended(end)), turn),
-                turn,
-            ),
+            Some(_) => self.pass_on(Input::State(State::Ended(end)), turn),
             None => {
                 self.unwatch(turn);
                 self.conclude(
@@ -186,16 +183,16 @@ impl Machine for SimpleContender {
     }
 
     fn lease_ended(&mut self, turn: &mut Turn<'_>) {
-        self.tell_holder(|holder, turn| holder.handle(Input::LeaseEnded, turn), turn);
+        self.pass_on(Input::LeaseEnded, turn);
     }
 
     fn timer_fired(&mut self, turn: &mut Turn<'_>) {
-        self.tell_holder(|holder, turn| holder.handle(Input::Timer, turn), turn);
+        self.pass_on(Input::Timer, turn);
         self.repeat(turn);
     }
 
     fn settled(&mut self, turn: &mut Turn<'_>) {
-        self.tell_holder(|holder, turn| holder.handle(Input::Settled, turn), turn);
+        self.pass_on(Input::Settled, turn);
     }
 
     #[cfg(feature = "full")]
@@ -249,7 +246,7 @@ impl SimpleContender {
 
     fn create(&mut self, turn: &mut Turn<'_>) {
         let AttemptConfig { lock_path, data, acl, .. } = &self.config;
-        let data = [mark(self.guid()).as_bytes(), data.as_ref()].concat();
+        let data = [mark(self.config.own_guid()).as_bytes(), data.as_ref()].concat();
         let create = turn.create_alone(lock_path, &data, acl);
         self.step = Step::Creating { create };
     }
@@ -336,8 +333,9 @@ impl SimpleContender {
     fn read(&self, result: Result<Reply, Error>) -> Result<(Option<Zxid>, SessionId), Error> {
         let reply = result?;
         let GetDataResponse { data, stat } = reply.decode()?;
-        let is_marked = data.is_some_and(|data| data.starts_with(mark(self.guid()).as_bytes()));
-        let is_ours = is_marked && stat.ephemeral_owner == self.session();
+        let is_marked =
+            data.is_some_and(|data| data.starts_with(mark(self.config.own_guid()).as_bytes()));
+        let is_ours = is_marked && stat.ephemeral_owner == self.config.session;
         Ok((is_ours.then_some(stat.czxid), stat.ephemeral_owner))
     }
 
@@ -372,8 +370,12 @@ impl SimpleContender {
     }
 
     fn tell_holder_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        let reply = Input::Reply { tag: op.tag(), result };
-        self.tell_holder(|holder, turn| holder.handle(reply, turn), turn);
+        self.pass_on(Input::Reply { tag: op.tag(), result }, turn);
+    }
+
+    /// Passes an input on to the holder.
+    fn pass_on(&mut self, input: Input, turn: &mut Turn<'_>) {
+        self.tell_holder(|holder, turn| holder.handle(input, turn), turn);
     }
 
     fn tell_holder(
@@ -475,9 +477,9 @@ impl SimpleContender {
     // ---- The end -------------------------------------------------------------------------------
 
     fn retry_or_fail(&mut self, error: Error, turn: &mut Turn<'_>) {
-        match RetryPolicy::of(&error) {
+        match turn.retry(&error) {
             RetryPolicy::Now => self.repeat(turn),
-            RetryPolicy::Later => turn.set_timer(RETRY_AFTER),
+            RetryPolicy::Later => {}
             RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }
@@ -525,12 +527,9 @@ impl SimpleContender {
     }
 
     fn retry_finding_own(&mut self, error: Error, turn: &mut Turn<'_>) {
-        match RetryPolicy::of(&error) {
+        match turn.retry(&error) {
             RetryPolicy::Now => self.find_own(turn),
-            RetryPolicy::Later => {
-                self.step = Step::FindingOwn(None);
-                turn.set_timer(RETRY_AFTER);
-            }
+            RetryPolicy::Later => self.step = Step::FindingOwn(None),
             // Nobody can tell whose it is.
             RetryPolicy::Never => self.conclude(Event::Released, turn),
         }
@@ -544,15 +543,7 @@ impl SimpleContender {
     }
 
     fn name(&self) -> String {
-        self.config.lock_path.rsplit('/').next().unwrap_or_default().to_string()
-    }
-
-    const fn guid(&self) -> Uuid {
-        self.config.own_guid()
-    }
-
-    const fn session(&self) -> SessionId {
-        self.config.session
+        path::name(&self.config.lock_path).to_string()
     }
 }
 

@@ -128,6 +128,15 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
 
+/// Returns whether a payload is the request of a handshake, in ZooKeeper's form.
+pub(crate) fn is_connect_request(payload: &[u8]) -> bool {
+    ConnectRequest::decode_all(payload).is_ok_and(|request| request.protocol_version == 0)
+}
+
+fn is_connect_response(payload: &[u8]) -> bool {
+    ConnectResponse::decode_all(payload).is_ok_and(|response| response.protocol_version == 0)
+}
+
 /// Returns which other protocol a stream is.
 pub(crate) fn foreign(stream: &[u8]) -> Option<String> {
     // The records of TLS: alerts, handshakes and data, since TLS 1.0.
@@ -142,24 +151,17 @@ pub(crate) fn foreign(stream: &[u8]) -> Option<String> {
 pub(crate) fn hint(direction: Direction, stream: &[u8]) -> Option<String> {
     let limit = frame::DEFAULT_LIMIT;
     let first = frame::split(stream, limit).ok().flatten().map(|(payload, _)| payload);
-    let is_request = first.is_some_and(|payload| {
-        ConnectRequest::decode_all(payload).is_ok_and(|request| request.protocol_version == 0)
-    });
-    let is_response = first.is_some_and(|payload| {
-        ConnectResponse::decode_all(payload).is_ok_and(|response| response.protocol_version == 0)
-    });
-    match direction {
-        Direction::ToServer if is_response && !is_request => {
-            return Some(
-                "this begins as what a server sent: use --server, or exchange the two".into(),
-            );
-        }
-        Direction::ToClient if is_request && !is_response => {
-            return Some(
-                "this begins as what a client sent: omit --server, or exchange the two".into(),
-            );
-        }
-        _ => {}
+    let is_request = first.is_some_and(is_connect_request);
+    let is_response = first.is_some_and(is_connect_response);
+    let other = match direction {
+        Direction::ToServer if is_response && !is_request => Some(("server", "use")),
+        Direction::ToClient if is_request && !is_response => Some(("client", "omit")),
+        _ => None,
+    };
+    if let Some((who, option)) = other {
+        return Some(format!(
+            "this begins as what a {who} sent: {option} --server, or exchange the two"
+        ));
     }
     // No message is that short.
     if first.is_some_and(|payload| payload.len() >= 8) {
@@ -173,8 +175,8 @@ pub(crate) fn hint(direction: Direction, stream: &[u8]) -> Option<String> {
     let mut reader = Reader::new(stream);
     let header = RequestHeader::decode(&mut reader).ok();
     let whole = header.is_some_and(|header| Request::decode(header.opcode, reader.rest()).is_ok())
-        || ConnectRequest::decode_all(stream).is_ok_and(|request| request.protocol_version == 0)
-        || ConnectResponse::decode_all(stream).is_ok_and(|answer| answer.protocol_version == 0);
+        || is_connect_request(stream)
+        || is_connect_response(stream);
     whole.then(|| {
         let length = stream.len();
         format!("this is a message without its length: put {length:08x} in front of it")

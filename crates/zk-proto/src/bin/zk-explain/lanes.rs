@@ -115,11 +115,7 @@ impl Lanes {
                 }
             }
             Kind::Reply { request, .. } => {
-                let created = match seen.message.response() {
-                    Some(Ok(Response::Create(body))) => body.path,
-                    Some(Ok(Response::Create2(body))) => body.path,
-                    _ => return,
-                };
+                let Some(created) = seen.created() else { return };
                 self.created(connection, created);
                 if self.creating.remove(&(connection, request)) == Some(true) {
                     let paths = self.ephemerals.entry(connection).or_default();
@@ -223,19 +219,14 @@ impl Lanes {
     fn draw_one(&self, diagram: &mut Diagram) {
         let [client, server] = ["client", "server"].map(|name| diagram.lane(name));
         for row in &self.rows {
-            let style = if row.is_error { Style::Error } else { Style::Reply };
-            match row.kind {
-                RowKind::Request => {
-                    diagram.message(row.time, client, server, Style::Plain, &row.text);
-                }
-                RowKind::Reply { .. } => {
-                    diagram.message(row.time, server, client, style, &row.text);
-                }
-                RowKind::Event { .. } => {
-                    diagram.message(row.time, server, client, Style::Event, &row.text);
-                }
-                RowKind::Closed => {}
-            }
+            let (from, to, style) = match row.kind {
+                RowKind::Request => (client, server, Style::Plain),
+                RowKind::Reply { .. } if row.is_error => (server, client, Style::Error),
+                RowKind::Reply { .. } => (server, client, Style::Reply),
+                RowKind::Event { .. } => (server, client, Style::Event),
+                RowKind::Closed => continue,
+            };
+            diagram.message(row.time, from, to, style, &row.text);
         }
         self.note_left_out(diagram, client);
     }
@@ -298,9 +289,10 @@ fn result(seen: &Seen<'_>) -> String {
             None => format!(" = {}", short(path)),
         }
     };
+    if let Some(created) = seen.created() {
+        return added(created);
+    }
     match seen.message.response() {
-        Some(Ok(Response::Create(body))) => added(body.path),
-        Some(Ok(Response::Create2(body))) => added(body.path),
         Some(Ok(Response::GetChildren(body))) => format!(" = {} children", body.children.len()),
         Some(Ok(Response::GetChildren2(body))) => format!(" = {} children", body.children.len()),
         Some(Ok(Response::Multi(multi))) => match multi.failure() {

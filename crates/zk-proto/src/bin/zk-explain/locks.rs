@@ -10,8 +10,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use zk_proto::conversation::{Direction, Kind};
+use zk_proto::keeper::Dialect;
 use zk_proto::{
-    CreateMode, ErrorCode, EventType, MultiOp, MultiResult, OpCode, Request, Response, SessionId,
+    ConnectResponse, CreateMode, Decode as _, ErrorCode, EventType, MultiOp, MultiResult, OpCode,
+    Request, Response, SessionId,
 };
 
 use crate::tracker::Seen;
@@ -52,15 +54,16 @@ struct Queue {
 }
 
 /// What a child claims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Claim {
+    #[default]
     Exclusive,
     Shared,
     /// A permit of a semaphore, of which several are held.
     Permit,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry {
     name: String,
     sequence: Option<i64>,
@@ -188,6 +191,10 @@ impl Queue {
 }
 
 impl Entry {
+    fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), sequence: sequence(name), ..Self::default() }
+    }
+
     /// Returns when it acquired. Some clients need no list if nothing is ahead.
     fn acquired(&self) -> Option<Duration> {
         let is_served = self.ahead == 0 || self.woken.is_some();
@@ -220,8 +227,8 @@ impl Locks {
         match message.kind {
             _ if seen.missing > 0 => {}
             Kind::ConnectRequest => {
-                if let Ok(request) = connect_request(message.payload()) {
-                    self.resumed.insert(connection, request);
+                if let Ok((_, request)) = Dialect::handshake(message.payload()) {
+                    self.resumed.insert(connection, request.session_id);
                 }
             }
             Kind::ConnectResponse => self.connected(connection, message.payload()),
@@ -250,7 +257,8 @@ impl Locks {
     }
 
     fn connected(&mut self, connection: usize, payload: &[u8]) {
-        let Ok((session, timeout)) = connect_response(payload) else { return };
+        let Ok(response) = ConnectResponse::decode_all(payload) else { return };
+        let session = response.session_id;
         if session == SessionId::NONE {
             let asked = self.resumed.get(&connection).copied().unwrap_or_default();
             let client = self.clients.iter().position(|it| it.session == asked);
@@ -264,31 +272,27 @@ impl Locks {
         let client = known.unwrap_or(own);
         self.connections.insert(connection, client);
         let client = &mut self.clients[client];
-        (client.session, client.timeout) = (session, timeout);
+        client.session = session;
+        client.timeout = Duration::from_millis(response.timeout.try_into().unwrap_or_default());
     }
 
     fn request(&mut self, connection: usize, client: usize, number: u64, request: &Request<'_>) {
         let mut pending = Pending { time: self.now, ..Pending::default() };
+        let Pending { created, deleted, .. } = &mut pending;
         let mut create = |place, path: &str, mode| {
-            if let Some(claim) = claim(path, mode) {
-                pending.created.push((place, path.to_owned(), claim));
-            }
+            created.extend(claim(path, mode).map(|claim| (place, path.to_owned(), claim)));
         };
         match request {
             Request::Create(body) | Request::Create2(body) => create(0, body.path, body.mode),
-            Request::Delete(body) => pending.deleted.push(body.path.to_owned()),
+            Request::Delete(body) => deleted.push(body.path.to_owned()),
             Request::Multi(multi) => {
                 for (place, op) in multi.iter().enumerate() {
                     match op {
                         MultiOp::Create(body) | MultiOp::Create2(body) => {
                             create(place, body.path, body.mode);
                         }
+                        MultiOp::Delete(body) => deleted.push(body.path.to_owned()),
                         _ => {}
-                    }
-                }
-                for op in multi.iter() {
-                    if let MultiOp::Delete(body) = op {
-                        pending.deleted.push(body.path.to_owned());
                     }
                 }
             }
@@ -367,8 +371,9 @@ impl Locks {
                 (entry.client, entry.asked) = (Some(client), pending.time);
             }
             None => {
-                let (asked, queued) = (pending.time, self.now);
-                queue.push(Entry::new(name, *claim, Some(client), zxid, asked, queued));
+                let (client, asked, queued) = (Some(client), pending.time, self.now);
+                let named = Entry::named(name);
+                queue.push(Entry { claim: *claim, client, zxid, asked, queued, ..named });
             }
         }
     }
@@ -390,12 +395,13 @@ impl Locks {
                 continue;
             }
             let guess = claim(&full, CreateMode::EPHEMERAL_SEQUENTIAL);
-            let (owner, time, claim) = match own {
+            let (client, asked, claim) = match own {
                 Some((client, time, (_, _, claim))) => (*client, *time, *claim),
                 None => (None, now, guess.unwrap_or(Claim::Exclusive)),
             };
             let queue = self.queues.entry(path.to_owned()).or_default();
-            queue.push(Entry::new(name, claim, owner, zxid, time, now));
+            let named = Entry::named(name);
+            queue.push(Entry { claim, client, zxid, asked, queued: now, ..named });
         }
         let Some(queue) = self.queues.get(path) else { return };
         let has = |entry: &Entry| children.contains(&&entry.name[..]);
@@ -482,45 +488,4 @@ impl Locks {
             }
         }
     }
-}
-
-impl Entry {
-    fn new(
-        name: &str,
-        claim: Claim,
-        client: Option<usize>,
-        zxid: i64,
-        asked: Duration,
-        queued: Duration,
-    ) -> Self {
-        Self {
-            name: name.to_owned(),
-            sequence: sequence(name),
-            claim,
-            client,
-            zxid,
-            asked,
-            queued,
-            ahead: 0,
-            wakes: 0,
-            woken: None,
-            free: None,
-            acquired: None,
-            before: None,
-            left: None,
-            gone: None,
-        }
-    }
-}
-
-fn connect_request(payload: &[u8]) -> Result<SessionId, zk_proto::DecodeError> {
-    zk_proto::keeper::Dialect::handshake(payload).map(|(_, request)| request.session_id)
-}
-
-fn connect_response(payload: &[u8]) -> Result<(SessionId, Duration), zk_proto::DecodeError> {
-    use zk_proto::Decode as _;
-    zk_proto::ConnectResponse::decode_all(payload).map(|it| {
-        let timeout = Duration::from_millis(u64::try_from(it.timeout).unwrap_or_default());
-        (it.session_id, timeout)
-    })
 }

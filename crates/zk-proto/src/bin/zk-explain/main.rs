@@ -125,9 +125,7 @@ enum Format {
     Play,
     /// What `zk-explain locks` prints
     #[value(skip)]
-    Locks,
-    #[value(skip)]
-    LocksJson,
+    Locks(LocksFormat),
 }
 
 #[derive(Debug, Subcommand)]
@@ -226,12 +224,8 @@ fn show_locks(
     path: Option<String>,
     format: LocksFormat,
 ) -> Result<(), Failure> {
-    let format = match format {
-        LocksFormat::Text => Format::Locks,
-        LocksFormat::Json => Format::LocksJson,
-    };
     let filter = Filter { path, operations: Vec::new(), errors: false };
-    let mut output = Output::new(format, filter, false);
+    let mut output = Output::new(Format::Locks(format), filter, false);
     match input::recordings(capture)? {
         Some(recordings) => output.recordings(recordings)?,
         None => match std::fs::read(capture).ok().filter(|it| recorded::is_recording(it)) {

@@ -14,11 +14,11 @@ use crate::lanes::Lanes;
 use crate::locks::Locks;
 use crate::record::Recorder;
 use crate::story::Story;
-use crate::tracker::{Seen, Tracker, Unreadable};
-use crate::{Failure, Format, pcap_writer, show};
+use crate::tracker::{Seen, Show, Tracker, Unreadable};
+use crate::{Failure, Format, LocksFormat, pcap_writer, show};
 
 /// The longest frame of a connection. Servers may permit more than the default.
-const LIMIT: usize = 16 * frame::DEFAULT_LIMIT;
+pub(crate) const LIMIT: usize = 16 * frame::DEFAULT_LIMIT;
 /// Times before this one, in seconds after 1970, are not those of a clock.
 const FIRST_DATE: u64 = 366 * 24 * 3600;
 
@@ -64,9 +64,6 @@ pub(crate) struct Output {
     failure: Option<Failure>,
 }
 
-/// Shows a message.
-type Show<'o> = dyn FnMut(&Seen<'_>) -> Result<(), Failure> + 'o;
-
 struct Connection {
     tracker: Tracker,
     recorder: Option<Recorder>,
@@ -103,11 +100,6 @@ impl Output {
         Ok(())
     }
 
-    /// Adds a connection, and returns its number.
-    pub(crate) fn open(&mut self, name: &str) -> Result<usize, Failure> {
-        self.open_with_limit(name, "", LIMIT)
-    }
-
     /// Adds a connection of a capture, which may lack its beginning and bytes in between.
     pub(crate) fn open_captured(
         &mut self,
@@ -115,7 +107,7 @@ impl Output {
         server: &str,
         is_whole: bool,
     ) -> Result<usize, Failure> {
-        let connection = self.open_with_limit(client, server, LIMIT)?;
+        let connection = self.open(client, server, LIMIT)?;
         if let Some(Some(open)) = self.connections.last_mut() {
             open.tracker.search(is_whole);
         }
@@ -143,7 +135,8 @@ impl Output {
         self.last
     }
 
-    fn open_with_limit(
+    /// Adds a connection with frames up to `limit`, and returns its number.
+    pub(crate) fn open(
         &mut self,
         name: &str,
         server: &str,
@@ -198,7 +191,7 @@ impl Output {
         let Self { connections, out, lanes, locks, story, filter, format, full, .. } = self;
         let Some(Some(open)) = connections.get_mut(connection - 1) else { return Ok(()) };
         let mut show = |seen: &Seen<'_>| -> Result<(), Failure> {
-            if let Format::Locks | Format::LocksJson = format {
+            if let Format::Locks(_) = format {
                 locks.add(seen);
                 return Ok(());
             }
@@ -212,7 +205,7 @@ impl Output {
                 Format::Json => writeln!(out, "{}", show::json(seen, date))?,
                 Format::Lanes | Format::Svg => lanes.add(seen),
                 Format::Play => story.add(seen),
-                Format::Locks | Format::LocksJson => {}
+                Format::Locks(_) => {}
             }
             Ok(())
         };
@@ -284,7 +277,7 @@ impl Output {
             }
             let limit = frame::DEFAULT_LIMIT.max(sent.len()).max(received.len());
             let name = if is_alone { "" } else { name };
-            let connection = self.open_with_limit(name, "", limit)?;
+            let connection = self.open(name, "", limit)?;
             let Some(order) = order else {
                 is_ordered &= sent.is_empty() || received.is_empty();
                 let transcript = conversation::transcript(sent, received);
@@ -328,7 +321,7 @@ impl Output {
         bytes: Vec<u8>,
         reply_to: Option<OpCode>,
     ) -> Result<(), Failure> {
-        let connection = self.open_with_limit("", "", frame::DEFAULT_LIMIT.max(bytes.len()))?;
+        let connection = self.open("", "", frame::DEFAULT_LIMIT.max(bytes.len()))?;
         if let Some(Some(open)) = self.connections.last_mut() {
             open.tracker.set_reply_to(reply_to);
         }
@@ -352,15 +345,16 @@ impl Output {
             Format::Lanes => write!(self.out, "{}", self.lanes.diagram())?,
             Format::Svg => write!(self.out, "{}", self.lanes.diagram().to_svg())?,
             Format::Play => writeln!(self.out, "{}", self.story.json())?,
-            Format::Locks => {
-                let is_wanted = |path: &str| self.filter.has(path);
-                write!(self.out, "{}", self.locks.text(is_wanted, self.start.filter(is_date)))?;
+            Format::Locks(format) => {
+                let (is_wanted, start) =
+                    (|it: &str| self.filter.has(it), self.start.filter(is_date));
+                let report = match format {
+                    LocksFormat::Text => self.locks.text(is_wanted, start),
+                    LocksFormat::Json => self.locks.json(is_wanted, start),
+                };
+                write!(self.out, "{report}")?;
             }
-            Format::LocksJson => {
-                let is_wanted = |path: &str| self.filter.has(path);
-                write!(self.out, "{}", self.locks.json(is_wanted, self.start.filter(is_date)))?;
-            }
-            _ => {}
+            Format::Dump | Format::Lines | Format::Json => {}
         }
         self.out.flush()?;
         self.failure.map_or(Ok(()), Err)

@@ -13,7 +13,7 @@ const LONGEST_DATAGRAM: usize = 1 << 16;
 
 /// A segment of TCP.
 #[derive(Debug)]
-pub(crate) struct Segment<'p> {
+pub(crate) struct Segment {
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
     pub(crate) sequence: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Segment<'p> {
     pub(crate) is_fin: bool,
     pub(crate) is_rst: bool,
     /// The data, without what the capture has cut off.
-    pub(crate) payload: &'p [u8],
+    pub(crate) payload: Vec<u8>,
 }
 
 /// Why a packet has no segment.
@@ -87,13 +87,8 @@ struct Fragments {
 }
 
 impl Packets {
-    /// Passes the segment in a packet to `take`. A fragment has none, unless it completes one.
-    pub(crate) fn read<T>(
-        &mut self,
-        link: i32,
-        bytes: &[u8],
-        take: impl FnOnce(Segment<'_>) -> T,
-    ) -> Result<Option<T>, Other> {
+    /// Returns the segment in a packet. A fragment has none, unless it completes one.
+    pub(crate) fn read(&mut self, link: i32, bytes: &[u8]) -> Result<Option<Segment>, Other> {
         let (layer, header) = match link {
             1 => (Layer::Ethernet, 0),
             // The family of the address, in four bytes.
@@ -107,17 +102,16 @@ impl Packets {
             276 => (Layer::EtherType(be16(bytes, 0)?), 20),
             number => return Err(Other::Link(number)),
         };
-        self.layers(layer, from(bytes, header)?, DEPTH, take)
+        self.layers(layer, from(bytes, header)?, DEPTH)
     }
 
     /// Goes from header to header. A whole datagram of fragments is read in a call of its own.
-    fn layers<T>(
+    fn layers(
         &mut self,
         mut layer: Layer,
         mut bytes: &[u8],
         depth: usize,
-        take: impl FnOnce(Segment<'_>) -> T,
-    ) -> Result<Option<T>, Other> {
+    ) -> Result<Option<Segment>, Other> {
         for depth in (0..depth).rev() {
             (layer, bytes) = match layer {
                 Layer::Ethernet => (Layer::EtherType(be16(bytes, 12)?), from(bytes, 14)?),
@@ -135,23 +129,15 @@ impl Packets {
                         return Err(Other::Malformed);
                     }
                     let place = be16(bytes, 6)?;
-                    let addresses = [12, 16].map(|at| bytes.get(at..at + 4)?.try_into().ok());
-                    let [Some(source), Some(destination)] = addresses else {
-                        return Err(Other::Short);
-                    };
-                    let ends = [source, destination].map(|it: [u8; 4]| Ipv4Addr::from(it).into());
+                    let ends = [array(bytes, 12)?, array(bytes, 16)?];
+                    let ends = ends.map(|it: [u8; 4]| Ipv4Addr::from(it).into());
                     let protocol = byte(bytes, 9)?;
                     let payload = from(&bytes[..bytes.len().min(length)], header)?;
                     if place & 0x3fff != 0 {
                         let datagram = (ends, be16(bytes, 4)?.into(), protocol);
                         let is_last = place & 0x2000 == 0;
                         let start = usize::from(place & 0x1fff) * 8;
-                        return match self.fragment(datagram, start, is_last, payload) {
-                            Some(whole) => {
-                                self.layers(Layer::Payload(protocol, ends), &whole, depth, take)
-                            }
-                            None => Ok(None),
-                        };
+                        return self.fragment(datagram, start, is_last, payload, depth);
                     }
                     (Layer::Payload(protocol, ends), payload)
                 }
@@ -160,11 +146,8 @@ impl Packets {
                         0 => bytes.len(),
                         length => 40 + length,
                     };
-                    let addresses = [8, 24].map(|at| bytes.get(at..at + 16)?.try_into().ok());
-                    let [Some(source), Some(destination)] = addresses else {
-                        return Err(Other::Short);
-                    };
-                    let ends = [source, destination].map(|it: [u8; 16]| Ipv6Addr::from(it).into());
+                    let ends = [array(bytes, 8)?, array(bytes, 24)?];
+                    let ends = ends.map(|it: [u8; 16]| Ipv6Addr::from(it).into());
                     let protocol = byte(bytes, 6)?;
                     (Layer::Payload(protocol, ends), from(&bytes[..bytes.len().min(length)], 40)?)
                 }
@@ -172,34 +155,29 @@ impl Packets {
                 // A fragment of IPv6.
                 Layer::Payload(44, ends) => {
                     let (place, protocol) = (be16(bytes, 2)?, byte(bytes, 0)?);
-                    let id = u32::from(be16(bytes, 4)?) << 16 | u32::from(be16(bytes, 6)?);
+                    let datagram = (ends, u32::from_be_bytes(array(bytes, 4)?), protocol);
                     let start = usize::from(place & 0xfff8);
                     let is_last = place & 1 == 0;
-                    let payload = from(bytes, 8)?;
-                    return match self.fragment((ends, id, protocol), start, is_last, payload) {
-                        Some(whole) => {
-                            self.layers(Layer::Payload(protocol, ends), &whole, depth, take)
-                        }
-                        None => Ok(None),
-                    };
+                    return self.fragment(datagram, start, is_last, from(bytes, 8)?, depth);
                 }
-                Layer::Payload(6, ends) => return Ok(Some(take(segment(ends, bytes)?))),
+                Layer::Payload(6, ends) => return segment(ends, bytes).map(Some),
                 Layer::Payload(protocol, ends) => payload(protocol, ends, bytes)?,
             };
         }
         Err(Other::Malformed)
     }
 
-    /// Keeps a fragment, and returns its datagram once it is whole.
+    /// Keeps a fragment, and reads its datagram once it is whole.
     fn fragment(
         &mut self,
         datagram: Datagram,
         start: usize,
         is_last: bool,
         bytes: &[u8],
-    ) -> Option<Vec<u8>> {
+        depth: usize,
+    ) -> Result<Option<Segment>, Other> {
         if start + bytes.len() > LONGEST_DATAGRAM {
-            return None;
+            return Ok(None);
         }
         if !self.fragments.contains_key(&datagram) && self.fragments.len() == DATAGRAMS {
             let oldest = self.fragments.iter().min_by_key(|(_, it)| it.number);
@@ -218,13 +196,15 @@ impl Packets {
         waiting.parts.insert(start, bytes.to_vec());
         let mut whole: Vec<u8> = Vec::new();
         for (start, part) in &waiting.parts {
-            let known = whole.len().checked_sub(*start)?;
+            let Some(known) = whole.len().checked_sub(*start) else { return Ok(None) };
             whole.extend_from_slice(part.get(known..).unwrap_or_default());
         }
-        (waiting.length == Some(whole.len())).then(|| {
-            self.fragments.remove(&datagram);
-            whole
-        })
+        if waiting.length != Some(whole.len()) {
+            return Ok(None);
+        }
+        self.fragments.remove(&datagram);
+        let (ends, _, protocol) = datagram;
+        self.layers(Layer::Payload(protocol, ends), &whole, depth)
     }
 
     /// Returns the number of datagrams of which a fragment is missing.
@@ -357,8 +337,8 @@ fn udp(bytes: &[u8]) -> Next<'_> {
     })
 }
 
-fn segment([source, destination]: [IpAddr; 2], bytes: &[u8]) -> Result<Segment<'_>, Other> {
-    let be32 = |at| Ok(u32::from(be16(bytes, at)?) << 16 | u32::from(be16(bytes, at + 2)?));
+fn segment([source, destination]: [IpAddr; 2], bytes: &[u8]) -> Result<Segment, Other> {
+    let be32 = |at| array(bytes, at).map(u32::from_be_bytes);
     let header = usize::from(byte(bytes, 12)? >> 4) * 4;
     if header < 20 {
         return Err(Other::Malformed);
@@ -373,7 +353,7 @@ fn segment([source, destination]: [IpAddr; 2], bytes: &[u8]) -> Result<Segment<'
         is_syn: has(0x02),
         is_fin: has(0x01),
         is_rst: has(0x04),
-        payload: from(bytes, header)?,
+        payload: from(bytes, header)?.to_vec(),
     })
 }
 
@@ -382,8 +362,11 @@ fn byte(bytes: &[u8], at: usize) -> Result<u8, Other> {
 }
 
 fn be16(bytes: &[u8], at: usize) -> Result<u16, Other> {
-    let pair = from(bytes, at)?.first_chunk().ok_or(Other::Short)?;
-    Ok(u16::from_be_bytes(*pair))
+    array(bytes, at).map(u16::from_be_bytes)
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Other> {
+    from(bytes, at)?.first_chunk().copied().ok_or(Other::Short)
 }
 
 fn from(bytes: &[u8], at: usize) -> Result<&[u8], Other> {

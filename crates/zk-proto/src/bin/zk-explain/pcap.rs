@@ -12,9 +12,10 @@ use flate2::read::MultiGzDecoder;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use zk_proto::conversation::Direction;
-use zk_proto::{ConnectRequest, ConnectResponse, Decode, frame};
+use zk_proto::{ConnectResponse, Decode, frame};
 
 use crate::Failure;
+use crate::input::is_connect_request;
 use crate::output::{Output, complain};
 use crate::packet::{Other, Packets, Segment};
 use crate::pcap_writer::PORT;
@@ -52,10 +53,11 @@ fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
 /// Shows the connections of a capture.
 pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Result<(), Failure> {
     let broken = |error: &dyn std::fmt::Debug| format!("{}: {error:?}", file.display());
+    let unknown = || broken(&"a packet of an unknown interface");
     let mut buffer = 1 << 16;
     let mut reader = create_reader(buffer, open(file)?)
         .map_err(|_| format!("{} is not a packet capture", file.display()))?;
-    let mut flows = Flows { port, ..Flows::default() };
+    let mut flows = Flows::new(port, output);
     let (mut link, mut is_nano) = (Linktype::ETHERNET, false);
     // The link types and the time units of the interfaces of a pcapng file.
     let mut interfaces = Vec::new();
@@ -93,7 +95,7 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
                 let nanos = u64::from(packet.ts_usec) * unit;
                 time = Duration::from_secs(packet.ts_sec.into()) + Duration::from_nanos(nanos);
                 flows.cut += usize::from(packet.caplen < packet.origlen);
-                flows.packet(link, packet.data, time, output)?;
+                flows.packet(link, packet.data, time)?;
             }
             // Several captures, one behind the other.
             PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
@@ -102,10 +104,9 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
                 interfaces.push((interface.linktype, per_second, interface.ts_offset()));
             }
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-                let Some((link, per_second, offset)) = interfaces.get(packet.if_id as usize) else {
-                    return Err(broken(&"a packet of an unknown interface").into());
-                };
-                let since = packet.decode_ts_f64(0, *per_second);
+                let interface = interfaces.get(packet.if_id as usize).copied();
+                let (link, per_second, offset) = interface.ok_or_else(unknown)?;
+                let since = packet.decode_ts_f64(0, per_second);
                 let since = Duration::try_from_secs_f64(since).unwrap_or_default();
                 let shift = Duration::from_secs(offset.unsigned_abs());
                 time = match offset {
@@ -113,32 +114,33 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
                     _ => since.saturating_sub(shift),
                 };
                 flows.cut += usize::from(packet.caplen < packet.origlen);
-                flows.packet(*link, packet.packet_data(), time, output)?;
+                flows.packet(link, packet.packet_data(), time)?;
             }
             PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-                let Some((link, ..)) = interfaces.first() else {
-                    return Err(broken(&"a packet of an unknown interface").into());
-                };
+                let (link, ..) = interfaces.first().copied().ok_or_else(unknown)?;
                 let data = packet.packet_data();
                 flows.cut += usize::from(data.len() < packet.origlen as usize);
                 flows.untimed += 1;
-                flows.packet(*link, data, time, output)?;
+                flows.packet(link, data, time)?;
             }
             PcapBlockOwned::NG(_) => {}
         }
         reader.consume(length);
     }
-    flows.finish(output)
+    flows.finish()
 }
 
 type Ends = (SocketAddr, SocketAddr);
 
-#[derive(Default)]
-struct Flows {
+/// A direction of a connection.
+type Way = (Ends, Direction);
+
+struct Flows<'o> {
+    output: &'o mut Output,
     port: Option<u16>,
     packets: Packets,
-    /// The segments that were read ahead.
-    ahead: VecDeque<Captured>,
+    /// The segments that were read ahead, with the times of their packets.
+    ahead: VecDeque<(Duration, Segment)>,
     /// The connections by their client and their server.
     flows: HashMap<Ends, Flow>,
     count: usize,
@@ -154,19 +156,6 @@ struct Flows {
     left_out: BTreeMap<Other, usize>,
 }
 
-/// A segment, with when it was captured.
-struct Captured {
-    from: SocketAddr,
-    to: SocketAddr,
-    sequence: u32,
-    acknowledged: Option<u32>,
-    is_syn: bool,
-    is_fin: bool,
-    is_rst: bool,
-    payload: Vec<u8>,
-    time: Duration,
-}
-
 #[derive(Default)]
 struct Flow {
     /// The number of the connection, once it is known to be one of ZooKeeper.
@@ -176,8 +165,8 @@ struct Flow {
     undecided: Vec<u8>,
     /// What was not captured before that.
     lost: Vec<(Direction, u64)>,
-    sent: Stream,
-    received: Stream,
+    /// By their direction.
+    streams: [Stream; 2],
 }
 
 /// One direction of TCP.
@@ -200,62 +189,70 @@ enum Piece {
     Gap(u32),
 }
 
-impl Flows {
-    fn packet(
-        &mut self,
-        link: Linktype,
-        bytes: &[u8],
-        time: Duration,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
+impl<'o> Flows<'o> {
+    fn new(port: Option<u16>, output: &'o mut Output) -> Self {
+        Self {
+            output,
+            port,
+            packets: Packets::default(),
+            ahead: VecDeque::new(),
+            flows: HashMap::new(),
+            count: 0,
+            shown: 0,
+            others: 0,
+            cut: 0,
+            untimed: 0,
+            left_out: BTreeMap::new(),
+        }
+    }
+
+    fn packet(&mut self, link: Linktype, bytes: &[u8], time: Duration) -> Result<(), Failure> {
         self.count += 1;
-        let captured = self.packets.read(link.0, bytes, |segment| Captured::of(&segment, time));
-        match captured {
-            Ok(Some(captured)) => self.ahead.push_back(captured),
-            Ok(None) => {}
+        match self.packets.read(link.0, bytes) {
+            Ok(segment) => self.ahead.extend(segment.map(|segment| (time, segment))),
             Err(other) => *self.left_out.entry(other).or_default() += 1,
         }
-        if self.ahead.len() > AHEAD { self.next(output) } else { Ok(()) }
+        if self.ahead.len() > AHEAD { self.next() } else { Ok(()) }
     }
 
     /// Takes the next segment. What it acknowledges comes first.
-    fn next(&mut self, output: &mut Output) -> Result<(), Failure> {
-        let Some(segment) = self.ahead.pop_front() else { return Ok(()) };
+    fn next(&mut self) -> Result<(), Failure> {
+        let Some((time, segment)) = self.ahead.pop_front() else { return Ok(()) };
         let back = (segment.to, segment.from);
         let acknowledged = segment.acknowledged.filter(|_| !segment.is_rst && !segment.is_syn);
-        let Some(acknowledged) = acknowledged else { return self.segment(segment, output) };
-        let Some((ends, direction)) = self.known(back) else {
-            return self.segment(segment, output);
-        };
-        if self.lacks(ends, direction, acknowledged) {
-            let (late, ahead) = self.ahead.drain(..).partition(|it: &Captured| {
-                let distance = acknowledged.wrapping_sub(it.sequence);
+        let lacking = acknowledged.zip(self.known(back));
+        if let Some((place, way)) = lacking.filter(|(place, way)| self.lacks(*way, *place)) {
+            let is_late = |(_, it): &(Duration, Segment)| {
+                let distance = place.wrapping_sub(it.sequence);
                 (it.from, it.to) == back && !it.is_syn && (1..1 << 30).contains(&distance)
-            });
+            };
+            let (late, ahead): (VecDeque<_>, _) = self.ahead.drain(..).partition(is_late);
             self.ahead = ahead;
-            let late: VecDeque<_> = late;
-            late.into_iter().try_for_each(|it| self.segment(it, output))?;
-            while self.lacks(ends, direction, acknowledged) {
-                let Some(flow) = self.flows.get_mut(&ends) else { break };
-                let pieces = flow.stream(direction).pass(acknowledged);
-                self.pieces(ends, direction, pieces, segment.time, output)?;
+            late.into_iter().try_for_each(|(time, it)| self.segment(time, it))?;
+            while self.lacks(way, place) {
+                let Some(stream) = self.stream(way) else { break };
+                let pieces = stream.pass(place);
+                self.pieces(way, pieces, time)?;
             }
         }
-        self.segment(segment, output)
+        self.segment(time, segment)
     }
 
     /// Returns the connection of packets with this source and destination, and their direction.
-    fn known(&self, (from, to): Ends) -> Option<(Ends, Direction)> {
+    fn known(&self, (from, to): Ends) -> Option<Way> {
         if self.flows.contains_key(&(from, to)) {
             return Some(((from, to), Direction::ToServer));
         }
         self.flows.contains_key(&(to, from)).then_some(((to, from), Direction::ToClient))
     }
 
+    fn stream(&mut self, (ends, direction): Way) -> Option<&mut Stream> {
+        Some(&mut self.flows.get_mut(&ends)?.streams[direction as usize])
+    }
+
     /// Returns whether bytes in front of this place are not there.
-    fn lacks(&mut self, ends: Ends, direction: Direction, place: u32) -> bool {
-        let Some(flow) = self.flows.get_mut(&ends) else { return false };
-        let stream = flow.stream(direction);
+    fn lacks(&mut self, way: Way, place: u32) -> bool {
+        let Some(stream) = self.stream(way) else { return false };
         let Some(next) = stream.next else { return false };
         // The end of a stream counts as a byte.
         let shortest = if stream.early.is_empty() { 2 } else { 1 };
@@ -263,17 +260,17 @@ impl Flows {
         (shortest..1 << 30).contains(&place.wrapping_sub(next))
     }
 
-    fn segment(&mut self, segment: Captured, output: &mut Output) -> Result<(), Failure> {
-        let Captured { from, to, is_syn, .. } = segment;
+    fn segment(&mut self, time: Duration, segment: Segment) -> Result<(), Failure> {
+        let Segment { from, to, is_syn, .. } = segment;
         let (ends, direction) = match self.known((from, to)) {
             _ if is_syn && segment.acknowledged.is_some() => ((to, from), Direction::ToClient),
             // The same ports again are another connection.
             known if is_syn => {
                 let first = segment.sequence.wrapping_add(1);
-                let flow = known.and_then(|(ends, _)| self.flows.get(&ends));
-                let next = flow.and_then(|flow| flow.sent.next);
+                let sent = known.and_then(|(ends, _)| self.stream((ends, Direction::ToServer)));
+                let next = sent.and_then(|stream| stream.next);
                 if next.is_some_and(|next| next != first) {
-                    self.close((from, to), output)?;
+                    self.close((from, to))?;
                 }
                 ((from, to), Direction::ToServer)
             }
@@ -281,7 +278,7 @@ impl Flows {
             None if self.is_server(from, to) => ((to, from), Direction::ToClient),
             None => ((from, to), Direction::ToServer),
         };
-        let stream = self.flows.entry(ends).or_default().stream(direction);
+        let stream = &mut self.flows.entry(ends).or_default().streams[direction as usize];
         let sequence = segment.sequence.wrapping_add(u32::from(is_syn));
         if is_syn {
             stream.is_whole = true;
@@ -290,32 +287,26 @@ impl Flows {
         if segment.is_fin {
             stream.end = Some(sequence.wrapping_add(segment.payload.len() as u32));
         }
-        let mut pieces = vec![Piece::Bytes(stream.take(sequence, &segment.payload))];
+        let mut pieces = vec![Piece::Bytes(stream.take(sequence, segment.payload))];
         while stream.waiting + stream.early.len() * OVERHEAD > WAITING {
             pieces.extend(stream.pass_all());
         }
-        self.pieces(ends, direction, pieces, segment.time, output)?;
-        if segment.is_rst { self.close(ends, output) } else { Ok(()) }
+        self.pieces((ends, direction), pieces, time)?;
+        if segment.is_rst { self.close(ends) } else { Ok(()) }
     }
 
     /// Takes what continues a stream.
-    fn pieces(
-        &mut self,
-        ends: Ends,
-        direction: Direction,
-        pieces: Vec<Piece>,
-        time: Duration,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
+    fn pieces(&mut self, way: Way, pieces: Vec<Piece>, time: Duration) -> Result<(), Failure> {
+        let (ends, direction) = way;
         for piece in pieces {
             match piece {
-                Piece::Bytes(bytes) => self.bytes(ends, direction, bytes, time, output)?,
+                Piece::Bytes(bytes) => self.bytes(way, bytes, time)?,
                 Piece::Gap(length) => {
                     let Some(flow) = self.flows.get_mut(&ends) else { return Ok(()) };
-                    flow.stream(direction).is_whole = false;
+                    flow.streams[direction as usize].is_whole = false;
                     match flow.connection {
                         Some(connection) => {
-                            output.gap(connection, direction, length.into(), time)?;
+                            self.output.gap(connection, direction, length.into(), time)?;
                         }
                         None => flow.lost.push((direction, length.into())),
                     }
@@ -325,20 +316,13 @@ impl Flows {
         Ok(())
     }
 
-    fn bytes(
-        &mut self,
-        ends: Ends,
-        direction: Direction,
-        mut data: Vec<u8>,
-        time: Duration,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
+    fn bytes(&mut self, way: Way, mut data: Vec<u8>, time: Duration) -> Result<(), Failure> {
+        let (ends @ (client, server), direction) = way;
         let Some(flow) = self.flows.get_mut(&ends) else { return Ok(()) };
         if data.is_empty() || flow.is_other {
             return Ok(());
         }
         if flow.connection.is_none() {
-            let (client, server) = ends;
             let is_answer = direction == Direction::ToClient && is_answer(&data);
             if direction == Direction::ToServer {
                 flow.undecided.append(&mut data);
@@ -351,16 +335,17 @@ impl Flows {
             };
             match is_known {
                 Some(true) => {
-                    let is_whole = flow.sent.is_whole && (flow.received.is_whole || is_answer);
+                    let [sent, received] = &flow.streams;
+                    let is_whole = sent.is_whole && (received.is_whole || is_answer);
                     let [client, server] = [client, server].map(|it| it.to_string());
-                    let connection = output.open_captured(&client, &server, is_whole)?;
+                    let connection = self.output.open_captured(&client, &server, is_whole)?;
                     flow.connection = Some(connection);
                     self.shown += 1;
                     for (direction, length) in core::mem::take(&mut flow.lost) {
-                        output.gap(connection, direction, length, time)?;
+                        self.output.gap(connection, direction, length, time)?;
                     }
                     let undecided = core::mem::take(&mut flow.undecided);
-                    output.bytes(connection, Direction::ToServer, &undecided, Some(time))?;
+                    self.output.bytes(connection, Direction::ToServer, &undecided, Some(time))?;
                 }
                 Some(false) => {
                     flow.is_other = true;
@@ -372,7 +357,7 @@ impl Flows {
         }
         match flow.connection {
             Some(connection) if !data.is_empty() => {
-                output.bytes(connection, direction, &data, Some(time))
+                self.output.bytes(connection, direction, &data, Some(time))
             }
             _ => Ok(()),
         }
@@ -389,47 +374,38 @@ impl Flows {
     }
 
     /// Ends a connection. What waits for bytes that were not captured is shown.
-    fn close(&mut self, ends: Ends, output: &mut Output) -> Result<(), Failure> {
-        for direction in [Direction::ToServer, Direction::ToClient] {
-            loop {
-                let Some(flow) = self.flows.get_mut(&ends) else { return Ok(()) };
-                let stream = flow.stream(direction);
-                if stream.early.is_empty() {
-                    break;
-                }
+    fn close(&mut self, ends: Ends) -> Result<(), Failure> {
+        for way in [(ends, Direction::ToServer), (ends, Direction::ToClient)] {
+            while let Some(stream) = self.stream(way).filter(|it| !it.early.is_empty()) {
                 let pieces = stream.pass_all();
-                self.pieces(ends, direction, pieces, output.last_time(), output)?;
+                let time = self.output.last_time();
+                self.pieces(way, pieces, time)?;
             }
         }
         let Some(flow) = self.flows.remove(&ends) else { return Ok(()) };
         self.others += usize::from(!flow.undecided.is_empty());
-        flow.connection.map_or(Ok(()), |connection| output.close(connection))
+        flow.connection.map_or(Ok(()), |connection| self.output.close(connection))
     }
 
-    fn finish(mut self, output: &mut Output) -> Result<(), Failure> {
+    fn finish(mut self) -> Result<(), Failure> {
         while !self.ahead.is_empty() {
-            self.next(output)?;
+            self.next()?;
         }
         let mut ends: Vec<_> = self.flows.keys().copied().collect();
         ends.sort_unstable();
-        ends.into_iter().try_for_each(|ends| self.close(ends, output))?;
+        ends.into_iter().try_for_each(|ends| self.close(ends))?;
         for (other, count) in &self.left_out {
             complain("note", format!("{count} packets {other} are left out"));
         }
-        match self.packets.incomplete() {
-            0 => {}
-            count => complain("note", format!("{count} packets lack a fragment")),
-        }
-        if self.untimed > 0 {
-            complain("note", format!("{} packets have no time", self.untimed));
-        }
-        if self.cut > 0 {
-            let what = "packets are cut; capture them whole, with `tcpdump -s 0`";
-            complain("note", format!("{} {what}", self.cut));
-        }
-        if self.others > 0 {
-            let what = "other connections are left out; --port reads those of a port";
-            complain("note", format!("{} {what}", self.others));
+        for (count, what) in [
+            (self.packets.incomplete(), "packets lack a fragment"),
+            (self.untimed, "packets have no time"),
+            (self.cut, "packets are cut; capture them whole, with `tcpdump -s 0`"),
+            (self.others, "other connections are left out; --port reads those of a port"),
+        ] {
+            if count > 0 {
+                complain("note", format!("{count} {what}"));
+            }
         }
         if self.count == 0 {
             complain("note", "the capture has no packets");
@@ -441,27 +417,9 @@ impl Flows {
     }
 }
 
-impl Captured {
-    fn of(segment: &Segment<'_>, time: Duration) -> Self {
-        let Segment { from, to, sequence, acknowledged, is_syn, is_fin, is_rst, payload } =
-            *segment;
-        let payload = payload.to_vec();
-        Self { from, to, sequence, acknowledged, is_syn, is_fin, is_rst, payload, time }
-    }
-}
-
-impl Flow {
-    fn stream(&mut self, direction: Direction) -> &mut Stream {
-        match direction {
-            Direction::ToServer => &mut self.sent,
-            Direction::ToClient => &mut self.received,
-        }
-    }
-}
-
 impl Stream {
     /// Takes a segment, and returns the bytes that continue the stream.
-    fn take(&mut self, sequence: u32, payload: &[u8]) -> Vec<u8> {
+    fn take(&mut self, sequence: u32, payload: Vec<u8>) -> Vec<u8> {
         if payload.is_empty() {
             return Vec::new();
         }
@@ -469,7 +427,7 @@ impl Stream {
         let waiting = self.early.entry(sequence).or_default();
         if waiting.len() < payload.len() {
             self.waiting += payload.len() - waiting.len();
-            *waiting = payload.to_vec();
+            *waiting = payload;
         }
         self.ready()
     }
@@ -528,5 +486,5 @@ fn is_handshake(data: &[u8]) -> Option<bool> {
         return Some(false);
     }
     let (payload, _) = frame::split(data, frame::DEFAULT_LIMIT).ok().flatten()?;
-    Some(ConnectRequest::decode_all(payload).is_ok_and(|request| request.protocol_version == 0))
+    Some(is_connect_request(payload))
 }

@@ -19,16 +19,15 @@ const SEGMENT: usize = 1460;
 /// A capture of connections on one host, in the format of tcpdump.
 pub(crate) struct Writer {
     file: BufWriter<File>,
-    connections: HashMap<usize, Sequence>,
+    connections: HashMap<usize, Sequences>,
     time: Duration,
 }
 
-/// The next sequence number of each direction.
-#[derive(Clone, Copy)]
-struct Sequence {
+struct Sequences {
+    /// That of the client.
     port: u16,
-    sent: u32,
-    received: u32,
+    /// The next sequence number of each direction.
+    next: [u32; 2],
 }
 
 /// Creates or overwrites a file, which only its owner can read from then on.
@@ -56,7 +55,7 @@ impl Writer {
         self.time = self.time.max(time.unwrap_or_default());
         // Every port above the reserved ones, in turn.
         let port = 49_152 + (connection % 16_384) as u16;
-        self.connections.insert(connection, Sequence { port, sent: 0, received: 0 });
+        self.connections.insert(connection, Sequences { port, next: [0; 2] });
         self.packet(connection, Direction::ToServer, Flag::Syn, &[])?;
         self.packet(connection, Direction::ToClient, Flag::Syn, &[])
     }
@@ -79,12 +78,10 @@ impl Writer {
 
     /// Passes over bytes that are missing in the capture that is read.
     pub(crate) fn skip(&mut self, connection: usize, direction: Direction, length: u64) {
-        let Some(sequence) = self.connections.get_mut(&connection) else { return };
-        let next = match direction {
-            Direction::ToServer => &mut sequence.sent,
-            Direction::ToClient => &mut sequence.received,
-        };
-        *next = next.wrapping_add(length as u32);
+        if let Some(Sequences { next, .. }) = self.connections.get_mut(&connection) {
+            let next = &mut next[direction as usize];
+            *next = next.wrapping_add(length as u32);
+        }
     }
 
     pub(crate) fn close(&mut self, connection: usize) -> io::Result<()> {
@@ -100,15 +97,13 @@ impl Writer {
         flag: Flag,
         payload: &[u8],
     ) -> io::Result<()> {
-        let Some(sequence) = self.connections.get_mut(&connection) else { return Ok(()) };
-        let Sequence { port, sent, received } = *sequence;
-        let (ends, number, acknowledged) = match direction {
-            Direction::ToServer => ([1, 2], sent, received),
-            Direction::ToClient => ([2, 1], received, sent),
+        let Some(Sequences { port, next }) = self.connections.get_mut(&connection) else {
+            return Ok(());
         };
-        let ports = match direction {
-            Direction::ToServer => [port, PORT],
-            Direction::ToClient => [PORT, port],
+        let (number, acknowledged) = (next[direction as usize], next[direction.reverse() as usize]);
+        let (ends, ports) = match direction {
+            Direction::ToServer => ([1, 2], [*port, PORT]),
+            Direction::ToClient => ([2, 1], [PORT, *port]),
         };
         // The flags PSH and ACK, and SYN or FIN.
         let flags = match flag {
@@ -137,10 +132,7 @@ impl Writer {
         }
         self.file.write_all(&packet)?;
         let taken = payload.len() as u32 + u32::from(flag != Flag::Data);
-        match direction {
-            Direction::ToServer => sequence.sent = sent.wrapping_add(taken),
-            Direction::ToClient => sequence.received = received.wrapping_add(taken),
-        }
+        next[direction as usize] = number.wrapping_add(taken);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use zk_proto::conversation::Direction;
 
 use crate::Failure;
-use crate::output::Output;
+use crate::output::{LIMIT, Output};
 
 /// The most chunks that wait to be shown. At this limit, connections wait for the output.
 const WAITING: usize = 1024;
@@ -77,7 +77,7 @@ fn show(events: &Receiver<Event>, output: &mut Output) -> Result<(), Failure> {
         match event {
             Event::Opened(peer) => {
                 ended.push(0);
-                output.open(&format!("client {} ({})", ended.len(), peer.port()))?;
+                output.open(&format!("client {} ({})", ended.len(), peer.port()), "", LIMIT)?;
             }
             Event::Bytes(connection, direction, bytes, time) => {
                 output.bytes(connection, direction, &bytes, Some(time))?;

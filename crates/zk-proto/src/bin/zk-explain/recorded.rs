@@ -16,15 +16,17 @@ pub(crate) fn is_recording(bytes: &[u8]) -> bool {
 
 /// Shows the messages of a recording. Zeros stand for what it leaves out.
 pub(crate) fn read(recording: &[u8], output: &mut Output) -> Result<(), Failure> {
-    let mut connections = Connections::default();
+    let (start, servers, server) = Default::default();
+    let submitted = BTreeMap::new();
+    let mut connections = Connections { output, start, servers, server, open: None, submitted };
     for record in Reader::new(recording)? {
-        connections.add(&record?, output)?;
+        connections.add(&record?)?;
     }
-    connections.close(output)
+    connections.close()
 }
 
-#[derive(Default)]
-struct Connections {
+struct Connections<'o> {
+    output: &'o mut Output,
     /// What to add to the client's times, so that they count from 1970.
     start: Duration,
     servers: Vec<String>,
@@ -35,8 +37,8 @@ struct Connections {
     submitted: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Connections {
-    fn add(&mut self, record: &Record<'_>, output: &mut Output) -> Result<(), Failure> {
+impl Connections<'_> {
+    fn add(&mut self, record: &Record<'_>) -> Result<(), Failure> {
         let mut fields = record.fields();
         match record.kind {
             Kind::BEGIN => {
@@ -45,17 +47,17 @@ impl Connections {
             Kind::SERVERS => self.servers = names(&mut fields)?,
             Kind::ACTION => {
                 let (action, server) = (fields.number()?, fields.small::<usize>()?);
-                self.close(output)?;
+                self.close()?;
                 if action == 0 {
                     let unnamed = || format!("server {}", server + 1);
                     self.server = self.servers.get(server).cloned().unwrap_or_else(unnamed);
                 }
             }
             Kind::CONNECTED => {
-                self.close(output)?;
-                self.open(true, output)?;
+                self.close()?;
+                self.open(true)?;
             }
-            Kind::DISCONNECTED => self.close(output)?,
+            Kind::DISCONNECTED => self.close()?,
             Kind::SUBMIT => {
                 let (xid, _deadline, _pieces) =
                     (fields.number()?, fields.number()?, fields.number()?);
@@ -76,14 +78,14 @@ impl Connections {
                         0 => self.submitted.remove(&fields.number()?).unwrap_or_default(),
                         _ => fields.message()?,
                     };
-                    self.bytes(Direction::ToServer, &frame, record.time, output)?;
+                    self.bytes(Direction::ToServer, &frame, record.time)?;
                 }
             }
             Kind::FRAME => {
                 let payload = fields.message()?;
                 let mut frame = (payload.len() as u32).to_be_bytes().to_vec();
                 frame.extend_from_slice(&payload);
-                self.bytes(Direction::ToClient, &frame, record.time, output)?;
+                self.bytes(Direction::ToClient, &frame, record.time)?;
             }
             _ => {}
         }
@@ -91,28 +93,22 @@ impl Connections {
     }
 
     /// The beginning of a connection may be missing.
-    fn open(&mut self, is_whole: bool, output: &mut Output) -> Result<usize, Failure> {
-        let connection = output.open_captured("client", &self.server, is_whole)?;
+    fn open(&mut self, is_whole: bool) -> Result<usize, Failure> {
+        let connection = self.output.open_captured("client", &self.server, is_whole)?;
         self.open = Some(connection);
         Ok(connection)
     }
 
-    fn close(&mut self, output: &mut Output) -> Result<(), Failure> {
-        self.open.take().map_or(Ok(()), |connection| output.close(connection))
+    fn close(&mut self) -> Result<(), Failure> {
+        self.open.take().map_or(Ok(()), |connection| self.output.close(connection))
     }
 
-    fn bytes(
-        &mut self,
-        direction: Direction,
-        bytes: &[u8],
-        time: Duration,
-        output: &mut Output,
-    ) -> Result<(), Failure> {
+    fn bytes(&mut self, direction: Direction, bytes: &[u8], time: Duration) -> Result<(), Failure> {
         let connection = match self.open {
             Some(connection) => connection,
-            None => self.open(false, output)?,
+            None => self.open(false)?,
         };
-        output.bytes(connection, direction, bytes, Some(self.start + time))
+        self.output.bytes(connection, direction, bytes, Some(self.start + time))
     }
 }
 

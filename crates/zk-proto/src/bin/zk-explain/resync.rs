@@ -2,9 +2,11 @@
 
 use zk_proto::conversation::Direction;
 use zk_proto::{
-    ConnectRequest, ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, Request,
-    RequestHeader, Response, WatcherEvent, Xid, frame,
+    ConnectResponse, Decode, ErrorCode, OpCode, Reader, ReplyHeader, Request, RequestHeader,
+    Response, WatcherEvent, Xid, frame,
 };
+
+use crate::input::is_connect_request;
 
 /// How far the zxid of a server moves while bytes are missing.
 const ZXIDS: i64 = 1 << 24;
@@ -96,10 +98,8 @@ impl Context<'_> {
         let mut reader = Reader::new(payload);
         match self.direction {
             Direction::ToServer => {
-                let is_handshake = ConnectRequest::decode_all(payload)
-                    .is_ok_and(|request| request.protocol_version == 0);
                 let header = RequestHeader::decode(&mut reader);
-                is_handshake
+                is_connect_request(payload)
                     || header.is_ok_and(|it| Request::decode(it.opcode, reader.rest()).is_ok())
             }
             Direction::ToClient => {

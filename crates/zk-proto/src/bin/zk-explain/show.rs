@@ -225,27 +225,10 @@ fn is_short(name: &str) -> bool {
 /// only 53 bits.
 pub(crate) fn json(seen: &Seen<'_>, date: Option<SystemTime>) -> String {
     let message = &seen.message;
-    let mut object = Map::new();
-    let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
-    if !seen.name.is_empty() {
-        put("connection", json!(seen.name));
-    }
-    if !seen.server.is_empty() {
-        put("server", json!(seen.server));
-    }
     let direction = match message.direction {
         Direction::ToServer => "to_server",
         Direction::ToClient => "to_client",
     };
-    put("direction", json!(direction));
-    put("number", json!(message.number));
-    put("offset", json!(message.offset));
-    if let Some(time) = seen.time {
-        put("time_us", json!(time.as_micros() as u64));
-    }
-    if let Some(date) = date {
-        put("time", json!(humantime::format_rfc3339_micros(date).to_string()));
-    }
     let kind = match message.kind {
         Kind::ConnectRequest => "connect_request",
         Kind::ConnectResponse => "connect_response",
@@ -259,33 +242,34 @@ pub(crate) fn json(seen: &Seen<'_>, date: Option<SystemTime>) -> String {
         Kind::Opaque => "opaque",
         _ => "unreadable",
     };
-    put("message", json!(kind));
-    if let Some(opcode) = seen.opcode {
-        put("operation", json!(opcode.to_string()));
-    }
-    if let Kind::Reply { request, .. } = message.kind {
-        put("answers", json!(request));
-    }
-    if let Some(header) = message.reply_header() {
-        put("error", json!(header.err.to_string()));
-    }
-    if let Some(latency) = seen.latency {
-        put("latency_us", json!(latency.as_micros() as u64));
-    }
+    let answers = match message.kind {
+        Kind::Reply { request, .. } => Some(request),
+        _ => None,
+    };
     let mut fields = Map::new();
     let explained = seen.explain(&mut |field| {
         fields.insert(field.path.to_string(), value(field, message.bytes));
     });
-    put("fields", Value::Object(fields));
-    if seen.missing > 0 {
-        put("missing", json!(seen.missing));
-    }
-    if let Err(error) = explained {
-        put("malformed", json!(error));
-    }
-    let hex: String = seen.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    put("hex", json!(hex));
-    Value::Object(object).to_string()
+    let object = [
+        ("connection", json!(Some(seen.name).filter(|name| !name.is_empty()))),
+        ("server", json!(Some(seen.server).filter(|server| !server.is_empty()))),
+        ("direction", json!(direction)),
+        ("number", json!(message.number)),
+        ("offset", json!(message.offset)),
+        ("time_us", json!(seen.time.map(|time| time.as_micros() as u64))),
+        ("time", json!(date.map(|date| humantime::format_rfc3339_micros(date).to_string()))),
+        ("message", json!(kind)),
+        ("operation", json!(seen.opcode.map(|opcode| opcode.to_string()))),
+        ("answers", json!(answers)),
+        ("error", json!(message.reply_header().map(|header| header.err.to_string()))),
+        ("latency_us", json!(seen.latency.map(|latency| latency.as_micros() as u64))),
+        ("fields", Value::Object(fields)),
+        ("missing", json!(Some(seen.missing).filter(|missing| *missing > 0))),
+        ("malformed", json!(explained.err())),
+        ("hex", Value::String(hex(seen.bytes()))),
+    ];
+    let known = object.into_iter().filter(|(_, value)| !value.is_null());
+    Value::Object(known.map(|(name, value)| (name.to_owned(), value)).collect()).to_string()
 }
 
 /// Returns the value of a field as it is on the wire.
@@ -310,7 +294,7 @@ fn value(field: &Field<'_>, frame: &[u8]) -> Value {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

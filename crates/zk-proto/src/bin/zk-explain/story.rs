@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use zk_proto::conversation::{Direction, Kind};
-use zk_proto::{ConnectResponse, CreateMode, Decode as _, OpCode, Reader, Request, Response};
+use zk_proto::{ConnectResponse, CreateMode, Decode as _, OpCode, Reader, Request};
 
 use crate::show;
 use crate::tracker::Seen;
@@ -71,10 +71,9 @@ impl Story {
             let (path, value) = (field.path.to_string(), field.value.to_string());
             fields.push(json!([field.range.start, field.range.end, field.wire_type, path, value]));
         });
-        let hex: String = seen.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         self.step(json!({
             "at": milliseconds(time), "from": from, "to": to, "style": style,
-            "label": show::what(seen, false), "bytes": hex, "fields": fields,
+            "label": show::what(seen, false), "bytes": show::hex(seen.bytes()), "fields": fields,
         }));
     }
 
@@ -160,12 +159,7 @@ impl Story {
             },
             Kind::Reply { request, header, .. } => {
                 let is_node = self.creating.remove(&(seen.connection, request));
-                let path = match message.response() {
-                    Some(Ok(Response::Create(body))) => body.path,
-                    Some(Ok(Response::Create2(body))) => body.path,
-                    _ => return,
-                };
-                if let Some(owner) = is_node {
+                if let (Some(owner), Some(path)) = (is_node, seen.created()) {
                     self.nodes.push(Node { path: path.to_owned(), owner, zxid: header.zxid.0 });
                 }
             }

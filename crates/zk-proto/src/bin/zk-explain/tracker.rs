@@ -10,6 +10,7 @@ use zk_proto::frame::FrameError;
 use zk_proto::keeper::blocks;
 use zk_proto::{DecodeError, ErrorCode, OpCode, Response, Xid, frame};
 
+use crate::Failure;
 use crate::input;
 use crate::resync::{self, Context};
 
@@ -73,6 +74,15 @@ impl Seen<'_> {
         }
     }
 
+    /// Returns the path of the node that it reports as created, alone.
+    pub(crate) fn created(&self) -> Option<&str> {
+        match self.message.response()?.ok()? {
+            Response::Create(body) => Some(body.path),
+            Response::Create2(body) => Some(body.path),
+            _ => None,
+        }
+    }
+
     /// Returns whether it reports a failure, itself or in a multi.
     pub(crate) fn is_error(&self) -> bool {
         let is_whole = self.missing == 0;
@@ -85,6 +95,9 @@ impl Seen<'_> {
         (failed && !is_notification) || (is_whole && multi_failed)
     }
 }
+
+/// Shows a message.
+pub(crate) type Show<'s> = dyn FnMut(&Seen<'_>) -> Result<(), Failure> + 's;
 
 /// The rest of a direction cannot be read.
 #[derive(Debug)]
@@ -116,8 +129,8 @@ pub(crate) struct Tracker {
     conversation: Conversation,
     /// Whether both directions are compressed.
     is_compressed: bool,
-    sent: Buffer,
-    received: Buffer,
+    /// By their direction.
+    buffers: [Buffer; 2],
     asked: BTreeMap<u64, Asked>,
 }
 
@@ -187,23 +200,18 @@ struct Asked {
 
 impl Tracker {
     pub(crate) fn new(connection: usize, name: &str, server: &str, limit: usize) -> Self {
-        let (name, server) = (name.to_owned(), server.to_owned());
-        let (sent, received, asked) = Default::default();
-        let conversation = Conversation::new(limit);
-        let (searches, zxid, reply_to, is_compressed) = (false, None, None, false);
         Self {
             connection,
-            name,
-            server,
+            name: name.to_owned(),
+            server: server.to_owned(),
             limit,
-            searches,
-            zxid,
-            reply_to,
-            conversation,
-            is_compressed,
-            sent,
-            received,
-            asked,
+            searches: false,
+            zxid: None,
+            reply_to: None,
+            conversation: Conversation::new(limit),
+            is_compressed: false,
+            buffers: Default::default(),
+            asked: BTreeMap::new(),
         }
     }
 
@@ -216,20 +224,19 @@ impl Tracker {
     pub(crate) fn search(&mut self, is_whole: bool) {
         self.searches = true;
         if !is_whole {
-            self.sent.state = State::SEARCH;
-            self.received.state = State::SEARCH;
+            self.buffers.iter_mut().for_each(|buffer| buffer.state = State::SEARCH);
         }
     }
 
     /// Passes over bytes that were not captured. A message whose header is there is passed to
     /// `visit`.
-    pub(crate) fn gap<E>(
+    pub(crate) fn gap(
         &mut self,
         direction: Direction,
         lost: u64,
         time: Option<Duration>,
-        visit: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+        visit: &mut Show<'_>,
+    ) -> Result<(), Failure> {
         let (is_compressed, limit) = (self.is_compressed, self.limit);
         let buffer = self.buffer(direction);
         buffer.missing.lost += lost;
@@ -288,11 +295,8 @@ impl Tracker {
 
     /// Drops the bytes in front of the next frame. Returns whether one was found.
     fn resume(&mut self, direction: Direction) -> bool {
-        let Self { limit, zxid, asked, conversation, .. } = self;
-        let buffer = match direction {
-            Direction::ToServer => &mut self.sent,
-            Direction::ToClient => &mut self.received,
-        };
+        let Self { limit, zxid, asked, conversation, buffers, .. } = self;
+        let buffer = &mut buffers[direction as usize];
         let found = match buffer.state {
             State::Readable => return true,
             State::Unreadable => return false,
@@ -311,8 +315,7 @@ impl Tracker {
                     buffer.missing.hint = input::foreign(&buffer.bytes);
                     if buffer.bytes.len() == 4 && buffer.bytes.iter().all(u8::is_ascii_lowercase) {
                         // A four-letter word, which is answered by text.
-                        self.received.state = State::Readable;
-                        self.sent.state = State::Readable;
+                        buffers.iter_mut().for_each(|buffer| buffer.state = State::Readable);
                         return true;
                     }
                 }
@@ -343,22 +346,19 @@ impl Tracker {
     }
 
     fn buffer(&mut self, direction: Direction) -> &mut Buffer {
-        match direction {
-            Direction::ToServer => &mut self.sent,
-            Direction::ToClient => &mut self.received,
-        }
+        &mut self.buffers[direction as usize]
     }
 
     /// Takes bytes of one direction, and passes every whole message to `visit`.
     ///
     /// Once a direction is unreadable, its bytes are dropped.
-    pub(crate) fn push<E: From<Unreadable>>(
+    pub(crate) fn push(
         &mut self,
         direction: Direction,
         bytes: &[u8],
         time: Option<Duration>,
-        visit: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+        visit: &mut Show<'_>,
+    ) -> Result<(), Failure> {
         let (is_compressed, limit) = (self.is_compressed, self.limit);
         let buffer = self.buffer(direction);
         if matches!(buffer.state, State::Unreadable) {
@@ -371,14 +371,13 @@ impl Tracker {
             buffer.bytes.extend_from_slice(bytes);
         }
         while self.resume(direction) {
-            let error = match self.read(direction, time, visit) {
-                Ok(None) if self.begins_compression(direction) => {
+            let error = match self.read(direction, time, visit)? {
+                None if self.begins_compression(direction) => {
                     self.buffer(direction).decompress(limit)?;
                     continue;
                 }
-                Ok(None) => break,
-                Ok(Some(error)) => error,
-                Err(error) => return Err(error),
+                None => break,
+                Some(error) => error,
             };
             let searches = self.searches && !self.is_compressed;
             let buffer = self.buffer(direction);
@@ -411,12 +410,12 @@ impl Tracker {
     }
 
     /// Reads the whole messages in the buffer. Returns why the rest cannot be a frame.
-    fn read<E>(
+    fn read(
         &mut self,
         direction: Direction,
         time: Option<Duration>,
-        visit: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
-    ) -> Result<Option<FrameError>, E> {
+        visit: &mut Show<'_>,
+    ) -> Result<Option<FrameError>, Failure> {
         let mut bytes = core::mem::take(&mut self.buffer(direction).bytes);
         let mut rest = &bytes[..];
         let result = loop {
@@ -444,14 +443,14 @@ impl Tracker {
     }
 
     /// Passes a message to `visit`, with what is known from the messages before.
-    fn see<E>(
+    fn see(
         &mut self,
         message: Message<'_>,
         missing: usize,
         in_flight: usize,
         time: Option<Duration>,
-        visit: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+        visit: &mut Show<'_>,
+    ) -> Result<(), Failure> {
         let Self { connection, name, server, reply_to, asked, zxid, .. } = self;
         if let Some(header) = message.reply_header().filter(|header| header.zxid.0 > 0) {
             *zxid = Some(header.zxid.0);
@@ -471,15 +470,14 @@ impl Tracker {
             },
         };
         let opcode = message.opcode().or(*reply_to);
-        let (connection, seen_paths) = (*connection, &paths[..]);
         visit(&Seen {
-            connection,
+            connection: *connection,
             name,
             server,
             time,
             message,
             missing,
-            paths: seen_paths,
+            paths: &paths,
             opcode,
             latency,
             in_flight,

@@ -42,7 +42,7 @@ const MAX_PROGRAM_LENGTH: usize = 60;
 #[derive(clap::Args)]
 pub(crate) struct LockArguments {
     /// The path of the lock; it is created if it does not exist
-    path: String,
+    pub(crate) path: String,
     /// Hold a read/write lock for reading, together with other readers
     #[arg(short, long, overrides_with = "exclusive", conflicts_with = "permits")]
     shared: bool,
@@ -93,10 +93,6 @@ pub(crate) struct LockArguments {
 }
 
 impl LockArguments {
-    pub(crate) fn path(&self) -> &str {
-        &self.path
-    }
-
     /// Returns the time limit for the lock.
     fn limit(&self) -> Option<Duration> {
         self.wait.filter(|wait| !wait.is_zero())
@@ -151,7 +147,7 @@ impl LockArguments {
     /// exit code for it.
     pub(crate) fn finish(&self, result: Result<ExitCode, Failure>) -> Result<ExitCode, Failure> {
         match result {
-            Err(failure) if failure.is::<Conflict>() => {
+            Err(failure) if NotAcquired::is_conflict(&failure) => {
                 if !self.quiet {
                     print_line(&self.event("not_acquired", &failure.to_string(), None));
                 }
@@ -178,30 +174,29 @@ struct Record<'a> {
 
 /// A held lock of any kind.
 pub(crate) enum Held {
-    Mutex(Guard),
+    /// A mutex, or permits of a semaphore.
+    Plain(Guard),
     Read(ReadGuard),
     Write(WriteGuard),
-    Permits(Guard),
 }
 
 impl Held {
     pub(crate) fn guard(&self) -> &Guard {
         match self {
-            Self::Mutex(guard) => guard,
+            Self::Plain(guard) => guard,
             Self::Read(guard) => guard,
             Self::Write(guard) => guard,
-            Self::Permits(guard) => guard,
         }
     }
 
     /// Releases the lock, and waits for the confirmation until `timeout`.
     pub(crate) async fn release(self, timeout: Duration) -> Result<(), RecipeError> {
-        match self {
-            Self::Mutex(guard) => guard.release().timeout(timeout).await,
-            Self::Read(guard) => guard.release().timeout(timeout).await,
-            Self::Write(guard) => guard.release().timeout(timeout).await,
-            Self::Permits(guard) => guard.release().timeout(timeout).await,
-        }
+        let released = match self {
+            Self::Plain(guard) => guard.release(),
+            Self::Read(guard) => guard.release(),
+            Self::Write(guard) => guard.release(),
+        };
+        released.timeout(timeout).await
     }
 }
 
@@ -234,8 +229,7 @@ pub(crate) async fn acquire(
     };
     let begun = Instant::now();
     let deadline = arguments.limit().and_then(|limit| begun.checked_add(limit));
-    let timed_out = |is_connected| TimedOut { path: arguments.path.clone(), is_connected };
-    let not_connected = || NotConnected { path: arguments.path.clone() };
+    let not_acquired = |is_connected| Err(NotAcquired::new(arguments, is_connected).into());
     let (waiting, is_waiting) = watch::channel(false);
     let reports = report_holder(&client, arguments, is_waiting.clone(), begun, is_verbose);
     let expired = expired(deadline, &client, is_waiting);
@@ -243,17 +237,12 @@ pub(crate) async fn acquire(
     let acquired: Result<Held, Result<ExitCode, Failure>> = tokio::select! {
         acquired = before(expired, acquired) => match acquired {
             Some(Err(failure)) if arguments.tries_only() && is_connection_loss(&failure) => {
-                Err(Err(not_connected().into()))
+                Err(not_acquired(false))
             }
             Some(acquired) => acquired.map_err(Err),
-            None => {
-                let is_connected = matches!(client.state(), State::Connected { .. });
-                Err(Err(timed_out(is_connected).into()))
-            }
+            None => Err(not_acquired(matches!(client.state(), State::Connected { .. }))),
         },
-        () = connection_lost(&client), if arguments.tries_only() => {
-            Err(Err(not_connected().into()))
-        }
+        () = connection_lost(&client), if arguments.tries_only() => Err(not_acquired(false)),
         never = reports => match never {},
         ended = end => Err(ended),
     };
@@ -267,7 +256,7 @@ pub(crate) async fn acquire(
         }
         Err(result) => {
             let result = match result {
-                Err(failure) => Err(Conflict::or(failure, &client, arguments).await),
+                Err(failure) => Err(NotAcquired::or(failure, &client, arguments).await),
                 done => done,
             };
             close(client, ready(())).await;
@@ -276,54 +265,55 @@ pub(crate) async fn acquire(
     }
 }
 
-/// Returns whether another contender was in the way.
-fn is_not_acquired(failure: &Failure) -> bool {
-    let timed_out = failure.downcast_ref::<TimedOut>();
-    timed_out.is_some_and(|timed_out| timed_out.is_connected)
-        || matches!(lock_error(failure), Some(LockError::Busy | LockError::TimedOut))
-}
-
-/// Another contender was in the way.
+/// The lock was not acquired: another contender was in the way, or there was no connection.
 #[derive(Debug)]
-pub(crate) struct Conflict {
+pub(crate) struct NotAcquired {
     path: String,
     why: String,
-    /// Who it is, if that is known.
-    holder: Option<String>,
+    /// Whether there was a connection at the end. If not, the reason is unknown.
+    pub(crate) is_connected: bool,
 }
 
-impl Conflict {
-    fn new(arguments: &LockArguments, why: &str) -> Self {
-        Self { path: arguments.path.clone(), why: why.to_owned(), holder: None }
-    }
-
-    /// Converts the error of an attempt if it is one, and asks who is in the way.
-    async fn or(failure: Failure, client: &Client, arguments: &LockArguments) -> Failure {
-        if !is_not_acquired(&failure) {
-            return failure;
-        }
-        let holder = show::holder(client, &arguments.path);
-        let holder = match arguments.quiet {
-            true => None,
-            false => tokio::time::timeout(CLOSE_TIMEOUT, holder).await.ok().flatten(),
-        };
+impl NotAcquired {
+    fn new(arguments: &LockArguments, is_connected: bool) -> Self {
         let why = match arguments.limit() {
+            _ if !is_connected => "the connection to a server with a quorum is lost".to_owned(),
             Some(limit) => format!("it was not free within {} s", limit.as_secs_f64()),
             None => "it is taken".to_owned(),
         };
-        Self { holder, ..Self::new(arguments, &why) }.into()
+        Self { path: arguments.path.clone(), why, is_connected }
+    }
+
+    /// Returns whether another contender was in the way.
+    fn is_conflict(failure: &Failure) -> bool {
+        failure.downcast_ref().is_some_and(|failure: &Self| failure.is_connected)
+    }
+
+    /// Converts the error of an attempt if another contender was in the way, and asks who it is.
+    async fn or(failure: Failure, client: &Client, arguments: &LockArguments) -> Failure {
+        let is_taken = matches!(lock_error(&failure), Some(LockError::Busy | LockError::TimedOut));
+        if !is_taken && !Self::is_conflict(&failure) {
+            return failure;
+        }
+        let mut conflict = Self::new(arguments, true);
+        let holder = show::holder(client, &arguments.path);
+        if !arguments.quiet
+            && let Ok(Some(holder)) = tokio::time::timeout(CLOSE_TIMEOUT, holder).await
+        {
+            conflict.why += &format!("; {holder}");
+        }
+        conflict.into()
     }
 }
 
-impl fmt::Display for Conflict {
+impl fmt::Display for NotAcquired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, why, holder } = self;
-        write!(f, "the lock '{path}' was not acquired: {why}")?;
-        holder.iter().try_for_each(|holder| write!(f, "; {holder}"))
+        let Self { path, why, .. } = self;
+        write!(f, "the lock '{path}' was not acquired: {why}")
     }
 }
 
-impl Error for Conflict {}
+impl Error for NotAcquired {}
 
 /// Reports who holds the lock, again and again, once another contender is ahead. Never returns.
 async fn report_holder(
@@ -351,46 +341,11 @@ async fn report_holder(
     }
 }
 
-/// The connection is lost, and `--nonblock` does not wait for another.
-#[derive(Debug)]
-pub(crate) struct NotConnected {
-    path: String,
-}
-
-impl fmt::Display for NotConnected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path } = self;
-        write!(
-            f,
-            "the lock '{path}' was not acquired: the connection to a server with a quorum is lost"
-        )
-    }
-}
-
-impl Error for NotConnected {}
-
 fn is_connection_loss(failure: &Failure) -> bool {
     let of_request = failure.downcast_ref::<RequestError>().map(|error| &error.reason);
     lock_error(failure) == Some(&LockError::NoConnection)
         || of_request == Some(&session::Error::ConnectionLost)
 }
-
-/// The time limit has passed.
-#[derive(Debug)]
-pub(crate) struct TimedOut {
-    path: String,
-    /// Whether there was a connection at the end. If not, the reason is unknown.
-    pub(crate) is_connected: bool,
-}
-
-impl fmt::Display for TimedOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = "the connection to a server with a quorum is lost";
-        write!(f, "the lock '{}' was not acquired: {why}", self.path)
-    }
-}
-
-impl Error for TimedOut {}
 
 /// Waits for the deadline, and then until the lock is known to be held by another contender: a
 /// free lock is acquired, however short the limit.
@@ -456,10 +411,9 @@ async fn acquire_unmixed(
             _ => return Err(failure),
         },
     };
-    let other = match guard {
-        Held::Permits(_) => None,
-        _ if may_be_semaphore => contents::semaphore_contender(client, path).await?,
-        _ => None,
+    let other = match may_be_semaphore && arguments.permits.is_none() {
+        true => contents::semaphore_contender(client, path).await?,
+        false => None,
     };
     other.map_or(Ok(guard), |node| refuse(&node))
 }
@@ -489,7 +443,7 @@ async fn acquire_with(
             true => semaphore.try_acquire_many(permits).await,
             false => semaphore.acquire_many(permits).await,
         };
-        Held::Permits(guard.map_err(|error| match error.reason {
+        Held::Plain(guard.map_err(|error| match error.reason {
             reason @ SemaphoreError::NoMaximum => {
                 format!("'{path}': {reason}: set it with --of").into()
             }
@@ -497,7 +451,7 @@ async fn acquire_with(
         })?)
     } else if !arguments.shared && !arguments.exclusive {
         let mutex = Mutex::with(client, path, options)?;
-        Held::Mutex(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })
+        Held::Plain(if at_once { mutex.try_acquire().await? } else { mutex.acquire().await? })
     } else {
         let lock = RwLock::with(client, path, options)?;
         match (arguments.shared, at_once) {

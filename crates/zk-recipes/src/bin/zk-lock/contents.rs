@@ -11,16 +11,10 @@ use zk_recipes::{
 
 use crate::{Failure, lock_error};
 
-/// A contender.
+/// A contender: what [`QueueEntry`] says, also of locks that this library does not have.
 pub(crate) struct Contender {
     /// The kind of its lock.
     pub(crate) kind: &'static str,
-    pub(crate) entry: Entry,
-}
-
-/// What [`QueueEntry`] says about a contender, also of locks that this library does not have.
-#[derive(Clone)]
-pub(crate) struct Entry {
     pub(crate) node: String,
     pub(crate) mode: LockMode,
     pub(crate) waits_for: Option<String>,
@@ -30,16 +24,9 @@ pub(crate) struct Entry {
     pub(crate) since: i64,
 }
 
-impl Entry {
+impl Contender {
     pub(crate) const fn is_holder(&self) -> bool {
         self.waits_for.is_none()
-    }
-}
-
-impl From<QueueEntry> for Entry {
-    fn from(entry: QueueEntry) -> Self {
-        let QueueEntry { node, mode, waits_for, data, session, token, since, .. } = entry;
-        Self { node, mode, waits_for, data, session, token, since }
     }
 }
 
@@ -58,8 +45,10 @@ pub(crate) struct Contents {
 
 impl Contents {
     fn add(&mut self, kind: &'static str, entries: Vec<QueueEntry>) {
-        let contender = |entry: QueueEntry| Contender { kind, entry: entry.into() };
-        self.contenders.extend(entries.into_iter().map(contender));
+        self.contenders.extend(entries.into_iter().map(|entry| {
+            let QueueEntry { node, mode, waits_for, data, session, token, since, .. } = entry;
+            Contender { kind, node, mode, waits_for, data, session, token, since }
+        }));
     }
 }
 
@@ -140,16 +129,22 @@ async fn read_kazoo_semaphore(
         };
         // Permits are ephemeral. Another program may name its own nodes by guids.
         if data.is_none() || stat.ephemeral_owner != SessionId(0) {
-            let (node, mode) = (node.clone(), LockMode::Shared);
-            let (session, token, since) = (stat.ephemeral_owner, stat.czxid, stat.ctime);
-            let entry = Entry { node, mode, waits_for: None, data, session, token, since };
-            contents.contenders.push(Contender { kind: KAZOO_SEMAPHORE, entry });
+            contents.contenders.push(Contender {
+                kind: KAZOO_SEMAPHORE,
+                node: node.clone(),
+                mode: LockMode::Shared,
+                waits_for: None,
+                data,
+                session: stat.ephemeral_owner,
+                token: stat.czxid,
+                since: stat.ctime,
+            });
         }
     }
     if contents.contenders.len() == before {
         return Ok(());
     }
-    contents.contenders[before..].sort_by_key(|permit| permit.entry.token);
+    contents.contenders[before..].sort_by_key(|permit| permit.token);
     let permits = match client.get_data(path).await {
         Ok((data, _)) => String::from_utf8_lossy(&data).parse::<u32>().ok(),
         Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => None,
@@ -157,13 +152,11 @@ async fn read_kazoo_semaphore(
     };
     let permits = permits.map_or("an unknown number of".to_owned(), |permits| permits.to_string());
     let options = Options::new().scheme(Scheme::KAZOO_MUTEX);
-    let waiting = Mutex::with(client, &kazoo_queue(path), options)?.contenders().await?;
-    for (place, mut entry) in waiting.into_iter().map(Entry::from).enumerate() {
-        if place == 0 {
-            entry.waits_for = Some("permits".to_owned());
-        }
-        contents.contenders.push(Contender { kind: KAZOO_SEMAPHORE, entry });
+    let mut waiting = Mutex::with(client, &kazoo_queue(path), options)?.contenders().await?;
+    if let Some(first) = waiting.first_mut() {
+        first.waits_for = Some("permits".to_owned());
     }
+    contents.add(KAZOO_SEMAPHORE, waiting);
     contents.kinds.push(format!("{KAZOO_SEMAPHORE} with {permits} permits"));
     Ok(())
 }
@@ -274,7 +267,7 @@ async fn read_semaphore(
 pub(crate) async fn permits_held(client: &Client, path: &str) -> Result<usize, Failure> {
     let mut contents = Contents::default();
     read_semaphore(client, path, &mut contents).await?;
-    Ok(contents.contenders.iter().filter(|one| one.entry.waits_for.is_none()).count())
+    Ok(contents.contenders.iter().filter(|one| one.is_holder()).count())
 }
 
 /// Returns a contender of a semaphore at `path`, if there is one.
@@ -320,7 +313,7 @@ pub(crate) async fn paths_of_label(
     shown: &str,
 ) -> Result<Vec<String>, Failure> {
     let contents = read(client, path).await?.unwrap_or_default();
-    let nodes = contents.contenders.iter().map(|contender| contender.entry.node.as_str());
+    let nodes = contents.contenders.iter().map(|contender| contender.node.as_str());
     let found: Vec<_> = nodes.filter(|node| label(node) == shown).collect();
     match found[..] {
         [] => Ok(Vec::new()),

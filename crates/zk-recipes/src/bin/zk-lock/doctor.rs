@@ -1,7 +1,6 @@
 //! Examines a lock that seems stuck, without writing anything: `doctor`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +12,7 @@ use zk_recipes::Scheme;
 use zk_recipes::session::proto::{ErrorCode, SessionId};
 use zk_recipes::session::{Client, ServerKind};
 
-use crate::contents::{self, Contender, Contents, Entry, label};
+use crate::contents::{self, Contender, Contents, label};
 use crate::sessions::{self, Connection, Life, Living, Sessions};
 use crate::settings::Settings;
 use crate::show::{HIGH_SEQUENCE, Owner, age, age_of, owner, print, session, width};
@@ -42,7 +41,7 @@ pub(crate) struct Arguments {
 #[derive(Serialize)]
 struct Record<'a> {
     path: &'a str,
-    level: String,
+    level: &'a str,
     text: &'a str,
 }
 
@@ -72,17 +71,29 @@ enum Level {
     Problem,
 }
 
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
             Self::Ok => "ok",
             Self::Note => "note",
             Self::Problem => "problem",
-        })
+        }
     }
 }
 
 type Finding = (Level, String);
+
+fn ok(text: impl Into<String>) -> Finding {
+    (Level::Ok, text.into())
+}
+
+fn note(text: impl Into<String>) -> Finding {
+    (Level::Note, text.into())
+}
+
+fn problem(text: impl Into<String>) -> Finding {
+    (Level::Problem, text.into())
+}
 
 pub(crate) async fn run(settings: &Settings, arguments: &Arguments) -> Result<ExitCode, Failure> {
     let result = examine(settings, arguments).await;
@@ -91,7 +102,7 @@ pub(crate) async fn run(settings: &Settings, arguments: &Arguments) -> Result<Ex
         && !failure.is::<OutputClosed>()
     {
         // Without an object, a filter would see no problem.
-        let (path, level) = (&*arguments.path, Level::Problem.to_string());
+        let (path, level) = (&*arguments.path, Level::Problem.name());
         print(&json(&Record { path, level, text: &explain(failure) })?)?;
     }
     result
@@ -109,8 +120,7 @@ async fn examine(
     let exists = contents.is_some();
     let contents = contents.unwrap_or_default();
     let clocks = clocks(settings, &client, &contents, &sessions).await;
-    let is_listed =
-        |contender: &Contender| sessions.connections.contains_key(&contender.entry.session.0);
+    let is_listed = |contender: &Contender| sessions.connections.contains_key(&contender.session.0);
     if !clocks.is_empty() || !contents.contenders.iter().all(is_listed) {
         // Also for contenders that have come in between.
         sessions.ask_again(&client).await;
@@ -123,7 +133,7 @@ async fn examine(
     // Semaphores have these three.
     let is_semaphore = contents.children.iter().any(|child| child == "max");
     let is_known = |child: &str| is_semaphore && ["leases", "locks", "max"].contains(&child);
-    let is_shown = |child: &str| contents.contenders.iter().any(|one| one.entry.node == child);
+    let is_shown = |child: &str| contents.contenders.iter().any(|one| one.node == child);
     let is_unknown = |child: &&String| {
         Scheme::recognize(child).is_none() && !is_known(child) && !is_shown(child)
     };
@@ -164,12 +174,12 @@ async fn clocks(
 ) -> Vec<Client> {
     let server = |session: SessionId| Some(sessions.connections.get(&session.0)?.server);
     let own = server(client.session_id());
-    let of_contenders = contents.contenders.iter().map(|contender| server(contender.entry.session));
+    let of_contenders = contents.contenders.iter().map(|contender| server(contender.session));
     let others: BTreeSet<_> = of_contenders.filter(|other| *other != own).flatten().collect();
     let mut clocks = Vec::new();
     for server in others {
         if let Some(server) = client.servers().get(server)
-            && let Ok(client) = settings.connect_to(&server.to_string()).await
+            && let Ok(client) = settings.connect_to(&server.to_string(), None).await
         {
             clocks.push(client);
         }
@@ -185,11 +195,12 @@ async fn written(
     contents: &Contents,
 ) -> Result<BTreeMap<String, i64>, Failure> {
     let mut written = BTreeMap::new();
-    for Contender { kind, entry } in contents.contenders.iter().take(MAX_LISTED) {
-        let Some(node) = contents::node_path(path, kind, &entry.node) else { continue };
+    for contender in contents.contenders.iter().take(MAX_LISTED) {
+        let Contender { kind, node, .. } = contender;
+        let Some(node) = contents::node_path(path, kind, node) else { continue };
         match client.exists(&node).await {
             Ok(Some(stat)) if stat.mzxid > stat.czxid => {
-                written.insert(entry.node.clone(), stat.mtime);
+                written.insert(contender.node.clone(), stat.mtime);
             }
             Ok(_) => {}
             // Servers since 3.9 need permission to read.
@@ -221,7 +232,7 @@ enum Liveness<'a> {
 
 impl Facts<'_> {
     fn liveness(&self, contender: &Contender) -> Liveness<'_> {
-        let session = contender.entry.session;
+        let session = contender.session;
         let life = self.living.lives.get(&session.0);
         match self.sessions.connections.get(&session.0) {
             _ if session == SessionId::NONE => Liveness::NoSession,
@@ -234,7 +245,7 @@ impl Facts<'_> {
 
     /// Returns the whole report, in lines of `width` columns.
     fn report(&self, servers: &[String], findings: &[Finding], width: usize) -> String {
-        let findings = findings.iter().map(|(level, text)| format!("{level:8}{text}\n"));
+        let findings = findings.iter().map(|(level, text)| format!("{:8}{text}\n", level.name()));
         let facts = format!("{}\n{}", self.contenders(servers), findings.collect::<String>());
         // Deeper than the lines about sessions.
         let facts = facts.lines().map(|text| wrap(text, width, "          ") + "\n");
@@ -243,17 +254,17 @@ impl Facts<'_> {
 
     /// Returns the findings and the advice, as JSON.
     fn records(&self, findings: &[Finding]) -> io::Result<String> {
-        let record = |level: String, text: &str| json(&Record { path: self.path, level, text });
-        let findings = findings.iter().map(|(level, text)| record(level.to_string(), text));
-        findings.chain([record("advice".to_owned(), &self.advice())]).collect()
+        let record = |level: &str, text: &str| json(&Record { path: self.path, level, text });
+        let findings = findings.iter().map(|(level, text)| record(level.name(), text));
+        findings.chain([record("advice", &self.advice())]).collect()
     }
 
     fn holders(&self) -> impl Iterator<Item = &Contender> {
-        self.contents.contenders.iter().filter(|contender| contender.entry.is_holder())
+        self.contents.contenders.iter().filter(|contender| contender.is_holder())
     }
 
     fn waiters(&self) -> impl Iterator<Item = &Contender> {
-        self.contents.contenders.iter().filter(|contender| !contender.entry.is_holder())
+        self.contents.contenders.iter().filter(|contender| !contender.is_holder())
     }
 
     /// Describes the holders and the first waiters.
@@ -268,14 +279,11 @@ impl Facts<'_> {
             ("waiter", self.waiters().collect::<Vec<_>>()),
         ] {
             for contender in contenders.iter().take(MAX_LISTED) {
-                let entry = &contender.entry;
-                let (node, owner) = (cell(&label(&entry.node)), owner(entry.data.as_deref()));
-                text += &format!("{who:8}{node}, {} old: {owner}\n", age(entry));
-                text += &format!(
-                    "        session {}{}\n",
-                    session(entry),
-                    self.session(contender, servers)
-                );
+                let (node, owner) =
+                    (cell(&label(&contender.node)), owner(contender.data.as_deref()));
+                text += &format!("{who:8}{node}, {} old: {owner}\n", age(contender));
+                let (id, connection) = (session(contender), self.session(contender, servers));
+                text += &format!("        session {id}{connection}\n");
             }
             if contenders.len() > MAX_LISTED {
                 text += &format!("        and {} more\n", contenders.len() - MAX_LISTED);
@@ -294,7 +302,7 @@ impl Facts<'_> {
             },
             Liveness::Unknown(life) => {
                 let is_alive = if life.is_some() { ", alive" } else { "" };
-                let written = self.written.get(&contender.entry.node);
+                let written = self.written.get(&contender.node);
                 let written = written.map(|at| format!("; wrote {} ago", age_of(*at)));
                 format!("{is_alive}, connected or not{}", written.unwrap_or_default())
             }
@@ -329,111 +337,97 @@ impl Facts<'_> {
         if self.server_kind == ServerKind::Keeper {
             let text = "the servers seem to be ClickHouse Keeper: a client that loses its connection \
                         loses its locks, and their nodes stay until the session timeout";
-            findings.push((Level::Note, text.to_owned()));
+            findings.push(note(text));
         }
         if !self.exists {
             let text = "the path does not exist: servers delete the path of an unused lock";
-            findings.push((Level::Note, text.to_owned()));
+            findings.push(note(text));
         }
         if self.contents.kinds.len() > 1 {
             let text = "locks of several kinds use this path and do not exclude each other";
-            findings.push((Level::Problem, text.to_owned()));
+            findings.push(problem(text));
         }
         self.examine_sessions(&mut findings);
         self.examine_nodes(&mut findings);
-        for (server, reason) in &self.sessions.silent {
-            let text = format!("{} does not list its sessions: {}", line(server), line(reason));
-            findings.push((Level::Note, text));
-        }
+        let silent = self.sessions.silent.iter();
+        findings.extend(silent.map(|(server, reason)| {
+            note(format!("{} does not list its sessions: {}", line(server), line(reason)))
+        }));
         findings.push(examine_clock(self.clock.or_else(|| self.clock_of_nodes())));
         findings
     }
 
     /// Returns by how much the servers' clock is ahead at least, if nodes were created in the future.
     fn clock_of_nodes(&self) -> Option<i64> {
-        let newest =
-            self.contents.contenders.iter().map(|contender| contender.entry.since).max()?;
+        let newest = self.contents.contenders.iter().map(|contender| contender.since).max()?;
         Some(newest.saturating_sub(milliseconds())).filter(|ahead| *ahead > 0)
     }
 
     fn examine_sessions(&self, findings: &mut Vec<Finding>) {
         let mut all_connected = true;
         for contender in &self.contents.contenders {
-            let node = cell(&label(&contender.entry.node));
+            let node = cell(&label(&contender.node));
             let liveness = self.liveness(contender);
-            if let Some((pid, what)) = idle_process(&contender.entry) {
+            if let Some((pid, what)) = idle_process(contender) {
                 let text = format!("the process of {node}, {pid} on this host, {what}");
-                findings.push((Level::Problem, text));
+                findings.push(problem(text));
             }
             all_connected &= matches!(liveness, Liveness::Connected(_));
-            match liveness {
+            let finding = match liveness {
+                Liveness::Connected(connection) => {
+                    self.examine_connection(connection, &node, findings);
+                    continue;
+                }
                 Liveness::NoSession => {
-                    let text = format!("no session owns {node}, so no server deletes it");
-                    findings.push((Level::Problem, text));
+                    problem(format!("no session owns {node}, so no server deletes it"))
                 }
                 Liveness::Ended => {
-                    let text =
-                        format!("the session of {node} has ended: the servers delete {node}");
-                    findings.push((Level::Note, text));
+                    note(format!("the session of {node} has ended: the servers delete {node}"))
                 }
-                Liveness::NotConnected(_) => {
-                    let text = format!(
-                        "the client of {node} is not connected: it has died or lost the network"
-                    );
-                    findings.push((Level::Problem, text));
-                }
-                Liveness::Connected(connection) => {
-                    if let Some((silence, _)) = self.long_silence(connection) {
-                        let text = format!(
-                            "the client of {node} has been silent for {silence:?}: it may be stopped"
-                        );
-                        findings.push((Level::Problem, text));
-                    }
-                    if let Some(timeout) =
-                        connection.timeout.filter(|timeout| *timeout >= LONG_TIMEOUT)
-                    {
-                        let text =
-                            format!("if the client of {node} dies, its node stays for {timeout:?}");
-                        findings.push((Level::Note, text));
-                    }
-                }
-                Liveness::Unknown(Some(_)) => {
-                    let text = format!(
-                        "the session of {node} is alive; whether its client is connected is unknown"
-                    );
-                    findings.push((Level::Note, text));
-                }
-                Liveness::Unknown(None) => {
-                    let text = format!(
-                        "{node} exists, so its session had not ended; whether its client is \
-                         connected is unknown"
-                    );
-                    findings.push((Level::Note, text));
-                }
-            }
+                Liveness::NotConnected(_) => problem(format!(
+                    "the client of {node} is not connected: it has died or lost the network"
+                )),
+                Liveness::Unknown(Some(_)) => note(format!(
+                    "the session of {node} is alive; whether its client is connected is unknown"
+                )),
+                Liveness::Unknown(None) => note(format!(
+                    "{node} exists, so its session had not ended; whether its client is \
+                     connected is unknown"
+                )),
+            };
+            findings.push(finding);
         }
         if all_connected && !self.contents.contenders.is_empty() {
-            findings.push((Level::Ok, "the clients of all contenders are connected".to_owned()));
+            findings.push(ok("the clients of all contenders are connected"));
+        }
+    }
+
+    fn examine_connection(&self, connection: &Connection, node: &str, findings: &mut Vec<Finding>) {
+        if let Some((silence, _)) = self.long_silence(connection) {
+            let silent = format!("the client of {node} has been silent for {silence:?}");
+            findings.push(problem(silent + ": it may be stopped"));
+        }
+        if let Some(timeout) = connection.timeout.filter(|timeout| *timeout >= LONG_TIMEOUT) {
+            let text = format!("if the client of {node} dies, its node stays for {timeout:?}");
+            findings.push(note(text));
         }
     }
 
     fn examine_nodes(&self, findings: &mut Vec<Finding>) {
         for child in self.unknown.iter().take(MAX_LISTED) {
-            let text = format!("the node '{}' is no contender, and is ignored", cell(child));
-            findings.push((Level::Note, text));
+            let child = cell(child);
+            findings.push(note(format!("the node '{child}' is no contender, and is ignored")));
         }
         if self.unknown.len() > MAX_LISTED {
-            let text = format!("and {} more nodes", self.unknown.len() - MAX_LISTED);
-            findings.push((Level::Note, text));
+            findings.push(note(format!("and {} more nodes", self.unknown.len() - MAX_LISTED)));
         }
-        let contenders = || self.contents.contenders.iter().map(|contender| &contender.entry);
-        for entry in contenders().filter(|entry| entry.data.is_none()) {
-            let text =
-                format!("{} cannot be read with these credentials", cell(&label(&entry.node)));
-            findings.push((Level::Note, text));
+        let contenders = || self.contents.contenders.iter();
+        for contender in contenders().filter(|contender| contender.data.is_none()) {
+            let node = cell(&label(&contender.node));
+            findings.push(note(format!("{node} cannot be read with these credentials")));
         }
         let sequence = |node: &str| Some(Scheme::recognize(node)?.parse(node)?.sequence.0);
-        let sequences = contenders().filter_map(|entry| sequence(&entry.node));
+        let sequences = contenders().filter_map(|contender| sequence(&contender.node));
         // Negative numbers follow the last one.
         let highest = sequences.map(|number| u32::try_from(number).unwrap_or(END)).max();
         // Also numbers of nodes that are gone.
@@ -443,10 +437,8 @@ impl Facts<'_> {
             false => "move to another path",
         };
         findings.extend(last.map(|last| match last < HIGH_SEQUENCE {
-            true => (Level::Ok, format!("sequence numbers: {last} of {END}")),
-            false => {
-                (Level::Problem, format!("sequence numbers end soon: {last} of {END}; {instead}"))
-            }
+            true => ok(format!("sequence numbers: {last} of {END}")),
+            false => problem(format!("sequence numbers end soon: {last} of {END}; {instead}")),
         }));
     }
 
@@ -470,7 +462,7 @@ impl Facts<'_> {
             _ => true,
         });
         let holder = worst.unwrap_or(holder);
-        let node = cell(&label(&holder.entry.node));
+        let node = cell(&label(&holder.node));
         let remove = format!("`zk-lock break {path} --node {node}`");
         let liveness = self.liveness(holder);
         if let Liveness::Connected(connection) = liveness
@@ -500,9 +492,7 @@ impl Facts<'_> {
                  and `dump` in 4lw.commands.whitelist."
                     .to_owned()
             }
-            Liveness::Connected(_)
-                if let Some((pid, "is stopped")) = idle_process(&holder.entry) =>
-            {
+            Liveness::Connected(_) if let Some((pid, "is stopped")) = idle_process(holder) => {
                 format!(
                     "The holder is stopped: `kill -CONT {pid}` continues it, and `kill -9 {pid}` ends it."
                 )
@@ -517,8 +507,8 @@ impl Facts<'_> {
 
 /// Returns the process of a contender, if it is one of this host that has ended or is stopped, and which
 /// of them. With containers, hosts of one name may be several.
-fn idle_process(entry: &Entry) -> Option<(u32, &'static str)> {
-    let data = entry.data.as_deref().map(String::from_utf8_lossy)?;
+fn idle_process(contender: &Contender) -> Option<(u32, &'static str)> {
+    let data = contender.data.as_deref().map(String::from_utf8_lossy)?;
     let Owner { host, pid, .. } = Owner::parse(&data)?;
     if host != rustix::system::uname().nodename().to_string_lossy() {
         return None;
@@ -540,67 +530,15 @@ fn until(life: Option<&Life>) -> Option<&str> {
 
 fn examine_clock(milliseconds: Option<i64>) -> Finding {
     match milliseconds.map(i64::unsigned_abs).map(Duration::from_millis) {
-        None => (Level::Note, "the clocks were not compared".to_owned()),
+        None => note("the clocks were not compared"),
         Some(difference) if difference < CLOCK_TOLERANCE => {
-            (Level::Ok, "this machine's clock agrees with its server's".to_owned())
+            ok("this machine's clock agrees with its server's")
         }
-        Some(difference) => {
-            let text = format!(
-                "this machine's clock differs from its server's by {difference:?}, and so do ages"
-            );
-            (Level::Problem, text)
-        }
+        Some(difference) => problem(format!(
+            "this machine's clock differs from its server's by {difference:?}, and so do ages"
+        )),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_second_between_the_clocks_is_a_problem() {
-        for (milliseconds, level) in [
-            (None, Level::Note),
-            (Some(0), Level::Ok),
-            (Some(-999), Level::Ok),
-            (Some(1000), Level::Problem),
-            (Some(-90_000), Level::Problem),
-            (Some(i64::MIN), Level::Problem),
-        ] {
-            assert_eq!(examine_clock(milliseconds).0, level, "{milliseconds:?}");
-        }
-    }
-
-    #[test]
-    fn silence_is_measured_by_the_clock_of_the_same_server() {
-        let connection = |server, last_reply| Connection {
-            address: String::new(),
-            established: None,
-            timeout: None,
-            last_reply,
-            server,
-        };
-        let connections = [
-            (1, connection(0, Some(7000))),
-            (2, connection(0, Some(4000))),
-            (3, connection(1, Some(99_000))),
-        ];
-        let sessions = Sessions { connections: connections.into(), silent: Vec::new() };
-        let contents = Contents::default();
-        let facts = Facts {
-            path: "/a",
-            exists: true,
-            contents: &contents,
-            sessions: &sessions,
-            living: &Living::default(),
-            unknown: &[],
-            written: &BTreeMap::new(),
-            clock: None,
-            server_kind: ServerKind::ZooKeeper,
-        };
-        let silence = |id: i64| facts.silence(&sessions.connections[&id]);
-        assert_eq!((silence(1), silence(2)), (Some(Duration::ZERO), Some(Duration::from_secs(3))));
-        assert_eq!(silence(3), Some(Duration::ZERO));
-        assert_eq!(facts.silence(&connection(0, None)), None);
-    }
-}
+mod tests;

@@ -32,7 +32,7 @@ pub(crate) async fn run(
         match program.ended().await? {
             Some(signal) => Ok(exit_code_of_signal(signal)),
             None => {
-                let path = arguments.path();
+                let path = &arguments.path;
                 let why = "the standard input has ended";
                 Err(format!("the lock '{path}' was not acquired: {why}").into())
             }

@@ -33,7 +33,7 @@ use zk_recipes::session::proto::{ErrorCode, path};
 use zk_recipes::session::{Client, ConnectError};
 use zk_recipes::{LockError, RecipeError, SemaphoreError};
 
-use crate::acquire::{LockArguments, NotConnected, TimedOut};
+use crate::acquire::{LockArguments, NotAcquired};
 use crate::lease::Lease;
 use crate::run::Supervisor;
 use crate::settings::Settings;
@@ -241,8 +241,8 @@ enum Command {
 impl Command {
     fn path(&self) -> Option<&str> {
         match self {
-            Self::Run(arguments) => Some(arguments.lock.path()),
-            Self::Hold(arguments) => Some(arguments.path()),
+            Self::Run(arguments) => Some(&arguments.lock.path),
+            Self::Hold(arguments) => Some(&arguments.path),
             Self::Ls(arguments) => Some(&arguments.path),
             Self::Watch(arguments) => Some(&arguments.path),
             Self::Break(arguments) => Some(&arguments.path),
@@ -323,13 +323,12 @@ fn report(failure: &Failure) -> u8 {
 
 /// Returns the exit code of `zk-lock` itself for an error.
 fn exit_code_of(failure: &Failure) -> u8 {
-    let timed_out = failure.downcast_ref::<TimedOut>();
+    let not_acquired = failure.downcast_ref::<NotAcquired>();
     match failure.downcast_ref::<ConnectError>() {
         Some(ConnectError::Address(_)) => code::USAGE,
         Some(ConnectError::Unreachable { .. } | ConnectError::Tls { .. }) => code::NO_SERVER,
         _ if failure.is::<Usage>() => code::USAGE,
-        _ if failure.is::<NotConnected>() => code::NO_SERVER,
-        _ if timed_out.is_some_and(|timed_out| !timed_out.is_connected) => code::NO_SERVER,
+        _ if not_acquired.is_some_and(|it| !it.is_connected) => code::NO_SERVER,
         _ => code::FAILED,
     }
 }
@@ -344,6 +343,7 @@ fn start(arguments: Arguments) -> Result<ExitCode, Failure> {
 
 async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments { settings, verbose, supervisor, lease, mask_changes, command } = arguments;
+    let look = || settings.connect_to_look();
     match command {
         Command::Run(run) => match supervisor {
             None => run.lock.finish(supervise::run(&run, &settings).await),
@@ -355,17 +355,11 @@ async fn execute(arguments: Arguments) -> Result<ExitCode, Failure> {
         },
         Command::Hold(arguments) => hold::run(&settings, &arguments, verbose).await,
         Command::Release => release::run().await,
-        Command::Ls(arguments) => {
-            show::ls(&settings.connect_to_look().await?, &arguments, verbose).await
-        }
-        Command::Watch(arguments) => {
-            show::watch(&settings.connect_to_look().await?, &arguments).await
-        }
-        Command::Break(arguments) => {
-            break_lock(&settings.connect_to_look().await?, &arguments).await
-        }
+        Command::Ls(arguments) => show::ls(&look().await?, &arguments, verbose).await,
+        Command::Watch(arguments) => show::watch(&look().await?, &arguments).await,
+        Command::Break(arguments) => break_lock(&look().await?, &arguments).await,
         Command::Doctor(arguments) => doctor::run(&settings, &arguments).await,
-        Command::Top(arguments) => top::run(&settings.connect_to_look().await?, &arguments).await,
+        Command::Top(arguments) => top::run(&look().await?, &arguments).await,
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Exec(arguments) => Ok(exec::run(&arguments)),
     }

@@ -49,7 +49,7 @@ async fn leader_time(client: &Client, node: &str) -> Result<i64, Failure> {
 
 /// Remembers that a command has succeeded.
 pub(crate) async fn remember(client: &Client, arguments: &LockArguments) -> Result<(), Failure> {
-    let node = node(arguments.path());
+    let node = node(&arguments.path);
     let acl = arguments.acl();
     despite_outages(async || match client.set_data(&node, b"", None).await {
         Ok(_) => Ok(()),

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// When the lock is lost, how long the command has between SIGTERM and SIGKILL; by default, as
     /// long as the servers keep the session
     #[arg(long, env = "ZK_LOCK_KILL_AFTER", value_name = "SECONDS", value_parser = seconds)]
-    kill_after: Option<Duration>,
+    pub(crate) kill_after: Option<Duration>,
     /// Hold the lock at least this long, such as 10m, even if the command ends sooner
     ///
     /// So hosts whose clocks differ less do not run a job one after another. The time begins when
@@ -73,10 +73,6 @@ impl Arguments {
                 vec![shell.unwrap_or_else(|| "/bin/sh".into()), "-c".into(), line.clone()]
             }
         }
-    }
-
-    pub(crate) fn kill_after(&self) -> Option<Duration> {
-        self.kill_after
     }
 }
 
@@ -227,7 +223,7 @@ async fn run_with(
             received = supervisor.signals.next() => {
                 let received = received?;
                 if !supervisor.is_alive() {
-                    let path = arguments.lock.path();
+                    let path = &arguments.lock.path;
                     let text = format!("zk-lock was killed, so the command under '{path}' is ended");
                     let line = arguments.lock.event("killed", &text, None);
                     supervisor.printed = Some(print_meanwhile(line));
@@ -313,7 +309,7 @@ async fn skipped(
     is_verbose: bool,
 ) -> Result<Option<ExitCode>, Failure> {
     let Some(period) = arguments.once_per else { return Ok(None) };
-    let path = arguments.lock.path();
+    let path = &arguments.lock.path;
     let elapsed = tokio::select! {
         elapsed = once::since_success(client, path) => elapsed?,
         loss = guard.lost() => {

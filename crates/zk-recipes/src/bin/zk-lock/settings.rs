@@ -88,7 +88,7 @@ impl Settings {
             let unusable = |error| Usage::new(format!("{}: {error}", file.display()));
             Recording::to_file(file).map_err(unusable)
         });
-        self.connect_with(&self.connect, recording.transpose()?).await
+        self.connect_to(&self.connect, recording.transpose()?).await
     }
 
     /// Connects, and checks that the chroot exists: without it, every lock would seem to be free.
@@ -101,12 +101,8 @@ impl Settings {
         Ok(client)
     }
 
-    /// Connects to other servers than those of the settings.
-    pub(crate) async fn connect_to(&self, servers: &str) -> Result<Client, Failure> {
-        self.connect_with(servers, None).await
-    }
-
-    async fn connect_with(
+    /// Connects to these servers.
+    pub(crate) async fn connect_to(
         &self,
         servers: &str,
         recording: Option<Recording>,

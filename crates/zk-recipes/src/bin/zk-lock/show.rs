@@ -11,7 +11,7 @@ use serde::Serialize;
 use zk_recipes::LockMode;
 use zk_recipes::session::Client;
 
-use crate::contents::{self, Contender, Contents, Entry, despite_outages};
+use crate::contents::{self, Contender, Contents, despite_outages};
 use crate::sessions::{self, Sessions};
 use crate::text::{cell, json as json_line, line};
 use crate::{Failure, OutputClosed, code, print_error};
@@ -56,7 +56,7 @@ pub(crate) async fn ls(
     let contents = contents.unwrap_or_default();
     let contenders = &contents.contenders;
     if *quiet {
-        let is_held = contenders.iter().any(|contender| contender.entry.is_holder());
+        let is_held = contenders.iter().any(|contender| contender.is_holder());
         return Ok(ExitCode::from(if is_held { code::NOT_ACQUIRED } else { 0 }));
     }
     let sessions = match *json || is_verbose {
@@ -139,8 +139,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Describes a contender on one line.
 fn describe(contender: &Contender) -> String {
-    let entry = &contender.entry;
-    format!("{} {} {}", state(entry), cell(&entry.node), owner(entry.data.as_deref()))
+    format!("{} {} {}", state(contender), cell(&contender.node), owner(contender.data.as_deref()))
 }
 
 /// Describes all of the contender with the node `name`, if it is there.
@@ -150,7 +149,7 @@ pub(crate) async fn contender(
     name: &str,
 ) -> Result<Option<String>, Failure> {
     let contents = contents::read(client, path).await?.unwrap_or_default();
-    let Some(one) = contents.contenders.iter().find(|one| one.entry.node == name) else {
+    let Some(one) = contents.contenders.iter().find(|one| one.node == name) else {
         return Ok(None);
     };
     Ok(Some(details(one, &sessions::ask(client).await)))
@@ -158,26 +157,25 @@ pub(crate) async fn contender(
 
 /// Describes all of a contender, on several lines.
 fn details(contender: &Contender, sessions: &Sessions) -> String {
-    let entry = &contender.entry;
-    let waits_for = entry.waits_for.as_deref().map(|node| format!(", for {}", cell(node)));
-    let connection = sessions.connections.get(&entry.session.0);
+    let waits_for = contender.waits_for.as_deref().map(|node| format!(", for {}", cell(node)));
+    let connection = sessions.connections.get(&contender.session.0);
     let address = connection.map(|connection| format!(" from {}", connection.address));
     format!(
         "{} {}{}\n    session {}{}, {} old\n    token {}, czxid {:#x}\n    {}\n",
-        state(entry),
-        cell(&entry.node),
+        state(contender),
+        cell(&contender.node),
         waits_for.unwrap_or_default(),
-        session(entry),
+        session(contender),
         address.unwrap_or_default(),
-        age(entry),
-        entry.token.0,
-        entry.token.0,
-        owner(entry.data.as_deref()),
+        age(contender),
+        contender.token.0,
+        contender.token.0,
+        owner(contender.data.as_deref()),
     )
 }
 
-fn state(entry: &Entry) -> &'static str {
-    match (&entry.waits_for, entry.mode) {
+fn state(contender: &Contender) -> &'static str {
+    match (&contender.waits_for, contender.mode) {
         (None, LockMode::Exclusive) => "holds",
         (None, LockMode::Shared) => "holds, shared",
         (Some(_), LockMode::Exclusive) => "waits",
@@ -186,8 +184,8 @@ fn state(entry: &Entry) -> &'static str {
 }
 
 /// Returns the session. No server deletes a node without one.
-pub(crate) fn session(entry: &Entry) -> String {
-    match entry.session.0 {
+pub(crate) fn session(contender: &Contender) -> String {
+    match contender.session.0 {
         0 => "none".to_owned(),
         session => format!("{session:#x}"),
     }
@@ -227,7 +225,7 @@ impl<'a> Owner<'a> {
 /// cannot be read.
 pub(crate) async fn holder(client: &Client, path: &str) -> Option<String> {
     let contents = contents::read(client, path).await.ok()??;
-    let mut holders = contents.contenders.iter().map(|one| &one.entry).filter(|it| it.is_holder());
+    let mut holders = contents.contenders.iter().filter(|one| one.is_holder());
     let first = holders.next()?;
     let (age, label) = (age(first), cell(&contents::label(&first.node)));
     let more = match holders.count() {
@@ -250,16 +248,16 @@ pub(crate) fn width() -> usize {
 /// The owner is cut.
 fn table(contents: &Contents, width: usize) -> String {
     let mut rows = vec![["STATE", "NODE", "AGE", "SESSION", "TOKEN", "OWNER"].map(str::to_owned)];
-    for Contender { entry, .. } in &contents.contenders {
-        let state = if entry.is_holder() { "holds" } else { "waits" };
+    for contender in &contents.contenders {
+        let state = if contender.is_holder() { "holds" } else { "waits" };
         rows.push([
             state.to_owned(),
-            cell(&contents::label(&entry.node)),
-            age(entry),
-            session(entry),
+            cell(&contents::label(&contender.node)),
+            age(contender),
+            session(contender),
             // In decimal, as in ZK_LOCK_TOKEN.
-            entry.token.0.to_string(),
-            owner(entry.data.as_deref()),
+            contender.token.0.to_string(),
+            owner(contender.data.as_deref()),
         ]);
     }
     columns(&rows, width)
@@ -281,19 +279,15 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]], width: usize) -> Str
     rows.iter().map(line).collect()
 }
 
-/// Returns the time in seconds since the node was created, by the local clock, which may differ
+/// Returns the seconds since then, in milliseconds since 1970, by the local clock, which may differ
 /// from the servers'.
-pub(crate) fn age_seconds(entry: &Entry) -> u64 {
-    seconds_since(entry.since)
-}
-
 fn seconds_since(milliseconds: i64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     now.saturating_sub(u64::try_from(milliseconds / 1000).unwrap_or(0))
 }
 
-pub(crate) fn age(entry: &Entry) -> String {
-    age_of(entry.since)
+pub(crate) fn age(contender: &Contender) -> String {
+    age_of(contender.since)
 }
 
 /// Returns the time since then, in milliseconds since 1970, in words.
@@ -348,29 +342,29 @@ struct Record<'a> {
 
 impl<'a> Record<'a> {
     fn new(lock: &'a str, contender: &'a Contender, sessions: &'a Sessions) -> Self {
-        let Contender { kind, entry } = contender;
-        let owner = entry.data.as_deref().map(|data| String::from_utf8_lossy(data).into_owned());
+        let owner =
+            contender.data.as_deref().map(|data| String::from_utf8_lossy(data).into_owned());
         let parsed = owner.as_deref().and_then(Owner::parse);
-        let connection = sessions.connections.get(&entry.session.0);
+        let connection = sessions.connections.get(&contender.session.0);
         // The servers may refuse to describe a node.
-        let is_described = entry.token.0 != 0;
+        let is_described = contender.token.0 != 0;
         Self {
             change: None,
             path: lock,
-            kind,
-            state: if entry.is_holder() { "holds" } else { "waits" },
-            mode: match entry.mode {
+            kind: contender.kind,
+            state: if contender.is_holder() { "holds" } else { "waits" },
+            mode: match contender.mode {
                 LockMode::Exclusive => "exclusive",
                 LockMode::Shared => "shared",
             },
-            node: &entry.node,
-            node_path: contents::node_path(lock, kind, &entry.node),
-            waits_for: entry.waits_for.as_deref(),
-            session: (entry.session.0 != 0).then(|| session(entry)),
-            czxid: is_described.then(|| format!("{:#x}", entry.token.0)),
-            token: is_described.then_some(entry.token.0),
-            since_ms: is_described.then_some(entry.since),
-            age_s: is_described.then(|| age_seconds(entry)),
+            node: &contender.node,
+            node_path: contents::node_path(lock, contender.kind, &contender.node),
+            waits_for: contender.waits_for.as_deref(),
+            session: (contender.session.0 != 0).then(|| session(contender)),
+            czxid: is_described.then(|| format!("{:#x}", contender.token.0)),
+            token: is_described.then_some(contender.token.0),
+            since_ms: is_described.then_some(contender.since),
+            age_s: is_described.then(|| seconds_since(contender.since)),
             host: parsed.as_ref().map(|owner| owner.host.to_owned()),
             pid: parsed.as_ref().map(|owner| owner.pid),
             program: parsed.as_ref().map(|owner| owner.program.to_owned()),

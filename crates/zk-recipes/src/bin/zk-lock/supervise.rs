@@ -68,7 +68,7 @@ pub(crate) async fn run(
         };
         let printed = arguments.lock.print_loss(&cause);
         let grace = lease.grace()?.unwrap_or(settings.session_timeout);
-        processes.end(arguments.kill_after().unwrap_or(grace), &mut signals).await?;
+        processes.end(arguments.kill_after.unwrap_or(grace), &mut signals).await?;
         printed.finish().await;
         return Ok(arguments.lock.lost());
     }

@@ -262,19 +262,19 @@ impl Board {
 
     /// Removes a contender, and counts a hand-over if it was a holder and another waits.
     fn remove(&mut self, parent: &str, name: &str) {
-        let of_kazoo = is_kazoo_permit(name) && self.of_kazoo.contains(parent);
-        let is_permit = of_kazoo || self.semaphore_of(parent).is_some();
-        let permit_waits = match of_kazoo {
-            true => self.waiters_of_kazoo(parent) > 0,
-            false => is_permit && self.waiters_of_semaphore(parent) > 0,
+        let waiters_of_permit = match self.semaphore_of(parent) {
+            _ if is_kazoo_permit(name) && self.of_kazoo.contains(parent) => {
+                Some(self.nodes(&kazoo_queue(parent)))
+            }
+            semaphore => semaphore.map(|lock| self.nodes(&format!("{lock}/locks"))),
         };
         let Some(queue) = self.queues.get_mut(parent) else { return };
         let before = queue.holders().len();
-        let was_holder = is_permit || queue.holders().contains(&name);
+        let was_holder = queue.holders().contains(&name);
         queue.nodes.remove(name);
-        let is_handed_over = match is_permit {
-            true => permit_waits,
-            false => was_holder && queue.holders().len() >= before,
+        let is_handed_over = match waiters_of_permit {
+            Some(waiters) => waiters > 0,
+            None => was_holder && queue.holders().len() >= before,
         };
         queue.hand_overs += usize::from(is_handed_over);
     }
@@ -286,9 +286,9 @@ impl Board {
         self.queues.get(parent)?.nodes.iter().any(is_permit).then_some(lock)
     }
 
-    fn waiters_of_semaphore(&self, leases: &str) -> usize {
-        let lock = leases.strip_suffix("/leases").unwrap_or(leases);
-        self.queues.get(&format!("{lock}/locks")).map_or(0, |queue| queue.nodes.len())
+    /// Returns the number of contenders below a path.
+    fn nodes(&self, parent: &str) -> usize {
+        self.queues.get(parent).map_or(0, |queue| queue.nodes.len())
     }
 
     /// Returns the permits of kazoo below a path, if it is a semaphore.
@@ -296,10 +296,6 @@ impl Board {
         let queue = self.of_kazoo.get(lock).and_then(|lock| self.queues.get(lock));
         let names = queue.into_iter().flat_map(|queue| queue.nodes.iter().map(String::as_str));
         names.filter(|name| is_kazoo_permit(name)).collect()
-    }
-
-    fn waiters_of_kazoo(&self, lock: &str) -> usize {
-        self.queues.get(&kazoo_queue(lock)).map_or(0, |queue| queue.nodes.len())
     }
 
     /// Returns the locks that have contenders, the longest queue first, and begins to count
@@ -311,7 +307,7 @@ impl Board {
             let (lock, holders, waiters) = match self.semaphore_of(parent) {
                 Some(lock) => {
                     let names: Vec<_> = queue.nodes.iter().map(String::as_str).collect();
-                    (lock, names, self.waiters_of_semaphore(parent))
+                    (lock, names, self.nodes(&format!("{lock}/locks")))
                 }
                 None if self.is_queue_of_semaphore(parent) => continue,
                 None => {
@@ -321,7 +317,7 @@ impl Board {
                     let permits = self.permits_of_kazoo(parent);
                     if !permits.is_empty() {
                         holders.extend(permits);
-                        waiters += self.waiters_of_kazoo(parent);
+                        waiters += self.nodes(&kazoo_queue(parent));
                     }
                     (parent.as_str(), holders, waiters)
                 }
@@ -353,105 +349,4 @@ impl Board {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GUID: &str = "_c_f5fd6747-e1b7-4202-a4bc-9474a7659da6";
-
-    fn board(nodes: &[&str]) -> Board {
-        let mut board = Board::default();
-        nodes.iter().for_each(|node| board.handle(EventType::NODE_CREATED, &named(node)));
-        board
-    }
-
-    fn named(node: &str) -> String {
-        node.replace('@', GUID)
-    }
-
-    fn delete(board: &mut Board, node: &str) {
-        board.handle(EventType::NODE_DELETED, &named(node));
-    }
-
-    /// Returns path, holders, waiters and hand-overs of each lock.
-    fn summaries(board: &mut Board) -> Vec<(String, usize, usize, usize)> {
-        let summaries = board.take_summaries().into_iter();
-        summaries.map(|lock| (lock.path, lock.holders, lock.waiters, lock.hand_overs)).collect()
-    }
-
-    #[test]
-    fn a_release_with_a_waiter_is_a_hand_over() {
-        let nodes = ["/a/@-lock-0000000001", "/a/@-lock-0000000002", "/a/@-lock-0000000003"];
-        let mut board = board(&nodes);
-        assert_eq!(summaries(&mut board), [("/a".to_owned(), 1, 2, 0)]);
-        // A waiter gives up.
-        delete(&mut board, nodes[1]);
-        assert_eq!(summaries(&mut board), [("/a".to_owned(), 1, 1, 0)]);
-        delete(&mut board, nodes[0]);
-        assert_eq!(summaries(&mut board), [("/a".to_owned(), 1, 0, 1)]);
-        // Nobody waits.
-        delete(&mut board, nodes[2]);
-        assert_eq!(summaries(&mut board), []);
-        assert!(board.queues.is_empty());
-    }
-
-    #[test]
-    fn each_kind_of_lock_at_a_path_has_its_holder() {
-        let mut board = board(&[
-            "/a/@-lock-0000000001",
-            "/a/@-lock-0000000003",
-            "/a/f5fd6747e1b74202a4bc9474a7659da6__lock__0000000002",
-        ]);
-        assert_eq!(summaries(&mut board), [("/a".to_owned(), 2, 1, 0)]);
-        delete(&mut board, "/a/@-lock-0000000001");
-        assert_eq!(summaries(&mut board), [("/a".to_owned(), 2, 0, 1)]);
-    }
-
-    #[test]
-    fn readers_hold_together() {
-        let mut board = board(&[
-            "/@-__READ__0000000001",
-            "/@-__READ__0000000002",
-            "/@-__WRIT__0000000003",
-            "/config",
-        ]);
-        assert_eq!(summaries(&mut board), [("/".to_owned(), 2, 1, 0)]);
-        delete(&mut board, "/@-__READ__0000000001");
-        assert_eq!(summaries(&mut board), [("/".to_owned(), 1, 1, 0)]);
-        delete(&mut board, "/@-__READ__0000000002");
-        assert_eq!(summaries(&mut board), [("/".to_owned(), 1, 0, 1)]);
-    }
-
-    #[test]
-    fn permits_and_waiters_of_a_semaphore_are_one_lock() {
-        let mut board = board(&[
-            "/s/leases/@-lease-0000000001",
-            "/s/leases/@-lease-0000000002",
-            "/s/locks/@-lock-0000000007",
-            "/locks/@-lock-0000000000",
-        ]);
-        let shown = [("/s".to_owned(), 2, 1, 0), ("/locks".to_owned(), 1, 0, 0)];
-        assert_eq!(summaries(&mut board), shown);
-        delete(&mut board, "/s/leases/@-lease-0000000001");
-        assert_eq!(summaries(&mut board)[0], ("/s".to_owned(), 1, 1, 1));
-    }
-
-    #[test]
-    fn a_semaphore_of_kazoo_is_one_lock() {
-        let permit = "/s/f5fd6747e1b74202a4bc9474a7659da6";
-        let waiter = "/s-__lock__/0123456789abcdef0123456789abcdef__lock__0000000001";
-        // Other nodes may have such names.
-        let other = "/other/f5fd6747e1b74202a4bc9474a7659da6";
-        let mut board = board(&[permit, "/s-__lock__", waiter, other]);
-        assert_eq!(summaries(&mut board), [("/s".to_owned(), 1, 1, 0)]);
-        delete(&mut board, permit);
-        assert_eq!(summaries(&mut board)[0], ("/s".to_owned(), 0, 0, 1));
-        assert!(!board.queues.contains_key("/s"));
-    }
-
-    #[test]
-    fn events_of_unknown_nodes_do_no_harm() {
-        let mut board = board(&["/a", "", "/", "a", "/a/b/c"]);
-        delete(&mut board, "/b/@-lock-0000000001");
-        assert_eq!(summaries(&mut board), []);
-    }
-}
+mod tests;

@@ -9,18 +9,19 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Instant as StdInstant;
 
 use zk_session::Attachment;
 use zk_session::dispatch::Port;
-use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
+use zk_session::threads::Mutex as StdMutex;
 use zk_session::time::Instant;
 
 use crate::attempt::{Command, Event, Observer, OnSession, WaitPolicy};
 use crate::client::SessionClient;
 use crate::client::deadlocks::Deadlocks;
 use crate::client::guard::{Guard, Holding, holding};
+use crate::client::known::lock;
 use crate::client::queue::{Attempted, Entrance};
 use crate::client::session_client::TimeLimit;
 use crate::client::status::{Handle, HeldNode, OnLoss, Report, SharedStatus};
@@ -30,7 +31,7 @@ use crate::lock::idle_watch::IdleWatch;
 use crate::options::Options;
 
 /// The [`Options`] about attempts of one process.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LocalOptions {
     pub(crate) hand_over: Option<HandOver>,
     pub(crate) keep_idle: Option<Duration>,
@@ -455,8 +456,4 @@ impl<C> Drop for LocalTurn<C> {
     fn drop(&mut self) {
         drop(self.leave());
     }
-}
-
-fn lock<T>(mutex: &StdMutex<T>) -> StdMutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

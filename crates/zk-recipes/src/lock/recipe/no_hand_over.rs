@@ -15,7 +15,7 @@ use crate::client::status::{Handle, OnLoss, SharedStatus};
 use crate::error::RecipeError;
 use crate::options::Options;
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LocalOptions;
 
 pub(crate) struct LocalLock<C>(Infallible, PhantomData<C>);

@@ -6,12 +6,11 @@ use core::fmt;
 use core::future::poll_fn;
 use core::ops::Deref;
 use core::task::{Poll, Waker};
-use std::sync::PoisonError;
 use std::time::Instant;
 
 use zk_session::blocking::Client as Threads;
+use zk_session::threads::Mutex as StdMutex;
 use zk_session::threads::thread::{self, ThreadId};
-use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
 use super::local_queue::{LocalQueue, Ticket};
 use crate::Client;
@@ -21,6 +20,7 @@ use crate::client::contenders;
 use crate::client::contenders::QueueEntry;
 use crate::client::count;
 use crate::client::guard::{Guard, Holding};
+use crate::client::known::lock;
 use crate::client::lookout::Lookout;
 use crate::client::once::Once;
 use crate::client::pending::Pending;
@@ -314,10 +314,6 @@ impl ReentrantMutex<Threads> {
     pub fn try_acquire(&self) -> Pending<ReentrantGuard<Threads>, Threads> {
         self.enter("try_acquire", None, WaitPolicy::OnlyIfFree)
     }
-}
-
-fn lock<C>(local: &StdMutex<Local<C>>) -> StdMutexGuard<'_, Local<C>> {
-    local.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An entry in the local queue, until it is dropped.

@@ -10,7 +10,6 @@ use core::fmt;
 use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use std::sync::PoisonError;
 
 use zk_session::threads::Mutex as StdMutex;
 use zk_session::{Error, Transaction};
@@ -20,6 +19,7 @@ pub use self::loss::MultiLoss;
 use crate::Client;
 use crate::client::SessionClient;
 use crate::client::guard::{Guard, Holding, Losing, check, not_validated};
+use crate::client::known::lock;
 use crate::client::pending::{Pending, Signal};
 use crate::client::queue::Attempted;
 use crate::client::session_client::{TimeLimit, before, unless};
@@ -247,7 +247,7 @@ impl<C: SessionClient> MultiGuard<C> {
         for (request, held) in self.requests.iter().zip(&self.held) {
             let (callback, path) = (callback.clone(), request.queue.path.clone());
             held.on_lost(move |loss| {
-                let callback = callback.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let callback = lock(&callback).take();
                 if let Some(callback) = callback {
                     callback(MultiLoss { path: path.to_string(), loss });
                 }

@@ -25,6 +25,14 @@ const SCHEMES: [(&str, Scheme); 2] =
 /// An attempt to acquire two of three permits, unless configured otherwise.
 pub(super) type Harness = super::super::super::tests::harness::Harness<SemaphoreMachine>;
 
+impl SemaphoreMachine {
+    pub(super) fn step_name(&self) -> String {
+        let step = format!("{:?}", self.step);
+        let step = step.rsplit(" step: ").next().unwrap_or_default();
+        step.chars().take_while(char::is_ascii_alphabetic).collect()
+    }
+}
+
 /// Converts between `leases/own-3` and the whole name.
 fn name(label: &str) -> String {
     let (lock_path, rest) = label.split_once('/').expect("a parent");

@@ -53,11 +53,9 @@ impl<C: SessionClient> HerdMutex<C> {
     ///
     /// See [`LockError`](crate::LockError).
     pub fn acquire(&self) -> Pending<Guard<C>, C> {
-        let queue = self.0.clone();
-        let enter = move || {
-            let contender =
-                HerdContender::new(queue.config(LockMode::Exclusive, WaitPolicy::Queue));
-            queue.start("acquire", contender, queue.path.clone())
+        let enter = |queue: &Queue<C>| {
+            let config = queue.config(LockMode::Exclusive, WaitPolicy::Queue);
+            queue.start("acquire", HerdContender::new(config), queue.path.clone())
         };
         self.0.acquire_by(enter, |held| held)
     }

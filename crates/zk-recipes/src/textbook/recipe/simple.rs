@@ -60,8 +60,7 @@ impl<C: SessionClient> SimpleLock<C> {
     ///
     /// See [`LockError`](crate::LockError). A lost connection is not an error.
     pub fn acquire(&self) -> Pending<Guard<C>, C> {
-        let queue = self.0.clone();
-        let enter = move || {
+        let enter = |queue: &Queue<C>| {
             let config = queue.config(LockMode::Exclusive, WaitPolicy::Queue);
             let parent = path::parent(&queue.path).unwrap_or("/").into();
             queue.start("acquire", SimpleContender::new(config), parent)

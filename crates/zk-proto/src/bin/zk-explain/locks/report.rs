@@ -32,6 +32,8 @@ const BAR: usize = 40;
 struct Row<'l> {
     entry: &'l Entry,
     client: String,
+    /// When it was asked for, if that is known.
+    date: Option<String>,
     waited: Duration,
     held: Option<Duration>,
     /// From the end of the child before until this one was woken, and until it had the lock.
@@ -47,10 +49,11 @@ impl Locks {
         if name.is_empty() { session.to_string() } else { name.clone() }
     }
 
-    fn rows<'l>(&'l self, queue: &'l Queue) -> impl Iterator<Item = Row<'l>> {
+    /// Returns the children of a lock. `start` is the date of the first message.
+    fn rows<'l>(&'l self, queue: &'l Queue, start: Option<Duration>) -> Vec<Row<'l>> {
         let mut entries: Vec<_> = queue.entries.iter().collect();
         entries.sort_by_key(|entry| entry.sequence);
-        entries.into_iter().map(|entry| {
+        let row = |entry: &'l Entry| {
             let acquired = entry.acquired();
             let left = entry.left().unwrap_or(self.now);
             let before = entry.before.filter(|_| entry.ahead > 0).map(|it| &queue.entries[it]);
@@ -62,8 +65,10 @@ impl Locks {
             });
             let since = |time: Option<Duration>| time?.checked_sub(begin?);
             let woken = entry.woken.filter(|woken| acquired.is_some_and(|it| it >= *woken));
+            let date = start.and_then(|start| show::date(start.checked_add(entry.asked)?));
             Row {
                 entry,
+                date: date.map(|date| humantime::format_rfc3339_micros(date).to_string()),
                 client: entry.client.map_or("not captured".to_owned(), |it| self.name(it)),
                 waited: acquired.unwrap_or(left).saturating_sub(entry.asked),
                 held: acquired.map(|acquired| left.saturating_sub(acquired)),
@@ -75,7 +80,8 @@ impl Locks {
                     (None, None) => "waits",
                 },
             }
-        })
+        };
+        entries.into_iter().map(row).collect()
     }
 
     /// Returns for how long somebody held the lock, and from the first message about it to the last.
@@ -112,16 +118,16 @@ impl Locks {
     pub(crate) fn text(&self, is_wanted: impl Fn(&str) -> bool, start: Option<Duration>) -> String {
         let mut out = String::new();
         for (path, queue) in self.queues.iter().filter(|(path, _)| is_wanted(path)) {
-            let [held, all] = self.shares(queue);
+            let (rows, [held, all]) = (self.rows(queue, start), self.shares(queue));
             let percent = (100 * held.as_micros()).checked_div(all.as_micros()).unwrap_or_default();
             let path = show::printable(path);
             let _ = writeln!(out, "{path}: held {percent} % of {}", show::clock(all));
-            if let Some(row) = self.rows(queue).max_by_key(|row| row.held) {
+            if let Some(row) = rows.iter().max_by_key(|row| row.held) {
                 let held = show::clock(row.held.unwrap_or_default());
                 let client = show::printable(&row.client);
                 let _ = writeln!(out, "  the longest hold: {held} by {client}, {}", row.end);
             }
-            let width = self.rows(queue).map(|row| row.client.len()).max().unwrap_or(0).max(6);
+            let width = rows.iter().map(|row| row.client.len()).max().unwrap_or(0).max(6);
             let _ = writeln!(
                 out,
                 "  {:<27}  {:<width$}  {:>10}  {:<9}  {:>5}  {:>12}  {:>12}  {:>5}  {:>12}  {:>12}  end",
@@ -137,12 +143,9 @@ impl Locks {
                 "hand-over",
             );
             let optional = |time: Option<Duration>| time.map_or("-".to_owned(), show::clock);
-            for row in self.rows(queue) {
+            for row in &rows {
                 let entry = row.entry;
-                let date = start.and_then(|start| show::date(start.checked_add(entry.asked)?));
-                let asked = date.map_or(show::clock(entry.asked), |date| {
-                    humantime::format_rfc3339_micros(date).to_string()
-                });
+                let asked = row.date.clone().unwrap_or_else(|| show::clock(entry.asked));
                 let number = entry.sequence.map_or("-".to_owned(), |it| it.to_string());
                 let _ = writeln!(
                     out,
@@ -158,7 +161,7 @@ impl Locks {
                     row.end,
                 );
             }
-            let mut hand_overs: Vec<_> = self.rows(queue).filter_map(|row| row.hand_over).collect();
+            let mut hand_overs: Vec<_> = rows.iter().filter_map(|row| row.hand_over).collect();
             hand_overs.sort_unstable();
             if let [.., longest] = hand_overs[..] {
                 let median = show::clock(hand_overs[hand_overs.len() / 2]);
@@ -183,17 +186,15 @@ impl Locks {
         let mut out = String::new();
         let micros = |time: Duration| time.as_micros() as u64;
         for (path, queue) in self.queues.iter().filter(|(path, _)| is_wanted(path)) {
-            let [held, all] = self.shares(queue);
-            let entries = self.rows(queue).map(|row| {
+            let (rows, [held, all]) = (self.rows(queue, start), self.shares(queue));
+            let entries = rows.iter().map(|row| {
                 let entry = row.entry;
-                let date = start.and_then(|start| show::date(start.checked_add(entry.asked)?));
-                let date = date.map(|date| humantime::format_rfc3339_micros(date).to_string());
                 json!({
                     "name": entry.name,
                     "client": entry.client.map(|client| self.name(client)),
                     "session": entry.client.map(|it| self.clients[it].session.to_string()),
                     "claim": entry.claim.name(),
-                    "asked": date,
+                    "asked": row.date,
                     "asked_us": micros(entry.asked),
                     "ahead": entry.ahead,
                     "acquired_us": entry.acquired().map(micros),
@@ -206,7 +207,7 @@ impl Locks {
                 })
             });
             let entries: Vec<Value> = entries.collect();
-            let hand_overs: Vec<_> = self.rows(queue).filter_map(|row| row.hand_over).collect();
+            let hand_overs: Vec<_> = rows.iter().filter_map(|row| row.hand_over).collect();
             let columns = Self::histogram(&hand_overs).map(|(to, count)| {
                 json!({ "below_us": Some(to).filter(|to| *to != u64::MAX), "count": count })
             });
