@@ -32,7 +32,7 @@ pub struct Scheme {
     exclusive: &'static str,
     shared: Option<&'static str>,
     /// Whether only contenders of this library use it.
-    private: Option<Full>,
+    private: bool,
 }
 
 /// The part of a name before the marker.
@@ -79,7 +79,7 @@ impl Scheme {
         exclusive: &'static str,
         shared: Option<&'static str>,
     ) -> Self {
-        Self { format, exclusive, shared, private: None }
+        Self { format, exclusive, shared, private: false }
     }
 
     /// Returns whether the scheme has shared nodes besides the exclusive ones.
@@ -89,13 +89,17 @@ impl Scheme {
 
     /// Returns whether only contenders of this library use the scheme.
     pub const fn is_private(&self) -> bool {
-        self.private.is_some()
+        self.private
     }
 
     /// Returns whether contenders may order nodes by the transactions that created them: those of
     /// other libraries do not.
     pub(crate) const fn ranks(&self) -> Option<Full> {
-        self.private
+        #[cfg(feature = "full")]
+        if self.private {
+            return Some(Full::On);
+        }
+        None
     }
 
     /// Returns the name of a new node without the sequence number, which the server appends. In a
@@ -197,10 +201,7 @@ impl Scheme {
     /// Names are short, which shortens the lists that contenders read. Contenders also agree who is
     /// first when the sequence numbers of the lock path are exhausted. Other schemes fail then.
     pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
-        Self {
-            private: Some(Full::On),
-            ..Self::new(PrefixFormat::Compact(Full::On), exclusive, shared)
-        }
+        Self { private: true, ..Self::new(PrefixFormat::Compact(Full::On), exclusive, shared) }
     }
 
     /// The schemes of [`recognize`](Self::recognize) besides those of Curator.
