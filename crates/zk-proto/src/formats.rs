@@ -2,6 +2,7 @@
 
 formatted_by_debug! {
     [] crate::CheckedItems<'_>;
+    [] crate::DigestId<'_>;
     [] crate::Reader<'_>;
     [] crate::SliceSink<'_>;
     [] crate::ZnodePath<'_>;
@@ -28,17 +29,8 @@ formatted_by_debug! {
     [] crate::owned::Heap;
     [T: core::fmt::Debug] crate::owned::List<T>;
     [T: core::fmt::Debug] crate::owned::Multi<T>;
-}
-
-#[cfg(feature = "bytes")]
-formatted_by_debug! {
     [] crate::frame::Piece;
     [] crate::frame::Splitter;
-}
-
-#[cfg(feature = "digest")]
-formatted_by_debug! {
-    [] crate::DigestId<'_>;
 }
 
 impl defmt::Format for crate::Xid {

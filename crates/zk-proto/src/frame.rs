@@ -2,7 +2,7 @@
 //!
 //! Each frame holds exactly one message.
 
-#[cfg(feature = "bytes")]
+#[cfg(feature = "alloc")]
 mod split;
 
 use core::fmt;
@@ -11,7 +11,7 @@ use crate::error::EncodeError;
 use crate::sink::{Sink, SliceSink};
 use crate::wire::{Encode, wire_length};
 
-#[cfg(feature = "bytes")]
+#[cfg(feature = "alloc")]
 pub use self::split::{Piece, Splitter, split_bytes};
 
 /// The number of bytes of the length before every payload.

@@ -22,7 +22,6 @@ mod connect;
 pub mod conversation;
 #[cfg(feature = "alloc")]
 pub mod diagram;
-#[cfg(feature = "digest")]
 mod digest;
 mod error;
 pub mod explain;
@@ -54,13 +53,10 @@ mod wire;
 
 #[cfg(feature = "arbitrary")]
 pub use arbitrary;
-#[cfg(feature = "bytes")]
-pub use bytes;
 pub use codes::{
     AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, Perms, WatcherType,
 };
 pub use connect::{ConnectRequest, ConnectResponse};
-#[cfg(feature = "digest")]
 pub use digest::DigestId;
 pub use error::{DecodeError, DecodeErrorKind, EncodeError, FieldName};
 pub use field::Explain;
@@ -68,8 +64,6 @@ pub use header::{ReplyHeader, RequestHeader, Xid};
 pub use ids::{Password, SessionId, Zxid};
 pub use kind::NodeKind;
 pub use list::List;
-#[cfg(feature = "alloc")]
-pub use list::reader::ListReader;
 pub use multi::{
     DecodeMultiItem, EncodeMultiItem, Multi, MultiHeader, MultiOp, MultiReadOp, MultiReadRequest,
     MultiReadResponse, MultiReadResult, MultiRequest, MultiResponse, MultiResult,
@@ -81,6 +75,8 @@ pub use sequence::SequenceNumber;
 pub use sink::{Sink, SliceSink};
 pub use ttl::Ttl;
 pub use wire::{CheckedItems, Decode, Encode, Reader};
+#[cfg(feature = "alloc")]
+pub use {bytes, list::reader::ListReader};
 #[cfg(feature = "codec")]
 pub use {
     codec::{ClientCodec, ClientMessage, CodecError, FrameCodec, ServerCodec, ServerMessage},

@@ -30,12 +30,9 @@ macro_rules! is_the_same_in_both_forms {
         let borrowed = $decode.expect("what was encoded");
         prop_assert_eq!(&encoded(&borrowed)[..], $bytes);
         prop_assert_eq!(borrowed.into_owned(), owned);
-        #[cfg(feature = "bytes")]
-        {
-            let frame = bytes::Bytes::copy_from_slice($bytes);
-            let shared = borrowed.to_owned_in(&frame);
-            prop_assert_eq!(&encoded(&shared)[..], $bytes);
-        }
+        let frame = bytes::Bytes::copy_from_slice($bytes);
+        let shared = borrowed.to_owned_in(&frame);
+        prop_assert_eq!(&encoded(&shared)[..], $bytes);
     }};
 }
 
@@ -295,7 +292,6 @@ fn every_operation_is_made_of_arbitrary_bytes() {
     let _: owned::ConnectRequest = nothing.arbitrary().expect("zeros");
 }
 
-#[cfg(feature = "bytes")]
 #[test]
 fn a_buffer_that_lies_in_the_frame_is_shared_and_any_other_copied() {
     use bytes::Bytes;

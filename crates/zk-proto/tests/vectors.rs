@@ -454,12 +454,9 @@ fn room_is_made_for_a_whole_message() {
     let mut sink = Vec::new();
     Sink::reserve(&mut sink, 1000);
     assert!(sink.capacity() >= 1000);
-    #[cfg(feature = "bytes")]
-    {
-        let mut sink = bytes::BytesMut::new();
-        Sink::reserve(&mut sink, 1000);
-        assert!(sink.capacity() >= 1000);
-    }
+    let mut sink = bytes::BytesMut::new();
+    Sink::reserve(&mut sink, 1000);
+    assert!(sink.capacity() >= 1000);
 }
 
 /// A sink need only take bytes.

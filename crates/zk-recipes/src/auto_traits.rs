@@ -29,7 +29,6 @@ const _: () = {
     is_shared::<crate::ReentrantMutex>();
 };
 
-#[cfg(feature = "blocking")]
 const _: () = {
     use zk_session::blocking::Client;
     is_shared::<crate::Mutex<Client>>();

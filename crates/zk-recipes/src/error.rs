@@ -559,7 +559,7 @@ impl<R: Reason> RecipeError<R> {
         self.reason.end()
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub(crate) fn new(operation: &'static str, path: &str, reason: impl Into<R>) -> Self {
         Self { operation, path: path.into(), reason: reason.into() }
     }

@@ -1,8 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// What only the machines and modes of a feature use. The linker drops it.
-#![cfg_attr(not(feature = "full"), allow(dead_code))]
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
 
 // Here, since the library is built first: this is then the only error.
@@ -10,15 +8,15 @@
 compile_error!("`zk-lock` runs on Unix only: leave the feature `cli` out");
 
 extern crate alloc;
-#[cfg(any(test, feature = "tokio", feature = "blocking"))]
+#[cfg(any(test, feature = "blocking"))]
 extern crate std;
 
 mod attempt;
-#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
+#[cfg(all(test, feature = "blocking"))]
 mod auto_traits;
 mod barrier;
 mod cache;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 mod client;
 #[cfg(feature = "full")]
 mod double_barrier;
@@ -29,12 +27,12 @@ mod error;
 mod formats;
 mod lock;
 pub mod machine;
-#[cfg(all(feature = "metrics", any(feature = "tokio", feature = "blocking")))]
+#[cfg(all(feature = "metrics", feature = "blocking"))]
 pub mod metrics;
 mod multi_lock;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 mod options;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub mod recording;
 #[cfg(feature = "full")]
 mod semaphore;
@@ -50,7 +48,7 @@ pub use self::error::{
     CacheError, Fault, LeaveError, LockError, Loss, ModeError, Reason, RecipeError, SemaphoreError,
     Unconfirmed,
 };
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub use self::{
     attempt::{DisconnectPolicy, Event, LockMode, Parents, Scheme, UnknownNodePolicy},
     barrier::recipe::Barrier,
@@ -72,24 +70,14 @@ pub use self::{
     options::{Attempt, Options},
     textbook::recipe::{HerdMutex, SimpleLock},
 };
-#[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
+#[cfg(all(feature = "full", feature = "blocking"))]
 pub use self::{
     cache::recipe::{Cache, CacheChange, CacheChanges, CacheOptions},
-    client::{Deadlock, Deadlocks},
+    client::deadlocks::{Deadlock, Deadlocks},
     double_barrier::recipe::{BarrierGuard, DoubleBarrier},
-    lock::{cohort::HandOver, recipe::NotConverted},
+    lock::{cohort::HandOver, recipe::conversion::NotConverted},
     semaphore::recipe::Semaphore,
 };
 
-#[cfg(all(feature = "blocking", not(feature = "tokio")))]
-use self::no_default::Client;
-#[cfg(feature = "tokio")]
-use zk_session::Client;
-
-/// The default client without the feature `tokio`. It is none, so programs name their client, and
-/// their types stay the same when another crate enables that feature.
-#[cfg(all(feature = "blocking", not(feature = "tokio")))]
-mod no_default {
-    #[derive(Debug)]
-    pub enum Client {}
-}
+#[cfg(feature = "blocking")]
+use self::client::Client;

@@ -89,13 +89,13 @@ pub use crate::cache::{
     CacheConfig, CacheEvent, CacheMachine, CacheOutput, CacheRequest, CacheState, CacheTree,
     CachedNode,
 };
-#[cfg(feature = "full")]
-pub use crate::double_barrier::Participant;
 pub use crate::election::{ElectionMachine, Leadership, Term};
 pub use crate::ephemeral::{EphemeralMachine, Presence};
 pub use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
-#[cfg(feature = "full")]
-pub use crate::lock::{IdleWatch, cohort};
-#[cfg(feature = "full")]
-pub use crate::semaphore::{PermitRequest, SemaphoreMachine};
 pub use crate::textbook::{HerdContender, SimpleContender};
+#[cfg(feature = "full")]
+pub use crate::{
+    double_barrier::Participant,
+    lock::{cohort, idle_watch::IdleWatch},
+    semaphore::{PermitRequest, SemaphoreMachine},
+};

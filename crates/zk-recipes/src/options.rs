@@ -2,17 +2,12 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-#[cfg(feature = "full")]
-use core::time::Duration;
 
 use bytes::Bytes;
 use zk_session::proto::Acl;
 
 use crate::attempt::{AccessList, DisconnectPolicy, Event, Parents, Scheme, UnknownNodePolicy};
-#[cfg(feature = "full")]
-use crate::client::Deadlocks;
-#[cfg(feature = "full")]
-use crate::lock::cohort::HandOver;
+use crate::lock::recipe::hand_over::LocalOptions;
 
 /// One attempt to acquire a lock, as an [observer](Options::observer) sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +50,7 @@ pub struct Options {
     pub(crate) disconnect_policy: DisconnectPolicy,
     pub(crate) revocable: bool,
     pub(crate) observer: Option<UserObserver>,
-    #[cfg(feature = "full")]
-    pub(crate) hand_over: Option<HandOver>,
-    #[cfg(feature = "full")]
-    pub(crate) keep_idle: Option<Duration>,
-    #[cfg(feature = "full")]
-    pub(crate) deadlocks: Option<Deadlocks>,
+    pub(crate) local: LocalOptions,
 }
 
 impl Options {
@@ -123,7 +113,11 @@ impl Options {
     pub fn observer(self, observer: impl Fn(Attempt<'_>, &Event) + Send + Sync + 'static) -> Self {
         Self { observer: Some(UserObserver(Arc::new(observer))), ..self }
     }
+}
 
+/// # Attempts of one process
+#[cfg(feature = "full")]
+impl Options {
     /// Lets the attempts of a [`Mutex`](crate::Mutex) or [`RwLock`](crate::RwLock), and of its
     /// clones, share one node: they queue in this process, and pass the lock on without a request.
     ///
@@ -133,7 +127,7 @@ impl Options {
     /// # Guarantee
     ///
     /// At most one holds the lock, as without it. Attempts of this process are served in the order
-    /// in which they were first polled. When a turn ends and the [bound](HandOver) is reached, the
+    /// in which they were first polled. When a turn ends and the [bound](crate::HandOver) is reached, the
     /// node is deleted, and the next attempt queues at the end. So a contender of another process
     /// waits for the bound and one turn, and not for all who wait here.
     ///
@@ -144,9 +138,9 @@ impl Options {
     /// [`zxid`](crate::FencingToken::zxid) of their [fencing token](crate::Guard::fencing_token) is
     /// the same, and only its [`turn`](crate::FencingToken::turn) differs: a resource must compare
     /// both.
-    #[cfg(feature = "full")]
-    pub fn local_hand_over(self, bound: HandOver) -> Self {
-        Self { hand_over: Some(bound), ..self }
+    pub fn local_hand_over(mut self, bound: crate::HandOver) -> Self {
+        self.local.hand_over = Some(bound);
+        self
     }
 
     /// Keeps a lock that is released while nobody waits for it: its node stays for the next attempt of
@@ -180,15 +174,15 @@ impl Options {
     /// * A contender of another client waits for one round trip more, in which it calls the lock back.
     /// * `try_acquire` of another client fails, and does not call the lock back.
     /// * If this process stops or is cut off, others wait for the end of its session.
-    #[cfg(feature = "full")]
-    pub fn keep_idle(self, limit: Duration) -> Self {
-        Self { keep_idle: Some(limit), ..self }
+    pub fn keep_idle(mut self, limit: core::time::Duration) -> Self {
+        self.local.keep_idle = Some(limit);
+        self
     }
 
     /// Looks for deadlocks between the [named](super::Pending::by) owners of this
     /// [`Mutex`](super::Mutex) or [`RwLock`](super::RwLock) and of others with the same value.
-    #[cfg(feature = "full")]
-    pub fn deadlocks(self, deadlocks: &Deadlocks) -> Self {
-        Self { deadlocks: Some(deadlocks.clone()), ..self }
+    pub fn deadlocks(mut self, deadlocks: &crate::Deadlocks) -> Self {
+        self.local.deadlocks = Some(deadlocks.clone());
+        self
     }
 }

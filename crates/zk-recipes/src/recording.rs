@@ -28,7 +28,7 @@ use crate::double_barrier::Participant;
 use crate::election::ElectionMachine;
 use crate::ephemeral::EphemeralMachine;
 #[cfg(feature = "full")]
-use crate::lock::IdleWatch;
+use crate::lock::idle_watch::IdleWatch;
 use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
 #[cfg(feature = "full")]
 use crate::semaphore::{PermitRequest, SemaphoreMachine};

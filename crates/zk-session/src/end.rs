@@ -39,7 +39,7 @@ impl fmt::Display for End {
                 "authentication failed: all servers refused a credential or require one"
             }
             // Boards have no processes, and little room for text.
-            Self::Forked if cfg!(any(feature = "tokio", feature = "blocking")) => {
+            Self::Forked if cfg!(feature = "blocking") => {
                 "the session belongs to the process that this one was forked from"
             }
             Self::Forked => "",

@@ -216,7 +216,7 @@ pub struct RequestError {
 }
 
 impl RequestError {
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub(crate) fn new(operation: OpCode, path: Option<&str>, reason: Error) -> Self {
         Self { operation, path: path.map(Box::from), reason }
     }
@@ -458,9 +458,7 @@ impl Error {
                     "{limit} bytes or more of requests wait to be sent, which is the limit (max_unsent)"
                 )
             }
-            Self::EphemeralsFull { limit }
-                if cfg!(any(feature = "tokio", feature = "blocking")) =>
-            {
+            Self::EphemeralsFull { limit } if cfg!(feature = "blocking") => {
                 write!(
                     f,
                     "the paths of the session's ephemeral nodes would take more than {limit} bytes \

@@ -4,7 +4,7 @@
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc, clippy::alloc_instead_of_core)]
 
 extern crate alloc;
-#[cfg(any(test, feature = "tokio", feature = "blocking"))]
+#[cfg(any(test, feature = "blocking"))]
 extern crate std;
 
 mod chroot;
@@ -15,21 +15,21 @@ mod error;
 pub mod event_loop;
 #[cfg(all(feature = "defmt", target_os = "none"))]
 mod formats;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub mod recording;
-#[cfg(not(any(feature = "tokio", feature = "blocking")))]
+#[cfg(not(feature = "blocking"))]
 #[path = "recording/off.rs"]
 mod recording;
 pub mod sasl;
 pub mod session;
 pub mod sync;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 #[doc(hidden)]
 pub mod threads;
 pub mod time;
 
 // The page of the client begins with what both clients have.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 mod client;
 
 #[cfg(feature = "blocking")]
@@ -45,7 +45,7 @@ pub use error::{Error, Invalid, Outcome, RequestError};
 pub use session::{ServerKind, SessionTicket, State, WatchedEvent};
 pub use zk_proto as proto;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub use self::client::exports::*;
 #[cfg(feature = "tokio")]
 pub use self::tokio::exports::*;

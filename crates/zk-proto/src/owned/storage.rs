@@ -18,7 +18,6 @@ pub trait IntoOwned {
     /// With the `Bytes` of the frame as the storage, buffers are not copied:
     ///
     /// ```
-    /// # #[cfg(feature = "bytes")] {
     /// use bytes::Bytes;
     /// use zk_proto::owned::{self, IntoOwned};
     /// use zk_proto::{Decode, SetSaslResponse};
@@ -27,7 +26,6 @@ pub trait IntoOwned {
     /// let reply = SetSaslResponse::decode_all(&frame)?;
     /// let shared: owned::SetSaslResponse<Bytes> = reply.to_owned_in(&frame);
     /// assert_eq!(shared.token, Some(frame.slice(4..)));
-    /// # }
     /// # Ok::<(), zk_proto::DecodeError>(())
     /// ```
     fn to_owned_in<S: Storage>(&self, storage: &S) -> Self::Owned<S>;
@@ -126,5 +124,4 @@ encoded_like_borrowed! {
 }
 
 // Behind the macro that it uses.
-#[cfg(feature = "bytes")]
 mod shared;

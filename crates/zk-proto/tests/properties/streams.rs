@@ -113,7 +113,6 @@ fn cut<'s>(mut stream: &'s [u8], lengths: &[usize]) -> Vec<&'s [u8]> {
     chunks
 }
 
-#[cfg(feature = "bytes")]
 mod shared {
     use bytes::BytesMut;
     use zk_proto::frame::{Piece, Splitter};

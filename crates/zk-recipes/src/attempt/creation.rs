@@ -18,7 +18,8 @@ use core::ops::RangeInclusive;
 
 use zk_session::Error;
 use zk_session::proto::{
-    Create2Response, CreateResponse, ErrorCode, ExistsResponse, OpCode, Zxid, path,
+    Create2Response, CreateResponse, ErrorCode, ExistsResponse, MultiResponse, MultiResult, OpCode,
+    Zxid, path,
 };
 use zk_session::session::Reply;
 
@@ -29,7 +30,8 @@ use super::phase::Node;
 use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::synced_read::{Synced, SyncedRead};
-use super::{AttemptConfig, LockMode, OpId, Turn};
+use super::transaction::refusal;
+use super::{AttemptConfig, Full, LockMode, OpId, Turn};
 use crate::error::LockError;
 
 /// The creation of one node, or of several at once.
@@ -40,13 +42,16 @@ use crate::error::LockError;
 pub(crate) struct Creation {
     mode: LockMode,
     /// How many nodes one transaction creates. `None` is one node without a transaction.
-    batch: Option<u32>,
+    batch: Option<Batch>,
     /// Whether no parents are to be made for it any more.
     is_cancelled: bool,
     parents: ParentCreation,
     strays: Vec<String>,
     step: Step,
 }
+
+/// A number of nodes that one transaction creates: only semaphores do that.
+pub(crate) type Batch = (u32, Full);
 
 /// The requests that a creation waits for.
 #[derive(Clone, Debug)]
@@ -101,6 +106,7 @@ pub(crate) struct Owner<'a> {
 #[derive(Debug)]
 pub(crate) struct Nodes {
     pub(crate) first: Node,
+    #[cfg_attr(not(feature = "full"), expect(dead_code))]
     pub(crate) others: Vec<Node>,
 }
 
@@ -120,7 +126,7 @@ impl Creation {
     /// Submits the create of one node, or of `batch` nodes at once.
     pub(crate) fn start(
         mode: LockMode,
-        batch: Option<u32>,
+        batch: Option<Batch>,
         config: &AttemptConfig,
         turn: &mut Turn<'_>,
     ) -> Self {
@@ -130,13 +136,14 @@ impl Creation {
     }
 
     /// Searches for a node that a create may have left. It is a stray: none is wanted any more.
+    #[cfg(feature = "full")]
     pub(crate) fn search(mode: LockMode, config: &AttemptConfig, turn: &mut Turn<'_>) -> Self {
-        let mut creation = Self::new(mode, Some(0));
+        let mut creation = Self::new(mode, Some((0, Full::On)));
         creation.resolve(config, turn);
         creation
     }
 
-    fn new(mode: LockMode, batch: Option<u32>) -> Self {
+    fn new(mode: LockMode, batch: Option<Batch>) -> Self {
         let (parents, strays, step) = (ParentCreation::new(), Vec::new(), Step::Unresolved);
         Self { mode, batch, is_cancelled: false, parents, strays, step }
     }
@@ -214,22 +221,18 @@ impl Creation {
     }
 
     fn created(&self, result: Result<Reply, Error>) -> Result<Nodes, Error> {
-        #[cfg(feature = "full")]
-        if let Some(asked) = self.batch {
+        if let Some((asked, _)) = self.batch {
             return Self::created_batch(result, asked as usize);
         }
         Ok(Nodes { first: created_node(result)?, others: Vec::new() })
     }
 
-    #[cfg(feature = "full")]
     fn created_batch(result: Result<Reply, Error>, asked: usize) -> Result<Nodes, Error> {
         let reply = result?;
-        use zk_session::proto::{MultiResponse, MultiResult};
-
-        let results: MultiResponse<'_> = reply.decode()?;
-        if let Some((_, code)) = results.failure() {
+        if let Some((_, code)) = refusal(&reply, asked)? {
             return Err(Error::Server(code));
         }
+        let results = reply.decode::<MultiResponse<'_>>()?;
         let path = |result| match result {
             MultiResult::Create(created) => Some(String::from(created.path)),
             _ => None,
@@ -348,7 +351,7 @@ impl Creation {
     }
 
     fn count(&self) -> usize {
-        self.batch.unwrap_or(1) as usize
+        self.batch.map_or(1, |(count, _)| count as usize)
     }
 }
 
@@ -374,16 +377,15 @@ fn ours(
 /// Submits the create of one node, or of `batch` nodes at once, to an owner without a [`Creation`].
 pub(crate) fn submit_create(
     mode: LockMode,
-    batch: Option<u32>,
+    batch: Option<Batch>,
     config: &AttemptConfig,
     turn: &mut Turn<'_>,
 ) -> OpId {
     let prefix = prefix(mode, config);
     let AttemptConfig { data, acl, .. } = config;
     match batch {
-        #[cfg(feature = "full")]
-        Some(count) => turn.create_nodes(&prefix, count, data, acl),
-        _ => turn.create_node(&prefix, data, acl),
+        Some((count, _)) => turn.create_nodes(&prefix, count, data, acl),
+        None => turn.create_node(&prefix, data, acl),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Description`] documents the fields.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 mod read;
 
 use zk_session::proto::recording::{Description, Fields};
@@ -60,12 +60,9 @@ impl Scheme {
     fn describe(&self, fields: &mut Fields<'_>) {
         fields.number(match self.format {
             PrefixFormat::Curator { dashes } => dashes.into(),
-            #[cfg(feature = "full")]
-            PrefixFormat::Kazoo => 2,
-            #[cfg(feature = "full")]
-            PrefixFormat::Compact => 3,
-            #[cfg(feature = "full")]
-            PrefixFormat::Session => 4,
+            PrefixFormat::Kazoo(_) => 2,
+            PrefixFormat::Compact(_) => 3,
+            PrefixFormat::Session(_) => 4,
         });
         fields.bytes(self.exclusive.as_bytes());
         fields.number(self.shared.is_some().into());
@@ -90,7 +87,7 @@ impl AccessList {
 
 impl Command {
     /// Describes the command.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub(crate) fn describe(self, fields: &mut Fields<'_>) {
         match self {
             #[cfg(feature = "full")]

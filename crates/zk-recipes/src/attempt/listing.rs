@@ -1,34 +1,19 @@
 //! A list of children, whole or in pieces.
 
+#[cfg_attr(not(feature = "full"), path = "listing/one_name.rs")]
+mod names;
+
 use alloc::boxed::Box;
 
 use zk_session::proto::{DecodeErrorKind, ListReader};
-#[cfg(feature = "full")]
-use zk_session::proto::{GetChildrenResponse, List};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
+pub(crate) use self::names::{Names, each};
 use super::queue::Observation;
 
 /// The longest name that is read from a list in pieces, in bytes.
 const LONGEST_NAME: usize = 255;
-
-/// Some names of a list: all, or one.
-#[cfg(feature = "full")]
-pub(crate) type Names<'a> = List<'a, &'a str>;
-/// One name of a list.
-#[cfg(not(feature = "full"))]
-pub(crate) type Names<'a> = &'a str;
-
-#[cfg(feature = "full")]
-pub(crate) fn each(names: Names<'_>) -> impl Iterator<Item = &str> + Clone {
-    names.iter()
-}
-
-#[cfg(not(feature = "full"))]
-pub(crate) fn each(name: Names<'_>) -> impl Iterator<Item = &str> + Clone {
-    core::iter::once(name)
-}
 
 /// The pieces of a list so far.
 #[derive(Clone, Debug)]
@@ -52,22 +37,18 @@ impl Listing {
         reply: &Reply,
         see: &mut dyn FnMut(&mut Observation, Names<'_>),
     ) -> Result<Option<Observation>, Error> {
-        #[cfg(feature = "full")]
-        if listing.is_none() && !reply.has_more {
+        if listing.is_none()
+            && let Some(all) = names::whole(reply)?
+        {
             let mut seen = Observation::default();
-            see(&mut seen, reply.decode::<GetChildrenResponse<'_>>()?.children);
+            see(&mut seen, all);
             return Ok(Some(seen));
         }
         let longest = if reply.has_more { LONGEST_NAME } else { reply.body.len() };
         let Self { names, seen } = &mut **listing.get_or_insert_with(|| {
             Box::new(Self { names: ListReader::new(4 + longest), seen: Observation::default() })
         });
-        let mut see_one = |name: &str| {
-            #[cfg(feature = "full")]
-            see(seen, List::new(&[name]));
-            #[cfg(not(feature = "full"))]
-            see(seen, name);
-        };
+        let mut see_one = |name: &str| names::one(name, |one| see(seen, one));
         match (names.read(&reply.body, &mut see_one), reply.has_more) {
             (Ok(()), true) => return Ok(None),
             (Ok(()), false) => names.finish().map_err(Error::Reply)?,

@@ -6,9 +6,7 @@ use zk_session::proto::recording::Description;
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
-#[cfg(feature = "full")]
-use super::{Event, LockMode};
-use super::{OpId, Turn};
+use super::{Event, LockMode, OpId, Turn};
 
 /// A state machine for one attempt: it acquires something, holds it, and releases it.
 ///
@@ -108,8 +106,7 @@ pub trait Machine: core::fmt::Debug {
     /// Called when all inputs that had arrived at the last [`Turn::settle`] have been handled.
     fn settled(&mut self, _turn: &mut Turn<'_>) {}
 
-    /// Executes [`Command::Convert`]. The default refuses, for what has no shared mode.
-    #[cfg(feature = "full")]
+    /// Executes `Command::Convert`, of the feature `full`. The default refuses, for what has no shared mode.
     fn convert(&mut self, _mode: LockMode, turn: &mut Turn<'_>) {
         turn.report(Event::NO_READERS);
     }

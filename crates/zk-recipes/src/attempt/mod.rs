@@ -5,6 +5,8 @@ mod access;
 pub(crate) mod connection;
 pub(crate) mod creation;
 pub(crate) mod description;
+#[cfg_attr(not(feature = "full"), path = "no_full.rs")]
+mod full;
 pub(crate) mod listing;
 mod machine;
 pub(crate) mod name;
@@ -17,7 +19,6 @@ pub(crate) mod requests;
 pub(crate) mod requeuing;
 pub(crate) mod retry_policy;
 pub(crate) mod synced_read;
-#[cfg(feature = "full")]
 pub(crate) mod transaction;
 mod turn;
 mod watches;
@@ -36,6 +37,7 @@ use zk_session::session::State;
 use zk_session::{End, Error};
 
 pub use self::access::AccessList;
+pub(crate) use self::full::{Full, OfFull};
 pub use self::machine::{Command, Machine};
 pub use self::name::{LockMode, Name, Scheme};
 pub use self::on_session::{Observer, OnSession};
@@ -193,13 +195,20 @@ pub enum WaitPolicy {
 impl WaitPolicy {
     /// Returns the error of the attempt if another contender is ahead. `None`: the attempt waits.
     pub(crate) const fn refusal(self) -> Option<LockError> {
-        match self {
-            Self::Queue => None,
-            #[cfg(feature = "full")]
-            Self::OnlyIfFirst => Some(LockError::TimedOut),
-            #[cfg(feature = "full")]
-            Self::OnlyIfFree => Some(LockError::Busy),
+        match (self.waits_for_connection(), self.looks_first()) {
+            (true, _) => None,
+            (_, Some(_)) => Some(LockError::Busy),
+            _ => Some(LockError::TimedOut),
         }
+    }
+
+    /// Returns whether the attempt lists the queue before it enters.
+    pub(crate) const fn looks_first(self) -> Option<Full> {
+        #[cfg(feature = "full")]
+        if matches!(self, Self::OnlyIfFree) {
+            return Some(Full::On);
+        }
+        None
     }
 
     /// Returns whether the attempt waits for a connection, too.
@@ -333,7 +342,6 @@ impl Event {
     }
 
     /// The answer to a conversion of what has no shared mode.
-    #[cfg(feature = "full")]
     pub(crate) const NO_READERS: Self = Self::NotConverted(ModeError::NoReaders);
 
     /// The result of an attempt whose lease ended before a server confirmed the deletion.

@@ -1,13 +1,13 @@
 //! Names of lock nodes: how to build and how to parse them.
 
-use alloc::string::String;
-#[cfg(feature = "full")]
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use core::array::from_fn;
 use core::fmt;
 
 use uuid::Uuid;
 use zk_session::proto::{SequenceNumber, SessionId};
+
+use super::Full;
 
 /// Whether a contender shares the lock with others.
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
@@ -31,25 +31,24 @@ pub struct Scheme {
     pub(super) format: PrefixFormat,
     pub(super) exclusive: &'static str,
     pub(super) shared: Option<&'static str>,
+    /// Whether only contenders of this library use it.
     private: bool,
 }
 
 /// The part of a name before the marker.
+#[cfg_attr(not(feature = "full"), expect(dead_code, reason = "without `full`, all are Curator's"))]
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PrefixFormat {
     /// `_c_<guid>-`, with or without dashes in the GUID. Both forms are parsed.
     Curator { dashes: bool },
     /// `<guid>`, without dashes.
-    #[cfg(feature = "full")]
-    Kazoo,
+    Kazoo(Full),
     /// `<guid>-`, with the GUID in as few characters as possible.
-    #[cfg(feature = "full")]
-    Compact,
+    Compact(Full),
     /// `x-<session>-`, followed by `<guid>-` in names of this crate. ZooKeeper's own recipe writes
     /// no GUID.
-    #[cfg(feature = "full")]
-    Session,
+    Session(Full),
 }
 
 impl Scheme {
@@ -75,35 +74,6 @@ impl Scheme {
     /// read each other's names.
     pub const GO_ZK: Self = Self::new(PrefixFormat::Curator { dashes: false }, "lock-", None);
 
-    /// The exclusive lock of kazoo: `<guid>__lock__<sequence>`.
-    #[cfg(feature = "full")]
-    pub const KAZOO_MUTEX: Self = Self::new(PrefixFormat::Kazoo, "__lock__", None);
-
-    /// The read/write lock of kazoo: `<guid>__rlock__<sequence>` and `<guid>__lock__<sequence>`.
-    #[cfg(feature = "full")]
-    pub const KAZOO_READ_WRITE: Self =
-        Self::new(PrefixFormat::Kazoo, "__lock__", Some("__rlock__"));
-
-    /// The lock recipe that comes with ZooKeeper (`WriteLock`): `x-<session>-<sequence>`.
-    ///
-    /// This crate adds a GUID after the session; that recipe reads such names as well. Without a
-    /// GUID, nothing would distinguish two contenders of one session, or an earlier node with the
-    /// same name.
-    #[cfg(feature = "full")]
-    pub const ZOOKEEPER_RECIPE: Self = Self::new(PrefixFormat::Session, "", None);
-
-    /// A private lock, for contenders of this library only: `<guid>-<marker><sequence>`.
-    ///
-    /// `exclusive` is the marker of exclusive nodes, `shared` the one of shared nodes if it is a
-    /// read/write lock. Neither may be a prefix of the other.
-    ///
-    /// Names are short, which shortens the lists that contenders read. Contenders also agree who is
-    /// first when the sequence numbers of the lock path are exhausted. Other schemes fail then.
-    #[cfg(feature = "full")]
-    pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
-        Self { private: true, ..Self::new(PrefixFormat::Compact, exclusive, shared) }
-    }
-
     pub(super) const fn new(
         format: PrefixFormat,
         exclusive: &'static str,
@@ -120,6 +90,16 @@ impl Scheme {
     /// Returns whether only contenders of this library use the scheme.
     pub const fn is_private(&self) -> bool {
         self.private
+    }
+
+    /// Returns whether contenders may order nodes by the transactions that created them: those of
+    /// other libraries do not.
+    pub(crate) const fn ranks(&self) -> Option<Full> {
+        #[cfg(feature = "full")]
+        if self.private {
+            return Some(Full::On);
+        }
+        None
     }
 
     /// Returns the name of a new node without the sequence number, which the server appends. In a
@@ -144,8 +124,6 @@ impl Scheme {
         };
         let mut text = [0; 36];
         let mut push = |parts: &[&str]| parts.iter().for_each(|part| path.push_str(part));
-        #[cfg(not(feature = "full"))]
-        let _ = session;
         match self.format {
             PrefixFormat::Curator { dashes } => {
                 let guid = match dashes {
@@ -154,12 +132,9 @@ impl Scheme {
                 };
                 push(&["_c_", guid, "-", marker]);
             }
-            #[cfg(feature = "full")]
-            PrefixFormat::Kazoo => push(&[guid.as_simple().encode_lower(&mut text), marker]),
-            #[cfg(feature = "full")]
-            PrefixFormat::Compact => push(&[&*compact(guid), "-", marker]),
-            #[cfg(feature = "full")]
-            PrefixFormat::Session => {
+            PrefixFormat::Kazoo(_) => push(&[guid.as_simple().encode_lower(&mut text), marker]),
+            PrefixFormat::Compact(_) => push(&[&*compact(guid), "-", marker]),
+            PrefixFormat::Session(_) => {
                 let guid = guid.as_simple().encode_lower(&mut text);
                 push(&["x-", &*session.0.to_string(), "-", guid, "-"]);
             }
@@ -170,12 +145,9 @@ impl Scheme {
     pub fn parse<'a>(&self, child: &'a str) -> Option<Name<'a>> {
         let (guid, rest) = match self.format {
             PrefixFormat::Curator { .. } => curator_guid(child)?,
-            #[cfg(feature = "full")]
-            PrefixFormat::Kazoo => guid_of(child, 32)?,
-            #[cfg(feature = "full")]
-            PrefixFormat::Compact => compact_guid(child)?,
-            #[cfg(feature = "full")]
-            PrefixFormat::Session => return session_name(child),
+            PrefixFormat::Kazoo(_) => guid_of(child, 32)?,
+            PrefixFormat::Compact(_) => compact_guid(child)?,
+            PrefixFormat::Session(_) => return session_name(child),
         };
         let (mode, suffix) = match (rest.strip_prefix(self.exclusive), self.shared) {
             (Some(suffix), _) => (LockMode::Exclusive, suffix),
@@ -189,16 +161,8 @@ impl Scheme {
 /// # Schemes of other programs
 impl Scheme {
     /// One scheme for each naming in use. None of them parses the names of another.
-    const KNOWN: &[Self] = &[
-        Self::CURATOR_MUTEX,
-        Self::CURATOR_READ_WRITE,
-        Self::CURATOR_LEADER,
-        Self::CURATOR_LEASE,
-        #[cfg(feature = "full")]
-        Self::KAZOO_READ_WRITE,
-        #[cfg(feature = "full")]
-        Self::ZOOKEEPER_RECIPE,
-    ];
+    const KNOWN: &[Self] =
+        &[Self::CURATOR_MUTEX, Self::CURATOR_READ_WRITE, Self::CURATOR_LEADER, Self::CURATOR_LEASE];
 
     /// Returns the scheme of a node's name, if it is a contender of any known kind of lock. A
     /// private scheme is recognized with any markers.
@@ -207,11 +171,47 @@ impl Scheme {
     pub fn recognize(child: &str) -> Option<Self> {
         let known = Self::KNOWN.iter().find(|scheme| scheme.parse(child).is_some()).copied();
         #[cfg(feature = "full")]
-        let known = known.or_else(|| Self::recognize_private(child));
+        let known = known.or_else(|| Self::recognize_other(child));
         known
     }
+}
 
-    #[cfg(feature = "full")]
+/// # Names that are not Curator's
+#[cfg(feature = "full")]
+impl Scheme {
+    /// The exclusive lock of kazoo: `<guid>__lock__<sequence>`.
+    pub const KAZOO_MUTEX: Self = Self::new(PrefixFormat::Kazoo(Full::On), "__lock__", None);
+
+    /// The read/write lock of kazoo: `<guid>__rlock__<sequence>` and `<guid>__lock__<sequence>`.
+    pub const KAZOO_READ_WRITE: Self =
+        Self::new(PrefixFormat::Kazoo(Full::On), "__lock__", Some("__rlock__"));
+
+    /// The lock recipe that comes with ZooKeeper (`WriteLock`): `x-<session>-<sequence>`.
+    ///
+    /// This crate adds a GUID after the session; that recipe reads such names as well. Without a
+    /// GUID, nothing would distinguish two contenders of one session, or an earlier node with the
+    /// same name.
+    pub const ZOOKEEPER_RECIPE: Self = Self::new(PrefixFormat::Session(Full::On), "", None);
+
+    /// A private lock, for contenders of this library only: `<guid>-<marker><sequence>`.
+    ///
+    /// `exclusive` is the marker of exclusive nodes, `shared` the one of shared nodes if it is a
+    /// read/write lock. Neither may be a prefix of the other.
+    ///
+    /// Names are short, which shortens the lists that contenders read. Contenders also agree who is
+    /// first when the sequence numbers of the lock path are exhausted. Other schemes fail then.
+    pub const fn private(exclusive: &'static str, shared: Option<&'static str>) -> Self {
+        Self { private: true, ..Self::new(PrefixFormat::Compact(Full::On), exclusive, shared) }
+    }
+
+    /// The schemes of [`recognize`](Self::recognize) besides those of Curator.
+    const OTHERS: &[Self] = &[Self::KAZOO_READ_WRITE, Self::ZOOKEEPER_RECIPE];
+
+    fn recognize_other(child: &str) -> Option<Self> {
+        let known = Self::OTHERS.iter().find(|scheme| scheme.parse(child).is_some()).copied();
+        known.or_else(|| Self::recognize_private(child))
+    }
+
     fn recognize_private(child: &str) -> Option<Self> {
         let (_, rest) = compact_guid(child)?;
         let sequence = |length| {
@@ -237,12 +237,9 @@ impl fmt::Display for Scheme {
             (PrefixFormat::Curator { .. }, ..) => {
                 "a read/write lock of this crate or Apache Curator"
             }
-            #[cfg(feature = "full")]
-            (PrefixFormat::Kazoo, ..) => "a kazoo lock",
-            #[cfg(feature = "full")]
-            (PrefixFormat::Compact, ..) => "a lock with private names",
-            #[cfg(feature = "full")]
-            (PrefixFormat::Session, ..) => "ZooKeeper's WriteLock",
+            (PrefixFormat::Kazoo(_), ..) => "a kazoo lock",
+            (PrefixFormat::Compact(_), ..) => "a lock with private names",
+            (PrefixFormat::Session(_), ..) => "ZooKeeper's WriteLock",
         })
     }
 }
@@ -360,9 +357,7 @@ impl FastParser {
                 [true, false].map(|dashes| Some(PrefixFormat::Curator { dashes }))
             }
             // Session ids have no fixed length.
-            #[cfg(feature = "full")]
-            PrefixFormat::Session => [None; 2],
-            #[cfg(feature = "full")]
+            PrefixFormat::Session(_) => [None; 2],
             _ => [Some(scheme.format), None],
         };
         // If one marker is a prefix of the other, `Scheme::parse` reads shared nodes as malformed.
@@ -423,18 +418,14 @@ fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
 }
 
 /// The digits of a compact GUID, five bits each.
-#[cfg(feature = "full")]
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
-#[cfg(feature = "full")]
 const COMPACT_LENGTH: usize = 26;
 
-#[cfg(feature = "full")]
 fn compact(guid: Uuid) -> String {
     let digit = |place: usize| DIGITS[(guid.as_u128() >> (5 * place)) as usize % DIGITS.len()];
     (0..COMPACT_LENGTH).rev().map(|place| char::from(digit(place))).collect()
 }
 
-#[cfg(feature = "full")]
 fn compact_guid(child: &str) -> Option<(Uuid, &str)> {
     let (digits, rest) = child.split_at_checked(COMPACT_LENGTH)?;
     let value = digits.bytes().try_fold(0u128, |value, byte| {
@@ -457,7 +448,6 @@ fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
 
 /// Parses a name of ZooKeeper's own recipe. The session is a signed decimal number in Java,
 /// hexadecimal in C.
-#[cfg(feature = "full")]
 fn session_name(child: &str) -> Option<Name<'_>> {
     let rest = child.strip_prefix("x-")?;
     let unsigned = rest.strip_prefix('-').unwrap_or(rest);
@@ -597,10 +587,11 @@ mod tests {
 
     #[test]
     fn no_known_scheme_parses_the_names_of_another() {
-        for writer in Scheme::KNOWN {
+        let known = || Scheme::KNOWN.iter().chain(Scheme::OTHERS);
+        for writer in known() {
             for mode in [LockMode::Shared, LockMode::Exclusive] {
                 let child = writer.prefix(mode, guid(), SessionId(7)) + "0000000007";
-                let readers = Scheme::KNOWN.iter().filter(|scheme| scheme.parse(&child).is_some());
+                let readers = known().filter(|scheme| scheme.parse(&child).is_some());
                 assert_eq!(readers.collect::<alloc::vec::Vec<_>>(), [writer], "{child}");
             }
         }

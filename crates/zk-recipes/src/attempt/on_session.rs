@@ -1,12 +1,12 @@
 //! Connects a machine to the session that it is attached to.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
 
 use zk_session::dispatch::{Attached, Input, Port};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 use zk_session::proto::recording::{Description, FieldReader};
 use zk_session::{End, State};
 
@@ -178,7 +178,7 @@ impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
         self.machine.outlives_session()
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn describe(&self, description: &mut Description<'_>) {
         self.machine.describe(description);
         if description.has_name() {
@@ -188,14 +188,14 @@ impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
         }
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn describe_command(&self, message: &dyn Any, description: &mut Description<'_>) {
         if let Some(command) = message.downcast_ref::<Command>() {
             command.describe(description);
         }
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn described_command(&self, mut description: FieldReader<'_>) -> Option<Box<dyn Any>> {
         Some(Box::new(Command::described(&mut description).ok()?))
     }

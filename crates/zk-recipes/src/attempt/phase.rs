@@ -2,19 +2,14 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-#[cfg(feature = "full")]
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
-#[cfg(feature = "full")]
-use zk_session::Error;
 use zk_session::proto::{Zxid, path};
 
-use super::OpId;
 use super::creation::Creation;
 use super::listing::Listing;
-#[cfg(feature = "full")]
-use super::synced_read::SyncedRead;
+use super::{OfFull, OpId};
 
 /// A lock node of this contender.
 #[derive(Clone, Debug)]
@@ -51,14 +46,21 @@ pub(crate) struct SelfWatch {
     pub(crate) armed: bool,
 }
 
-#[cfg(feature = "full")]
-pub(crate) type Ranks = Vec<Rank>;
-/// Nothing is ranked, so the compiler drops the code for it.
-#[cfg(not(feature = "full"))]
-pub(crate) type Ranks = core::convert::Infallible;
+/// The list of the queue before it is entered.
+#[derive(Clone, Debug)]
+pub(crate) struct Looking {
+    pub(crate) list: OpId,
+    pub(crate) listing: Option<Box<Listing>>,
+}
+
+/// The contenders, and for how many the stat is missing.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranks {
+    pub(crate) all: Vec<Rank>,
+    pub(crate) left: usize,
+}
 
 /// A contender ranked by czxid because sequence numbers are unusable.
-#[cfg(feature = "full")]
 #[derive(Clone, Debug)]
 pub(crate) struct Rank {
     pub(crate) stat: OpId,
@@ -74,11 +76,7 @@ pub(crate) enum Phase {
     Beginning,
     /// Lists the queue before it enters
     /// ([`WaitPolicy::OnlyIfFree`](super::WaitPolicy::OnlyIfFree)).
-    #[cfg(feature = "full")]
-    Looking {
-        list: OpId,
-        listing: Option<Box<Listing>>,
-    },
+    Looking(OfFull<Looking>),
     /// Creates the node, and lists the queue in the same round trip. `list` is `None` if no other
     /// contender is expected, or once the list was answered, which then was too early.
     Creating {
@@ -94,10 +92,7 @@ pub(crate) enum Phase {
     },
     /// Reads the stat of each contender. The sequence numbers are unusable, so the transactions
     /// that created the nodes decide.
-    Ranking {
-        ranks: Ranks,
-        left: usize,
-    },
+    Ranking(OfFull<Ranks>),
     /// Waits for the predecessor to be deleted.
     Waiting {
         predecessor: String,
@@ -117,23 +112,3 @@ pub(crate) enum Phase {
     Leaving,
     Done,
 }
-
-/// The progress of an upgrade or downgrade. It is independent of the phase: meanwhile the lock is
-/// held, or being released.
-#[cfg(feature = "full")]
-#[derive(Clone, Debug)]
-pub(crate) enum Conversion {
-    /// Replaces the writer's node by a reader's node with the same sequence number. `None`: the
-    /// server failed to answer, and the outcome is searched for later.
-    Downgrading { replace: Option<OpId> },
-    /// Reads the stat of the reader's node because the outcome of the replacement is unknown.
-    FindingReader(SyncedRead),
-    /// Creates a writer's node beside the reader's, and lists the queue.
-    Upgrading { create: OpId, list: OpId, created: Option<Node>, listing: Option<Box<Listing>> },
-    /// Searches for the writer's node of a failed upgrade, to delete it.
-    FindingWriter { search: Creation, error: Error },
-}
-
-/// No contender changes its mode, so the compiler drops the code for it.
-#[cfg(not(feature = "full"))]
-pub(crate) type Conversion = core::convert::Infallible;

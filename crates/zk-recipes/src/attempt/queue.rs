@@ -4,9 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use uuid::Uuid;
-use zk_session::proto::SequenceNumber;
-#[cfg(feature = "full")]
-use zk_session::proto::Zxid;
+use zk_session::proto::{SequenceNumber, Zxid};
 
 use super::AttemptConfig;
 use super::name::{FastParser, LockMode, Name, Scheme, guid_tag_of};
@@ -92,7 +90,6 @@ pub(crate) enum QueuePosition {
     },
 }
 
-#[cfg(feature = "full")]
 impl QueuePosition {
     fn behind(ahead: usize, nearest: Option<&str>) -> Self {
         match nearest {
@@ -114,7 +111,6 @@ pub(crate) struct Observation {
     /// The nodes with our GUID and mode, lowest first.
     pub(crate) ours: Vec<(SequenceNumber, String)>,
     /// Whether a new contender would have to wait.
-    #[cfg(feature = "full")]
     pub(crate) is_taken: bool,
     /// Whether the node of a reader that upgrades is there.
     #[cfg(feature = "full")]
@@ -234,7 +230,6 @@ impl QueueReader {
 
     /// Returns the position of a contender by the transactions that created the nodes, for queues
     /// whose sequence numbers are unusable.
-    #[cfg(feature = "full")]
     pub(crate) fn position_by_czxid<'a>(
         &self,
         own: Zxid,

@@ -43,7 +43,7 @@ impl Renewal {
     }
 
     /// Returns the seed, before the first wait.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub(crate) fn seed(&self) -> u64 {
         self.random.get_seed()
     }

@@ -1,15 +1,12 @@
 //! The requests that several machines submit.
 
-#[cfg(feature = "full")]
 use alloc::vec::Vec;
 use zk_session::ServerKind;
 use zk_session::sync::Arc;
 
-#[cfg(feature = "full")]
-use zk_session::proto::{CheckVersionRequest, Multi, MultiOp, SetDataRequest};
 use zk_session::proto::{
     CreateMode, CreateRequest, DeleteRequest, ExistsRequest, GetChildrenRequest,
-    GetEphemeralsRequest, Request, SyncRequest,
+    GetEphemeralsRequest, Multi, MultiOp, Request, SyncRequest,
 };
 
 use super::watches::{Watch, WatchKind};
@@ -37,7 +34,6 @@ impl Turn<'_> {
     }
 
     /// Creates several nodes with sequence numbers in one transaction.
-    #[cfg(feature = "full")]
     pub(crate) fn create_nodes(
         &mut self,
         prefix: &str,
@@ -50,13 +46,6 @@ impl Turn<'_> {
         self.submit(&Request::Multi(Multi::new(&all)))
     }
 
-    /// Creates the node with the number of permits, in the format of Curator's `SharedCount`.
-    #[cfg(feature = "full")]
-    pub(crate) fn create_maximum(&mut self, path: &str, maximum: u32, acl: &AccessList) -> OpId {
-        let data = maximum.to_be_bytes();
-        self.submit(&Request::Create(create(path, &data, CreateMode::PERSISTENT, acl)))
-    }
-
     /// Creates a container, which the server deletes when it is no longer used, or a persistent
     /// node.
     pub(crate) fn create_parent(&mut self, path: &str, container: bool, acl: &AccessList) -> OpId {
@@ -66,40 +55,6 @@ impl Turn<'_> {
         })
     }
 
-    /// Replaces one lock node by another in one transaction.
-    #[cfg(feature = "full")]
-    pub(crate) fn replace(&mut self, path: &str, by: &str, data: &[u8], acl: &AccessList) -> OpId {
-        let new = create(by, data, CreateMode::EPHEMERAL, acl);
-        let old = DeleteRequest { path, version: -1 };
-        let both = [MultiOp::Create(new), MultiOp::Delete(old)];
-        self.submit(&Request::Multi(Multi::new(&both)))
-    }
-
-    /// Creates `path` with `acl`, or sets its data if `acl` is `None`, in one transaction that checks
-    /// that all of `present` exist.
-    #[cfg(feature = "full")]
-    pub(crate) fn announce(
-        &mut self,
-        path: &str,
-        present: &[alloc::string::String],
-        acl: Option<&AccessList>,
-    ) -> OpId {
-        let change = match acl {
-            Some(acl) => MultiOp::Create(create(path, &[], CreateMode::PERSISTENT, acl)),
-            None => MultiOp::SetData(SetDataRequest { path, data: Some(&[]), version: -1 }),
-        };
-        let checks = present.iter().map(|path| check_presence(path));
-        let all: Vec<_> = checks.chain([change]).collect();
-        self.submit(&Request::Multi(Multi::new(&all)))
-    }
-
-    /// Deletes `path` if it has this version, in one transaction that checks that `present` exists.
-    #[cfg(feature = "full")]
-    pub(crate) fn retract(&mut self, path: &str, version: i32, present: &str) -> OpId {
-        let deletion = MultiOp::Delete(DeleteRequest { path, version });
-        self.submit(&Request::Multi(Multi::new(&[check_presence(present), deletion])))
-    }
-
     pub(crate) fn delete(&mut self, path: &str) -> OpId {
         self.submit(&Request::Delete(DeleteRequest { path, version: -1 }))
     }
@@ -107,6 +62,7 @@ impl Turn<'_> {
 
 /// # Reads
 impl Turn<'_> {
+    #[cfg(feature = "full")]
     pub(crate) fn list(&mut self, path: &str) -> OpId {
         self.submit(&Request::GetChildren(GetChildrenRequest { path, watch: false }))
     }
@@ -148,16 +104,11 @@ impl Turn<'_> {
     }
 }
 
-fn create<'a>(
+pub(crate) fn create<'a>(
     path: &'a str,
     data: &'a [u8],
     mode: CreateMode,
     acl: &'a AccessList,
 ) -> CreateRequest<'a> {
     CreateRequest { path, data: Some(data), acl: acl.list(), mode }
-}
-
-#[cfg(feature = "full")]
-fn check_presence(path: &str) -> MultiOp<'_> {
-    MultiOp::Check(CheckVersionRequest { path, version: -1 })
 }

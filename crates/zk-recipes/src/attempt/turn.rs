@@ -67,6 +67,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Returns the turn of a sub-machine, which reports to `owner`.
+    #[cfg(feature = "full")]
     pub(crate) fn part<'b>(&'b mut self, part: u32, owner: &'b mut dyn Observer) -> Turn<'b> {
         Turn { port: self.port.reborrow(), owner, watches: &mut *self.watches, part }
     }

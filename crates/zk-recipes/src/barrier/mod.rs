@@ -1,6 +1,6 @@
 //! Waiting at a barrier, which is open while a node does not exist.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 
 use alloc::string::String;

@@ -11,7 +11,7 @@
 //! replies that do not show it. So a part of a node that changes while it is read is read again,
 //! and of two replies the newer one counts.
 
-#[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
+#[cfg(all(feature = "full", feature = "blocking"))]
 pub(crate) mod recipe;
 
 mod jobs;

@@ -10,6 +10,8 @@ use std::sync::PoisonError;
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
 use crate::attempt::LockMode;
+use crate::client::SessionClient;
+use crate::client::queue::Entrance;
 
 /// Finds deadlocks between the owners of locks in this process: one waits for a lock that another
 /// holds, which waits for one that the first holds.
@@ -100,6 +102,15 @@ impl Deadlocks {
 impl Shared {
     fn graph(&self) -> StdMutexGuard<'_, Graph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C: SessionClient> Entrance<C> {
+    /// Looks for a deadlock, on request.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        let (owner, local) = (self.owner.clone()?, &self.queue.options.local);
+        let deadlocks = local.deadlocks.as_ref()?;
+        Some(deadlocks.waits(owner, self.queue.server_path(), self.mode))
     }
 }
 

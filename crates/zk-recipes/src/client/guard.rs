@@ -1,5 +1,8 @@
 //! A lock that is held.
 
+#[cfg(feature = "full")]
+mod full;
+
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -13,7 +16,7 @@ use core::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use zk_session::proto::{ErrorCode, Zxid, path};
-use zk_session::{Attachment, End, Error, RequestError, State, Transaction};
+use zk_session::{Attachment, End, Error, RequestError, Transaction};
 
 use super::call::Call;
 use super::deadlocks::Mark;
@@ -21,11 +24,9 @@ use super::pending::{Pending, Signal};
 use super::status::{Handle, HeldNode, Report, Status, WaitFor};
 use crate::Client;
 use crate::attempt::Command;
-#[cfg(feature = "full")]
-use crate::attempt::LockMode;
 use crate::client::SessionClient;
-use crate::client::session_client::{TimeLimit, before, unless};
-use crate::error::{LeaveError, LockError, Loss, ModeError, RecipeError, Unconfirmed};
+use crate::client::session_client::{TimeLimit, unless};
+use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
 use crate::lock::recipe::hand_over::LocalTurn;
 
 /// The state of an acquired lock.
@@ -39,13 +40,6 @@ pub enum Holding {
     Suspended,
     /// The lock is no longer held.
     Lost(Loss),
-}
-
-impl Holding {
-    /// Returns whether the lock may be held.
-    pub(crate) const fn is_open(self) -> bool {
-        !matches!(self, Self::Lost(_))
-    }
 }
 
 /// A number that is greater than those of all earlier holders of a lock.
@@ -126,6 +120,7 @@ enum Holder<C> {
 /// What few guards have. A third variant of [`Holder`] would make each guard larger.
 enum Other<C> {
     /// One of several that take turns.
+    #[cfg_attr(not(feature = "full"), expect(dead_code))]
     Turn(LocalTurn<C>),
     /// One whose owner has a name.
     Marked { holder: Holder<C>, _mark: Mark },
@@ -137,15 +132,6 @@ impl<C> Holder<C> {
         match &**other {
             Other::Turn(turn) => Some(turn),
             Other::Marked { holder, .. } => holder.turn(),
-        }
-    }
-
-    #[cfg(feature = "full")]
-    fn turn_mut(&mut self) -> Option<&mut LocalTurn<C>> {
-        let Self::Other(other) = self else { return None };
-        match &mut **other {
-            Other::Turn(turn) => Some(turn),
-            Other::Marked { holder, .. } => holder.turn_mut(),
         }
     }
 
@@ -194,12 +180,6 @@ impl<C: SessionClient> Guard<C> {
         handle: Handle,
     ) -> Self {
         Self { client, path, parent, node, handle: Holder::One(handle) }
-    }
-
-    /// Holds a lock for a turn.
-    pub(crate) fn of_turn(client: C, path: Arc<str>, node: HeldNode, turn: LocalTurn<C>) -> Self {
-        let handle = Holder::Other(Box::new(Other::Turn(turn)));
-        Self { client, parent: path.clone(), path, node, handle }
     }
 
     /// Remembers the owner.
@@ -393,11 +373,6 @@ impl<C: SessionClient> Guard<C> {
         path::child(&self.parent, node)
     }
 
-    #[cfg(feature = "full")]
-    pub(crate) const fn client(&self) -> &C {
-        &self.client
-    }
-
     /// Returns the nodes that exist while the lock is held.
     pub(crate) fn node_paths(&self) -> Vec<String> {
         let others = self.node.leases.iter().skip(1);
@@ -416,48 +391,6 @@ impl<C: SessionClient> Guard<C> {
     /// Begins the release.
     pub(crate) fn releasing(self) -> Releasing {
         Releasing::new(self.path, &self.handle)
-    }
-
-    /// Releases the lock when the recipe allows it, or at once if the value is dropped.
-    pub(crate) fn leave(self) -> Pending<(), C, RecipeError<LeaveError>> {
-        self.handle.command(Command::Leave);
-        Pending::new(&self.client.clone(), |end| async move {
-            let left = before(&self.client, end, self.handle.status.wait(over)).await;
-            let left = left.map_or(Err(LATE), released);
-            let is_connected = matches!(self.client.state(), State::Connected { .. });
-            let left = left.map_err(|error| match error {
-                LATE if is_connected => LeaveError::OthersInside,
-                error => error.into(),
-            });
-            left.map_err(|error| self.call("leave").failed(error))
-        })
-    }
-
-    /// Changes the mode of the lock. On failure it is held as before, or lost.
-    #[cfg(feature = "full")]
-    pub(crate) async fn convert(
-        &mut self,
-        operation: &'static str,
-        mode: LockMode,
-    ) -> Result<(), RecipeError<ModeError>> {
-        if let Some(turn) = self.handle.turn_mut()
-            && !turn.keep()
-        {
-            return Err(self.call(operation).failed(ModeError::NotAlone));
-        }
-        self.handle.command(Command::Convert(mode));
-        let converted = self.handle.status.wait(converted).await;
-        let converted = converted.flatten().unwrap_or_else(|| Err(self.lost_error().into()));
-        self.node = converted.map_err(|error| self.call(operation).failed(error))?;
-        Ok(())
-    }
-
-    fn lost_error(&self) -> LockError {
-        match self.state() {
-            Holding::Lost(loss) => LockError::Lost(loss),
-            // The runtime was shut down.
-            Holding::Held | Holding::Suspended => LockError::Ended(End::Closed),
-        }
     }
 }
 
@@ -521,18 +454,6 @@ impl Releasing {
 
 /// The time limit has passed before the confirmation.
 const LATE: LockError = LockError::NotConfirmed(Unconfirmed::TimedOut);
-
-/// The result of a conversion. `None` if the lock was lost instead.
-type Converted = Option<Result<HeldNode, ModeError>>;
-
-/// Returns the result of a conversion, once it is reported.
-fn converted(report: &mut Report) -> Option<Converted> {
-    match report.take_answer() {
-        // Then the conversion cannot succeed.
-        None if !report.status.is_open() => Some(None),
-        result => result.map(Some),
-    }
-}
 
 /// Returns why the lock was lost, once it is.
 pub(crate) fn loss(report: &mut Report) -> Option<Loss> {

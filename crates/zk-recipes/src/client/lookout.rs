@@ -43,7 +43,6 @@ impl Lookout {
     }
 
     /// Waits for `timeout`, with or without a connection.
-    #[cfg(feature = "blocking")]
     pub(crate) fn timer(client: &impl AnyClient, timeout: Duration) -> Self {
         Self::attach(client, Some(timeout), false)
     }

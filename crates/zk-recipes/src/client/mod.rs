@@ -5,7 +5,6 @@
 //! threads.
 
 pub(crate) mod abandoned;
-#[cfg(feature = "blocking")]
 mod blocking;
 pub(crate) mod call;
 pub(crate) mod contenders;
@@ -24,14 +23,13 @@ pub(crate) mod reporter;
 pub(crate) mod run;
 pub(crate) mod session_client;
 pub(crate) mod status;
-#[cfg(feature = "tokio")]
+#[cfg_attr(not(feature = "tokio"), path = "no_tokio.rs")]
 mod tokio;
 
 pub use self::contenders::QueueEntry;
-#[cfg(feature = "full")]
-pub use self::deadlocks::{Deadlock, Deadlocks};
 pub use self::guard::{FencingToken, Guard, Holding};
 pub use self::pending::{NextPlace, Pending, Signal};
 pub use self::run::RunError;
 pub use self::session_client::SessionClient;
 pub use self::status::Place;
+pub(crate) use self::tokio::Client;

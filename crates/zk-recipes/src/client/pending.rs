@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
-#[cfg(feature = "blocking")]
 use core::future::poll_fn;
 use core::mem;
 use core::pin::Pin;
@@ -137,7 +136,6 @@ impl<T, C: SessionClient, R: Reason> Pending<T, C, RecipeError<R>> {
 
     /// Names the owner, for the [`Deadlocks`](crate::Deadlocks) of the lock. Name it before the attempt
     /// begins. Recipes without that option ignore it.
-    #[cfg(feature = "full")]
     pub fn by(mut self, owner: impl Into<Arc<str>>) -> Self {
         if let Work::Enter(entrance, _) = &mut self.work {
             entrance.owner = Some(owner.into());
@@ -271,7 +269,6 @@ impl<T, C: SessionClient, E> Pending<T, C, E> {
     }
 }
 
-#[cfg(feature = "blocking")]
 impl<T, E> Pending<T, zk_session::blocking::Client, E> {
     /// Begins, and waits in this thread until it is over.
     ///
@@ -345,7 +342,6 @@ impl<T, C, E> fmt::Debug for NextPlace<'_, T, C, E> {
     }
 }
 
-#[cfg(feature = "blocking")]
 impl<T, E> NextPlace<'_, T, zk_session::blocking::Client, E> {
     /// Waits in this thread until it changes.
     pub fn wait(self) -> Option<Place> {
@@ -417,7 +413,6 @@ impl<T: Send + 'static, C: SessionClient> Signal<T, C> {
     }
 }
 
-#[cfg(feature = "blocking")]
 impl<T> Signal<T, zk_session::blocking::Client> {
     /// Waits in this thread until it comes.
     pub fn wait(self) -> T {

@@ -18,17 +18,14 @@ use zk_session::{End, Error};
 
 use super::abandoned::Abandoned;
 use super::call::Call;
-use super::deadlocks::Mark;
 use super::guard::Guard;
 use super::guid;
-use super::observed::Observed;
+use super::observed;
 use super::pending::Pending;
 use super::reporter;
 use super::reporter::{Hook, Note};
 use super::status::{Handle, HeldNode, Report, SharedStatus, WaitFor};
 use crate::attempt::{AccessList, AttemptConfig, LockMode, Machine, Parents, Scheme, WaitPolicy};
-#[cfg(feature = "full")]
-use crate::attempt::{Requeuing, Restart};
 use crate::client::SessionClient;
 use crate::client::lookout::{Lookout, Seen};
 use crate::client::session_client::TimeLimit;
@@ -73,7 +70,7 @@ impl<C: SessionClient> Queue<C> {
         options: Options,
     ) -> Result<Self, RecipeError> {
         path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
-        Observed::register(recipe);
+        observed::register(recipe);
         Ok(Self {
             client: client.clone(),
             recipe,
@@ -135,12 +132,15 @@ impl<C: SessionClient> Queue<C> {
 
     /// Makes a machine that waits queue again on the next session, if there can be one.
     #[cfg(feature = "full")]
-    pub(crate) fn requeuing<M: Restart>(
+    pub(crate) fn requeuing<M: crate::machine::Restart>(
         &self,
         machine: M,
         wait_policy: WaitPolicy,
-    ) -> Requeuing<M> {
-        Requeuing::new(machine, wait_policy == WaitPolicy::Queue && self.client.renews())
+    ) -> crate::machine::Requeuing<M> {
+        crate::machine::Requeuing::new(
+            machine,
+            wait_policy == WaitPolicy::Queue && self.client.renews(),
+        )
     }
 
     #[cfg(not(feature = "full"))]
@@ -202,10 +202,10 @@ impl<C: SessionClient> Queue<C> {
         note: Option<Note>,
         hook: Option<Hook>,
     ) -> Handle {
-        let observed = Observed::new(self.recipe, &self.path);
+        let observers = observed::observers(self.recipe, &self.path);
         let abandoned = Abandoned::new(self.abandoned.clone());
         let cleanups = self.cleanups.clone();
-        reporter::start(&self.client, machine, observed, abandoned, note, hook, cleanups)
+        reporter::start(&self.client, machine, observers, abandoned, note, hook, cleanups)
     }
 
     /// Checks that the chroot exists. Its absence explains why another node is missing.
@@ -258,7 +258,6 @@ impl<C: SessionClient> Queue<C> {
     }
 
     /// Returns how many attempts wait for another one of this process.
-    #[cfg(feature = "full")]
     pub(crate) fn local_waiters(&self) -> usize {
         self.local.as_ref().map_or(0, |local| local.waiting())
     }
@@ -276,11 +275,10 @@ impl<C: SessionClient> Queue<C> {
 #[derive(Clone)]
 pub(crate) struct Entrance<C> {
     pub(crate) queue: Queue<C>,
-    operation: &'static str,
+    pub(crate) operation: &'static str,
     pub(crate) mode: LockMode,
     pub(crate) wait_policy: WaitPolicy,
     /// The name of its owner.
-    #[cfg(feature = "full")]
     pub(crate) owner: Option<Arc<str>>,
 }
 
@@ -291,26 +289,7 @@ impl<C: SessionClient> Entrance<C> {
         mode: LockMode,
         wait_policy: WaitPolicy,
     ) -> Self {
-        Self {
-            queue,
-            operation,
-            mode,
-            wait_policy,
-            #[cfg(feature = "full")]
-            owner: None,
-        }
-    }
-
-    /// Looks for a deadlock, on request.
-    #[cfg(feature = "full")]
-    pub(crate) fn mark(&self) -> Option<Mark> {
-        let (owner, deadlocks) = (self.owner.clone()?, self.queue.options.deadlocks.as_ref()?);
-        Some(deadlocks.waits(owner, self.queue.server_path(), self.mode))
-    }
-
-    #[cfg(not(feature = "full"))]
-    pub(crate) const fn mark(&self) -> Option<Mark> {
-        None
+        Self { queue, operation, mode, wait_policy, owner: None }
     }
 
     pub(crate) fn enter(self) -> Attempted<C> {
@@ -320,11 +299,6 @@ impl<C: SessionClient> Entrance<C> {
     /// Returns what the attempts of this process share, if they share a node.
     pub(crate) fn local(&self) -> Option<Arc<LocalLock<C>>> {
         self.queue.local.clone()
-    }
-
-    /// The operation and path that errors name.
-    pub(crate) fn call(&self) -> Call<C> {
-        self.queue.call(self.operation)
     }
 }
 
@@ -343,6 +317,7 @@ pub(crate) struct Attempted<C, R = LockError> {
     patience: Patience,
 }
 
+#[cfg(feature = "full")]
 impl<C, R> Attempted<C, R> {
     /// Returns whether the attempt has come to no end.
     pub(crate) const fn is_open(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::attempt::{Command, Event, Machine, Observer, OnSession};
 use crate::client::SessionClient;
 use crate::client::abandoned::Abandoned;
 use crate::client::count;
-use crate::client::observed::Observed;
+use crate::client::observed::Observers;
 use crate::client::status::{
     Handle, HeldNode, LossCallbacks, Report, SharedStatus, Status, Waiters,
 };
@@ -31,7 +31,7 @@ pub(crate) type Hook = Arc<dyn Fn(&Event) + Send + Sync>;
 pub(crate) fn start(
     client: &impl SessionClient,
     machine: impl Machine + Send + 'static,
-    observed: Observed,
+    observers: Observers,
     abandoned: Abandoned,
     note: Option<Note>,
     hook: Option<Hook>,
@@ -40,7 +40,7 @@ pub(crate) fn start(
     let status = Arc::new(SharedStatus::new(cleanups));
     let reporter = Reporter {
         status: status.clone(),
-        observed,
+        observers,
         abandoned,
         note,
         hook,
@@ -59,7 +59,7 @@ fn next_seed(client: &impl SessionClient) -> u64 {
 /// Writes the events of a machine to the status that its owner reads.
 struct Reporter {
     status: Arc<SharedStatus>,
-    observed: Observed,
+    observers: Observers,
     abandoned: Abandoned,
     note: Option<Note>,
     hook: Option<Hook>,
@@ -72,16 +72,16 @@ struct Reporter {
 impl Observer for Reporter {
     fn input(&mut self, input: &Input, port: &mut Port<'_>) {
         self.abandoned.input(input);
-        self.observed.input(input, port);
+        self.observers.iter_mut().for_each(|one| one.input(input, port));
     }
 
     fn command(&mut self, command: Command, port: &mut Port<'_>) {
-        self.observed.command(command, port);
+        self.observers.iter_mut().for_each(|one| one.command(command, port));
     }
 
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {
         self.abandoned.event(&event);
-        self.observed.event(&event, port);
+        self.observers.iter_mut().for_each(|one| one.observe(event.clone(), port));
         if let Some(hook) = &self.hook {
             hook(&event);
         }
@@ -133,7 +133,7 @@ impl Observer for Reporter {
     }
 
     fn finish(&mut self, port: &mut Port<'_>) {
-        self.observed.finish(port);
+        self.observers.iter_mut().for_each(|one| one.finish(port));
         self.change(Report::finish, port);
     }
 }

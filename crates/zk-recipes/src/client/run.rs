@@ -6,8 +6,6 @@ use core::fmt;
 use crate::client::SessionClient;
 use crate::client::guard::Guard;
 use crate::client::pending::{Pending, Signal};
-#[cfg(feature = "tokio")]
-use crate::client::session_client::unless;
 use crate::error::{Fault, LockError, Loss, Reason, RecipeError};
 use crate::lock::recipe::ReentrantGuard;
 use crate::lock::recipe::{ReadGuard, WriteGuard};
@@ -203,13 +201,12 @@ impl<G: Hold<zk_session::Client>, R: Reason> Pending<G, zk_session::Client, Reci
     /// See [`RunError`], which keeps the value of work that came to its end.
     pub async fn run<T>(self, work: impl AsyncFnOnce(&G) -> T) -> Result<T, RunError<T, R>> {
         let guard = self.await.map_err(RunError::NotAcquired)?;
-        let done = unless(guard.until_lost(), work(&guard)).await;
+        let done = crate::client::session_client::unless(guard.until_lost(), work(&guard)).await;
         let value = done.map_err(|MultiLoss { path, loss }| RunError::Lost { path, loss })?;
         ended(value, guard.end().await)
     }
 }
 
-#[cfg(feature = "blocking")]
 impl<G, R: Reason> Pending<G, zk_session::blocking::Client, RecipeError<R>>
 where
     G: Hold<zk_session::blocking::Client>,

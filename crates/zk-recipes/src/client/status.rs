@@ -367,6 +367,7 @@ impl SharedStatus {
     }
 
     /// Wakes `follower`, of the recipe, when the lock is asked for, and once it is no longer held.
+    #[cfg(feature = "full")]
     pub(crate) fn follow(&self, follower: Waker) {
         let unused = self.content().follower.replace(follower);
         drop(unused);

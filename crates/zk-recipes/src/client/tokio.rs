@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use zk_session::Client;
+pub(crate) use zk_session::Client;
 
 use crate::client::SessionClient;
 

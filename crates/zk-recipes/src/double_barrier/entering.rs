@@ -5,10 +5,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, Zxid, path};
+use zk_session::proto::{
+    CreateMode, ErrorCode, ExistsResponse, GetChildrenResponse, Multi, MultiOp, Request,
+    SetDataRequest, Zxid, path,
+};
 use zk_session::session::Reply;
 
-use super::{Participant, READY, Ready, Step};
+use super::{Participant, READY, Ready, Step, check_presence};
+use crate::attempt::requests::create;
 use crate::attempt::transaction::refusal;
 use crate::attempt::{Event, OpId, Turn};
 use crate::error::Loss;
@@ -134,10 +138,18 @@ impl Participant {
         }
     }
 
+    /// Creates `ready`, or writes it, in one transaction that checks that all of `present` exist.
     fn announce(&mut self, present: Vec<String>, is_new: bool, turn: &mut Turn<'_>) {
         let operations = present.len() + 1;
         let acl = is_new.then_some(&self.config.parent_acl);
-        let announcement = turn.announce(&self.ready(), &present, acl);
+        let path = self.ready();
+        let change = match acl {
+            Some(acl) => MultiOp::Create(create(&path, &[], CreateMode::PERSISTENT, acl)),
+            None => MultiOp::SetData(SetDataRequest { path: &path, data: Some(&[]), version: -1 }),
+        };
+        let checks = present.iter().map(|path| check_presence(path));
+        let all: Vec<_> = checks.chain([change]).collect();
+        let announcement = turn.submit(&Request::Multi(Multi::new(&all)));
         self.unwatch_others(turn);
         self.step = Step::Announcing { announcement, operations };
     }

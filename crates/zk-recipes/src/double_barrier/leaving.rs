@@ -3,10 +3,12 @@
 use alloc::collections::BTreeSet;
 
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse, path};
+use zk_session::proto::{
+    DeleteRequest, ErrorCode, ExistsResponse, GetChildrenResponse, Multi, MultiOp, Request, path,
+};
 use zk_session::session::Reply;
 
-use super::{Participant, READY, Rank, Step, rank};
+use super::{Participant, READY, Rank, Step, check_presence, rank};
 use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::{Command, Event, Machine as _, OpId, Turn};
 
@@ -184,7 +186,9 @@ impl Participant {
             // meeting was announced since we read its version, it stays.
             (Next::Finish, Task::Checking { version: Some(version), .. }) => {
                 let own_node = path::child(&self.lock_path, &own_node.name);
-                let deletion = turn.retract(&self.ready(), *version, &own_node);
+                let ready = DeleteRequest { path: &self.ready(), version: *version };
+                let both = [check_presence(&own_node), MultiOp::Delete(ready)];
+                let deletion = turn.submit(&Request::Multi(Multi::new(&both)));
                 self.work_on(Task::Tidying { deletion });
             }
             (Next::GetOut, _) | (Next::Finish, Task::Checking { .. }) => self.get_out(turn),

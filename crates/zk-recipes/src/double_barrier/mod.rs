@@ -3,7 +3,7 @@
 //! Each participant is a contender for a lock in shared mode, so all hold it at once. The node
 //! `ready` beside theirs announces that all have entered.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 
 mod entering;
@@ -19,7 +19,7 @@ use zk_session::sync::Arc;
 
 use zk_session::dispatch::Input;
 use zk_session::proto::recording::Description;
-use zk_session::proto::{EventType, Zxid, path};
+use zk_session::proto::{CheckVersionRequest, EventType, MultiOp, Zxid, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
@@ -399,6 +399,11 @@ impl Participant {
 
 /// The position of a participant: first those with foreign names, then ours as they have come.
 type Rank = (Option<i32>, String);
+
+/// Refuses a transaction unless `path` exists.
+fn check_presence(path: &str) -> MultiOp<'_> {
+    MultiOp::Check(CheckVersionRequest { path, version: -1 })
+}
 
 fn rank(name: &str) -> Rank {
     (Participant::SCHEME.parse(name).map(|name| name.sequence.0), name.into())

@@ -1,6 +1,6 @@
 //! Leader election: one contender after another.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! An ephemeral node that is kept alive.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 
 use alloc::string::{String, ToString};

@@ -6,10 +6,8 @@ pub(crate) mod contender;
 pub(crate) mod hint;
 #[cfg(feature = "full")]
 pub(crate) mod idle_watch;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 
 pub use self::contender::Contender;
 pub use self::hint::{FastPathHint, HintCell, HintingContender};
-#[cfg(feature = "full")]
-pub use self::idle_watch::IdleWatch;

@@ -3,7 +3,7 @@
 //! Each lock is acquired by a machine of its own. This module knows it only by its index in the
 //! order of acquisition, so it works for locks of every kind.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 
 use alloc::collections::btree_map::Entry;
@@ -62,11 +62,10 @@ impl Mode {
                 (scheme == same).then_some(Self::Lock { scheme, mode: mode.max(other) })
             }
             #[cfg(feature = "full")]
-            (Self::Permits(some), Self::Permits(more)) => {
+            (Self::Permits(_), _) | (_, Self::Permits(_)) => {
+                let (Self::Permits(some), Self::Permits(more)) = (self, other) else { return None };
                 Some(Self::Permits(some.saturating_add(more)))
             }
-            #[cfg(feature = "full")]
-            _ => None,
         }
     }
 }

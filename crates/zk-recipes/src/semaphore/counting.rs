@@ -4,13 +4,16 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use zk_session::Error;
-use zk_session::proto::{ErrorCode, GetChildrenResponse, GetDataResponse, path};
+use zk_session::proto::{
+    CreateMode, ErrorCode, GetChildrenResponse, GetDataResponse, Request, path,
+};
 use zk_session::session::Reply;
 
 use super::requests::Step;
 use super::{PermitRequest, SemaphoreMachine};
 use crate::attempt::description::Sight;
 use crate::attempt::queue::other_lock;
+use crate::attempt::requests::create;
 use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::{Event, Turn};
 use crate::error::SemaphoreError;
@@ -127,8 +130,11 @@ impl SemaphoreMachine {
         let Some(maximum) = self.request.maximum else {
             return self.refuse(SemaphoreError::NoMaximum, turn);
         };
+        // In the format of Curator's `SharedCount`.
+        let (path, data) = (self.maximum_path(), maximum.to_be_bytes());
         let acl = &self.request.config.parent_acl;
-        self.own.create_maximum = Some(turn.create_maximum(&self.maximum_path(), maximum, acl));
+        let node = create(&path, &data, CreateMode::PERSISTENT, acl);
+        self.own.create_maximum = Some(turn.submit(&Request::Create(node)));
     }
 
     pub(super) fn maximum_created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {

@@ -9,7 +9,7 @@ use super::requests::Step;
 use crate::attempt::Turn;
 use crate::attempt::creation::{Creation, Nodes, Owner, Progress};
 use crate::attempt::phase::Node;
-use crate::attempt::{LockMode, OpId};
+use crate::attempt::{Full, LockMode, OpId};
 
 impl SemaphoreMachine {
     /// Asks for the permit nodes and, in the same round trip, how many there are and may be.
@@ -30,7 +30,7 @@ impl SemaphoreMachine {
         match &mut self.step {
             Step::Creating(creation) => creation.repeat(config, turn),
             step => {
-                let batch = Some(self.request.permits);
+                let batch = Some((self.request.permits, Full::On));
                 let creation = Creation::start(LockMode::Exclusive, batch, config, turn);
                 *step = Step::Creating(creation);
             }

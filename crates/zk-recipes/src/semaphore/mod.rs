@@ -13,7 +13,7 @@
 //! Safety does not depend on the mutex. Each contender creates its permit nodes before it counts.
 //! So the holder of the newest permit node has counted the nodes of all other holders.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 
 mod counting;

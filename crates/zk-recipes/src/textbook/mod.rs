@@ -1,7 +1,7 @@
 //! The locks of textbooks, which wake all who wait: to be compared with the others, not used.
 
 mod herd;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 pub(crate) mod simple;
 

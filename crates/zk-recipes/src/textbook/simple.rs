@@ -22,8 +22,6 @@ use zk_session::proto::{
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
-#[cfg(feature = "full")]
-use crate::attempt::LockMode;
 use crate::attempt::creation::created_node;
 use crate::attempt::description::Sight;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
@@ -204,7 +202,7 @@ impl Machine for SimpleContender {
     }
 
     #[cfg(feature = "full")]
-    fn convert(&mut self, mode: LockMode, turn: &mut Turn<'_>) {
+    fn convert(&mut self, mode: crate::attempt::LockMode, turn: &mut Turn<'_>) {
         self.tell_holder(|holder, turn| holder.command(Command::Convert(mode), turn), turn);
     }
 

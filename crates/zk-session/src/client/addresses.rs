@@ -219,7 +219,6 @@ impl Candidates {
     }
 
     /// Returns whether the name has one address, and no look-up could find another one.
-    #[cfg(feature = "blocking")]
     pub(crate) fn is_single(&self) -> bool {
         let mut hosts = self.book.lock();
         let host = host_of(&mut hosts, &self.server);

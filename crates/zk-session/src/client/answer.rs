@@ -166,7 +166,6 @@ impl<T, D: Driver> fmt::Debug for Answer<T, D> {
 
 impl<T, D: Driver> SentAnswer<T, D> {
     /// Returns that no answer will come.
-    #[cfg(feature = "blocking")]
     pub(crate) fn gone(&self) -> Result<T, RequestError> {
         Err(self.request.failed(GONE))
     }

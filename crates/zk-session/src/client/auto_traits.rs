@@ -27,7 +27,6 @@ const _: () = {
     is_shared::<crate::PersistentWatch<crate::Tokio>>();
 };
 
-#[cfg(feature = "blocking")]
 const _: () = {
     use crate::blocking::{Client, Threads};
     is_shared::<Client>();

@@ -24,7 +24,6 @@ const LEAST_CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Settings of a client of type `C`, made by `Client::builder`.
 ///
 /// ```no_run
-/// # #[cfg(feature = "blocking")]
 /// # fn example() -> Result<(), zk_session::ConnectError> {
 /// use core::time::Duration;
 /// use zk_session::blocking::Client;
@@ -46,7 +45,7 @@ pub struct ClientBuilder<C> {
     seed: Option<u64>,
     clock: Option<GivenClock>,
     #[cfg(feature = "blocking-tls")]
-    pub(crate) tls: Option<super::TlsConfig>,
+    pub(crate) tls: Option<super::tls::TlsConfig>,
     pub(super) mechanism: Option<Arc<dyn Mechanism>>,
     follow_config: bool,
     recording: Option<Recording>,
@@ -88,13 +87,11 @@ impl<C> ClientBuilder<C> {
     /// returns the granted timeout.
     ///
     /// ```
-    /// # #[cfg(feature = "blocking")] {
     /// use core::time::Duration;
     /// use zk_session::blocking::Client;
     ///
     /// let builder = Client::builder("zk1,zk2,zk3").session_timeout(Duration::from_secs(6));
     /// # drop(builder);
-    /// # }
     /// ```
     #[must_use]
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
@@ -114,14 +111,12 @@ impl<C> ClientBuilder<C> {
     /// after the first round: [`ConnectError::Tls`].
     ///
     /// ```
-    /// # #[cfg(feature = "blocking")] {
     /// use core::time::Duration;
     /// use zk_session::ConnectError;
     /// use zk_session::blocking::Client;
     ///
     /// let builder = Client::builder("localhost:http").connect_timeout(Duration::from_secs(1));
     /// assert!(matches!(builder.connect(), Err(ConnectError::Address(_))));
-    /// # }
     /// ```
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
@@ -196,12 +191,10 @@ impl<C> ClientBuilder<C> {
     /// configuration changes.
     ///
     /// ```
-    /// # #[cfg(feature = "blocking")] {
     /// use zk_session::blocking::Client;
     ///
     /// let builder = Client::builder("zk1,zk2,zk3").follow_config(true);
     /// # drop(builder);
-    /// # }
     /// ```
     #[must_use]
     pub fn follow_config(mut self, follow: bool) -> Self {
@@ -212,7 +205,6 @@ impl<C> ClientBuilder<C> {
     /// Records the session and its attached machines: see [`recording`](crate::recording).
     ///
     /// ```
-    /// # #[cfg(feature = "blocking")] {
     /// use zk_session::blocking::Client;
     /// use zk_session::recording::Recording;
     ///
@@ -220,7 +212,6 @@ impl<C> ClientBuilder<C> {
     /// let builder = Client::builder("zk1,zk2,zk3").record(recording);
     /// assert_eq!(ring.bytes(), b"");
     /// # drop(builder);
-    /// # }
     /// ```
     #[must_use]
     pub fn record(mut self, recording: Recording) -> Self {
@@ -300,7 +291,6 @@ impl<C> ClientBuilder<C> {
     /// Otherwise a [lease](crate::session::Session::lease) seems to last longer than it does.
     ///
     /// ```
-    /// # #[cfg(feature = "blocking")] {
     /// use core::time::Duration;
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -313,7 +303,6 @@ impl<C> ClientBuilder<C> {
     /// let now = move || Instant::after_start(Duration::from_secs(read.load(Ordering::Relaxed)));
     /// let builder = Client::builder("zk1,zk2,zk3").clock(now);
     /// # drop(builder);
-    /// # }
     /// ```
     ///
     /// `Client::lease` is right as soon as the machine wakes. The client itself sleeps by the clock of

@@ -36,7 +36,6 @@ impl crate::Client {
 }
 
 /// # In threads
-#[cfg(feature = "blocking")]
 impl crate::blocking::Client {
     /// Connects with default settings to an ensemble: `host:port,host:port/chroot`.
     ///

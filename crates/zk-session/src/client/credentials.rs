@@ -65,7 +65,7 @@ impl<C> ClientBuilder<C> {
     /// `last_failure` names it.
     ///
     /// ```
-    /// # #[cfg(all(feature = "sasl", feature = "blocking"))] {
+    /// # #[cfg(feature = "sasl")] {
     /// use zk_session::blocking::Client;
     /// use zk_session::sasl::DigestMd5;
     ///

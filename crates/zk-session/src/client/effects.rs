@@ -41,7 +41,6 @@ impl<T: HasEffects> EffectsMutex<T> {
 
     /// Returns a number that changes, before the unlock, whenever wakers are about to run. So a
     /// thread that holds the lock notices those that have not run yet.
-    #[cfg(feature = "blocking")]
     pub(crate) fn wakes(&self) -> usize {
         self.wakes.load(Ordering::Acquire)
     }

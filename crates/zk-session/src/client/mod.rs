@@ -61,7 +61,7 @@ mod slot;
 #[cfg(feature = "full")]
 mod timeouts;
 #[cfg(feature = "blocking-tls")]
-mod tls;
+pub(crate) mod tls;
 mod tls_error;
 mod watch_queue;
 mod watches;
@@ -90,8 +90,6 @@ pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
 pub(crate) use self::slot::{Receiver, Sender, slot, slot_about};
-#[cfg(feature = "blocking-tls")]
-pub use self::tls::TlsConfig;
 pub use self::tls_error::TlsError;
 pub use self::transaction::{Transaction, TransactionResult};
 pub(crate) use self::watch_queue::WatchQueue;
@@ -118,7 +116,7 @@ pub(crate) mod exports {
     #[cfg(feature = "full")]
     pub use super::persistent_watch::PersistentWatch;
     #[cfg(feature = "blocking-tls")]
-    pub use {super::TlsConfig, ::rustls};
+    pub use {super::tls::TlsConfig, ::rustls};
 
     pub mod driver {
         //! The client, for any driver: `Tokio` or `blocking::Threads`.

@@ -19,7 +19,6 @@ use crate::error::{Error, RequestError};
 /// No write comes between them: they show one state of the tree. This needs servers since 3.6.
 ///
 /// ```no_run
-/// # #[cfg(feature = "blocking")]
 /// # fn example(client: &zk_session::blocking::Client) -> Result<(), zk_session::RequestError> {
 /// use zk_session::ReadResult;
 ///

@@ -30,12 +30,10 @@ impl<C> ClientBuilder<C> {
     /// A refused credential, and `close`, end the client nevertheless.
     ///
     /// ```
-    /// # #[cfg(feature = "blocking")] {
     /// use zk_session::blocking::Client;
     ///
     /// let builder = Client::builder("zk1,zk2,zk3").renew(true);
     /// # drop(builder);
-    /// # }
     /// ```
     #[must_use]
     pub fn renew(mut self, renew: bool) -> Self {

@@ -1,85 +1,107 @@
-//! What a client reports to the observers of its process. Without the features `tracing` and
-//! `metrics`, nothing.
+//! What a client reports to the observers of its process: its log and its metrics, with the features
+//! `tracing` and `metrics`.
 //!
-//! Observers are user code. So reports are collected while the session is locked, and emitted as
+//! Observers run user code. So they collect reports while the session is locked, and emit them as
 //! one of the effects.
 
 #[cfg(feature = "tracing")]
 mod log;
 #[cfg(feature = "metrics")]
 mod meter;
-#[cfg(not(all(feature = "tracing", feature = "metrics")))]
-mod off;
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt::Debug;
 
-#[cfg(feature = "tracing")]
-use self::log::SessionLog;
-#[cfg(feature = "metrics")]
-use self::meter::SessionMeter;
-#[cfg(not(feature = "tracing"))]
-use self::off::Off as SessionLog;
-#[cfg(not(feature = "metrics"))]
-use self::off::Off as SessionMeter;
+use zk_proto::SessionId;
+
 use super::Failure;
 use crate::connect_string::ServerAddress;
 use crate::dispatch::Dispatcher;
 use crate::dispatch::effects::Deferred;
-use crate::session::State;
+use crate::session::exchanges::FinishedRequest;
+use crate::session::{State, Statistics};
 
 /// User code that emits reports.
 type Emit = Box<dyn FnOnce() + Send>;
 
+/// What a client reports.
+#[cfg_attr(not(all(feature = "tracing", feature = "metrics")), allow(dead_code))]
+enum Report<'a> {
+    /// The servers that may be used from now on.
+    Servers(&'a [ServerAddress]),
+    /// A new state, and the server that has caused it, or an empty string.
+    State(State, &'a str),
+    /// A server that failed.
+    Failed(&'a Failure),
+    /// What has happened since the last drain.
+    Drained { exchanges: &'a [FinishedRequest], statistics: Statistics, watches: usize },
+}
+
+/// An observer of a client.
+trait Observe: Debug + Send {
+    /// Notes a report, while the session is locked.
+    fn note(&mut self, report: &Report<'_>);
+
+    /// Returns a function that emits everything new.
+    fn take(&mut self) -> Option<Emit>;
+}
+
+#[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
+fn observers(session: SessionId) -> Vec<Box<dyn Observe>> {
+    Vec::from([
+        #[cfg(feature = "tracing")]
+        (Box::new(log::SessionLog::new(session)) as _),
+        #[cfg(feature = "metrics")]
+        (Box::new(meter::SessionMeter::default()) as _),
+    ])
+}
+
 /// The reports that are not emitted yet.
 #[derive(Debug)]
-pub(crate) struct Reports {
-    log: SessionLog,
-    meter: SessionMeter,
-}
+pub(crate) struct Reports(Vec<Box<dyn Observe>>);
 
 impl Reports {
     pub(crate) fn new<T>(dispatcher: &mut Dispatcher<T>, servers: &[ServerAddress]) -> Self {
         let session = &mut dispatcher.session.0;
         session.record_exchanges();
-        let mut new =
-            Self { log: SessionLog::new(session.id()), meter: SessionMeter::new(session.id()) };
+        let mut new = Self(observers(session.id()));
         new.servers(servers);
         new
     }
 
+    fn note(&mut self, report: &Report<'_>) {
+        self.0.iter_mut().for_each(|observer| observer.note(report));
+    }
+
     /// Notes the servers that may be used from now on.
     pub(crate) fn servers(&mut self, servers: &[ServerAddress]) {
-        self.log.servers(servers);
-        self.meter.servers(servers);
+        self.note(&Report::Servers(servers));
     }
 
     /// Reports a new state.
     pub(crate) fn state(&mut self, state: State, servers: &[ServerAddress]) {
         let server = match state {
-            State::Connected { server, .. } | State::ReadOnly { server, .. } => {
-                servers.get(server).map(ToString::to_string)
-            }
+            State::Connected { server, .. } | State::ReadOnly { server, .. } => servers.get(server),
             _ => None,
         };
-        let server = server.unwrap_or_default();
-        self.meter.state(state, &server);
-        self.log.state(state, &server);
+        let server = server.map(ToString::to_string).unwrap_or_default();
+        self.note(&Report::State(state, &server));
     }
 
     /// Reports a server that failed.
     pub(crate) fn failed(&mut self, failure: &Failure) {
-        self.meter.failed(failure);
-        self.log.failed(failure);
+        self.note(&Report::Failed(failure));
     }
 
     /// Emits the reports once the session is unlocked.
     pub(crate) fn emit<T>(&mut self, dispatcher: &mut Dispatcher<T>) {
         let exchanges = dispatcher.session.0.take_exchanges();
         let session = dispatcher.session();
-        let emits =
-            [self.log.collect(session, &exchanges), self.meter.collect(session, &exchanges)];
-        let deferred = emits.into_iter().flatten().map(Deferred::Run);
-        dispatcher.effects().others.deferred.extend(deferred);
+        let (statistics, watches) = (session.statistics(), session.watches());
+        self.note(&Report::Drained { exchanges: &exchanges, statistics, watches });
+        let emits = self.0.iter_mut().filter_map(|observer| observer.take());
+        dispatcher.effects().others.deferred.extend(emits.map(Deferred::Run));
     }
 }

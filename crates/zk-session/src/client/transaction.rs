@@ -20,7 +20,6 @@ use crate::error::{Error, RequestError};
 /// Later operations see the effects of earlier ones. All share one zxid.
 ///
 /// ```no_run
-/// # #[cfg(feature = "blocking")]
 /// # fn example(client: &zk_session::blocking::Client) -> Result<(), zk_session::RequestError> {
 /// use zk_session::TransactionResult;
 /// use zk_session::proto::NodeKind;

@@ -9,7 +9,6 @@ use crate::session::WatchedEvent;
 /// An update of a persistent watch.
 ///
 /// ```no_run
-/// # #[cfg(feature = "blocking")]
 /// # fn example(client: &zk_session::blocking::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use zk_session::WatchUpdate;
 ///

@@ -30,7 +30,7 @@ pub struct Key {
 
 impl Key {
     /// Returns what a recording has of it.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub(crate) const fn numbers(self) -> [u64; 2] {
         [self.place as u64, self.generation as u64]
     }

@@ -103,7 +103,7 @@
 //! * one entry for each refusal, until it is delivered;
 //! * effects, including finished machines, until they are taken.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub(crate) mod attachment;
 pub(crate) mod effects;
 mod machines;
@@ -121,10 +121,10 @@ pub use self::effects::Effects;
 pub use self::machines::Key;
 use zk_proto::ErrorCode;
 use zk_proto::recording::Kind;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 use zk_proto::recording::{Description, FieldReader};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 pub use self::attachment::Attachment;
 use self::machines::Machines;
 pub use self::port::{Host, Port, Submission};
@@ -209,15 +209,15 @@ pub trait Attached: Send {
 
     /// Describes what the machine was made with, for [recordings](crate::recording). It is called
     /// before the first input. By default nothing is said, so that a replay does not make it again.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn describe(&self, _description: &mut Description<'_>) {}
 
     /// Describes a message for [`command`](Self::command). By default nothing is said.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn describe_command(&self, _message: &dyn Any, _description: &mut Description<'_>) {}
 
     /// Returns the message that was described so. With `None`, the default, a replay gives `()`.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn described_command(&self, _description: FieldReader<'_>) -> Option<Box<dyn Any>> {
         None
     }
@@ -358,7 +358,7 @@ impl<T> Dispatcher<T> {
     /// assert_eq!(replay(&ring.bytes())?.inputs, 1);
     /// # Ok::<(), zk_session::recording::ReplayError>(())
     /// ```
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub fn recorded(
         now: Instant,
         config: crate::session::Config,

@@ -31,11 +31,11 @@ pub(super) trait AnySession {
     fn lease_has_ended(&self, now: Instant) -> bool;
     fn renews(&self) -> bool;
     fn close(&mut self);
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn recorder(&mut self) -> &mut Recorder;
 }
 
-#[cfg(not(any(feature = "tokio", feature = "blocking")))]
+#[cfg(not(feature = "blocking"))]
 impl dyn AnySession + '_ {
     pub(super) const fn recorder(&self) -> Recorder {
         Recorder::OFF
@@ -87,7 +87,7 @@ impl<T> AnySession for Session<Token<T>> {
         Self::close(self);
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn recorder(&mut self) -> &mut Recorder {
         &mut self.recorder
     }
@@ -126,12 +126,12 @@ pub trait Host {
     fn defer(&mut self, run: Box<dyn FnOnce() + Send>);
     /// Records what the machine sees outside of its session. In a replay, returns what was recorded.
     /// The default records nothing.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn see(&mut self, _what: u64, is_seen: bool, _numbers: &mut [u64]) -> bool {
         is_seen
     }
     /// Records what the machine decides. The default records nothing.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn note(&mut self, _write: &dyn Fn(&mut Fields<'_>)) {}
 }
 
@@ -282,7 +282,7 @@ impl<'a> Port<'a> {
     /// `encode` returns. In a replay, returns what was recorded.
     #[inline]
     #[cfg_attr(
-        not(any(feature = "tokio", feature = "blocking")),
+        not(feature = "blocking"),
         allow(unused_variables, reason = "there are no recordings")
     )]
     pub fn see<T, const N: usize>(
@@ -292,28 +292,28 @@ impl<'a> Port<'a> {
         encode: impl FnOnce(&T) -> [u64; N],
         decode: impl FnOnce([u64; N]) -> Option<T>,
     ) -> Option<T> {
-        #[cfg(any(feature = "tokio", feature = "blocking"))]
+        #[cfg(feature = "blocking")]
         {
             let mut numbers = seen.as_ref().map_or([0; N], encode);
             self.host.see(what, seen.is_some(), &mut numbers).then_some(numbers).and_then(decode)
         }
-        #[cfg(not(any(feature = "tokio", feature = "blocking")))]
+        #[cfg(not(feature = "blocking"))]
         seen
     }
 
     /// Records what the machine decides beside its requests, so that a replay compares that, too.
     #[inline]
     #[cfg_attr(
-        not(any(feature = "tokio", feature = "blocking")),
+        not(feature = "blocking"),
         allow(unused_variables, reason = "there are no recordings")
     )]
     pub fn note(&mut self, write: impl Fn(&mut Fields<'_>)) {
-        #[cfg(any(feature = "tokio", feature = "blocking"))]
+        #[cfg(feature = "blocking")]
         self.host.note(&write);
     }
 
     /// Returns what stands behind the port, for another that stands before it.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub fn host(&mut self) -> &mut dyn Host {
         self.host
     }

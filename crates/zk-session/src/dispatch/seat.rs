@@ -97,12 +97,12 @@ impl Host for Seat<'_> {
         self.effects.callbacks.deferred.push(Deferred::Run(run));
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn see(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
         self.session.recorder().sees(what, is_seen, numbers)
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     fn note(&mut self, write: &dyn Fn(&mut zk_proto::recording::Fields<'_>)) {
         self.session.recorder().notes(write);
     }

@@ -5,7 +5,6 @@
 //! [`zk_proto::recording`]. It is for the day when something has gone wrong once:
 //!
 //! ```no_run
-//! # #[cfg(feature = "blocking")]
 //! # fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use zk_session::blocking::Client;
 //! use zk_session::recording::{Recording, replay};

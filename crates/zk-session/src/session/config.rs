@@ -46,7 +46,7 @@ pub struct Config {
     /// Above about twice the servers' `jute.maxbuffer`, the end of the session would stop the
     /// ensemble for good (ZOOKEEPER-4306). A creation that passes this limit fails with
     /// [`Error::EphemeralsFull`](crate::Error::EphemeralsFull).
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub max_ephemerals: Option<usize>,
     /// How many bytes each empty buffer of the session keeps for the next requests, replies or
     /// events. A buffer that has grown larger is freed when it is empty.
@@ -95,7 +95,7 @@ impl Config {
             max_reply: 64 << 20,
             max_pending: 1 << 16,
             max_unsent: 64 << 20,
-            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            #[cfg(feature = "blocking")]
             max_ephemerals: None,
             max_kept: 64 << 10,
             #[cfg(feature = "full")]

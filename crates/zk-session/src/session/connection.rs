@@ -264,7 +264,7 @@ impl<T> Session<T> {
     }
 
     /// Ends a session that has done nothing, for the owner of a session that cannot be used.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub(crate) fn give_up(&mut self, end: End) {
         self.finish(end);
         self.actions.clear();

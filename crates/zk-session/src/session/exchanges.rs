@@ -1,7 +1,7 @@
 //! What became of requests, for the features `tracing` and `metrics`.
 
 // Only the clients use it.
-#![cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
+#![cfg_attr(not(feature = "blocking"), allow(dead_code))]
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 use bytes::BytesMut;
 use bytes::{Buf, Bytes};
 use zk_proto::frame::{Piece, Splitter};
@@ -14,7 +14,7 @@ use crate::time::Instant;
 /// The capacity for reads. Longer frames grow the buffer as they arrive.
 const READ: usize = 8 * 1024;
 /// The minimum room for a read. Until there is less, small frames share one buffer.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 const LEAST_READ: usize = 1024;
 /// How much of a frame above the limit is read at once, where memory is scarce.
 const PIECE: usize = 64;
@@ -88,7 +88,7 @@ impl Arrivals {
 }
 
 /// What arrives at a client.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 #[derive(Debug)]
 pub(crate) struct Inbox {
     bytes: BytesMut,
@@ -98,7 +98,7 @@ pub(crate) struct Inbox {
     is_large: bool,
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 impl Inbox {
     pub(crate) const READ: usize = READ;
 
@@ -129,7 +129,7 @@ impl Inbox {
     }
 }
 
-#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
+#[cfg(all(test, feature = "blocking"))]
 mod tests {
     use bytes::BufMut as _;
 

@@ -54,16 +54,10 @@ mod config;
 mod connection;
 mod credentials;
 mod deadlines;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod ephemerals;
-#[cfg(not(any(feature = "tokio", feature = "blocking")))]
-#[path = "uncounted.rs"]
+#[cfg_attr(not(feature = "blocking"), path = "uncounted.rs")]
 mod ephemerals;
 mod event;
-#[cfg(any(feature = "tracing", feature = "metrics"))]
-pub(crate) mod exchanges;
-#[cfg(not(any(feature = "tracing", feature = "metrics")))]
-#[path = "unrecorded.rs"]
+#[cfg_attr(not(any(feature = "tracing", feature = "metrics")), path = "unrecorded.rs")]
 pub(crate) mod exchanges;
 pub(crate) mod growth;
 mod handshake;
@@ -455,7 +449,7 @@ impl<T> Session<T> {
     }
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 impl<T> Session<T> {
     /// Makes a session that is recorded.
     pub(crate) fn recorded(

@@ -33,7 +33,7 @@ pub(super) struct PendingRequest<T> {
     /// Repeats the token, for a reply that comes in pieces. `None` if the caller wants it whole.
     pub(super) again: Option<Again<T>>,
     /// What it changes of the session's ephemeral nodes.
-    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), expect(dead_code))]
+    #[cfg_attr(not(feature = "blocking"), expect(dead_code))]
     pub(super) changes: Changes,
 }
 

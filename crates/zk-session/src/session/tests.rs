@@ -4,7 +4,7 @@ mod authenticating;
 mod credentials;
 mod deadlines;
 mod ending;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 mod ephemerals;
 #[cfg(any(feature = "tracing", feature = "metrics"))]
 mod exchanges;

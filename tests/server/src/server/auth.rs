@@ -2,9 +2,7 @@
 
 use core::net::IpAddr;
 
-#[cfg(feature = "digest")]
-use zk_proto::DigestId;
-use zk_proto::{AuthPacket, ClientInfo};
+use zk_proto::{AuthPacket, ClientInfo, DigestId};
 
 /// A proven identity: the id of a connection under a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +23,6 @@ impl Identity {
         match packet.scheme {
             "ip" => Some(Self::of_address(address)),
             // This never fails: a wrong password proves another id, which no list has.
-            #[cfg(feature = "digest")]
             "digest" => {
                 let credentials = String::from_utf8_lossy(packet.auth?);
                 Some(Self {

@@ -9,6 +9,8 @@ use zk_session::proto::recording::{FieldReader, Malformed};
 use zk_session::proto::{Acl, Id, Perms, SessionId};
 
 use super::PrefixFormat;
+#[cfg(feature = "full")]
+use crate::attempt::full::Full;
 use crate::attempt::{
     AccessList, AttemptConfig, Command, DisconnectPolicy, LockMode, Parents, Scheme,
     UnknownNodePolicy, WaitPolicy,
@@ -85,17 +87,17 @@ impl Scheme {
                 PrefixFormat::Curator { dashes: false },
                 PrefixFormat::Curator { dashes: true },
                 #[cfg(feature = "full")]
-                PrefixFormat::Kazoo,
+                PrefixFormat::Kazoo(Full::On),
                 #[cfg(feature = "full")]
-                PrefixFormat::Compact,
+                PrefixFormat::Compact(Full::On),
                 #[cfg(feature = "full")]
-                PrefixFormat::Session,
+                PrefixFormat::Session(Full::On),
             ],
         )?;
         let exclusive = marker(fields)?;
         let shared = if fields.number()? != 0 { Some(marker(fields)?) } else { None };
         #[cfg(feature = "full")]
-        if let PrefixFormat::Compact = format {
+        if let PrefixFormat::Compact(_) = format {
             return Ok(Self::private(exclusive, shared));
         }
         Ok(Self::new(format, exclusive, shared))

@@ -33,8 +33,9 @@ impl Rig {
     }
 
     fn creating_two() -> Self {
-        let mut rig =
-            Self::new(|config, outputs| Creation::start(config.mode, Some(2), config, outputs));
+        let mut rig = Self::new(|config, outputs| {
+            Creation::start(config.mode, Some((2, Full::On)), config, outputs)
+        });
         assert_eq!(rig.lines(), ["create 2"]);
         rig
     }

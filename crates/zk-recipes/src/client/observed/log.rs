@@ -5,11 +5,11 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use tracing::Span;
-use zk_session::dispatch::Port;
+use zk_session::dispatch::{Input, Port};
 use zk_session::proto::Zxid;
 use zk_session::time::Instant;
 
-use crate::attempt::Event;
+use crate::attempt::{Event, Observer};
 use crate::error::LockError;
 
 /// The span of an attempt, and the times from which it is measured.
@@ -35,18 +35,18 @@ impl Log {
         let span = tracing::warn_span!(target: "zk_recipes", "attempt", recipe, path);
         Self { span: Arc::new(span), waiting_since: None, held: None }
     }
+}
 
-    /// Notes an input, before the machine handles it.
-    pub(super) fn input(&mut self, now: Instant) {
-        self.waiting_since.get_or_insert(now);
+impl Observer for Log {
+    fn input(&mut self, _: &Input, port: &mut Port<'_>) {
+        self.waiting_since.get_or_insert(port.now());
     }
 
-    /// Reports an event.
-    pub(super) fn event(&mut self, event: &Event, port: &mut Port<'_>) {
+    fn observe(&mut self, event: Event, port: &mut Port<'_>) {
         let now = port.now();
         let held = self.held.clone();
         let since = held.as_ref().map(|held| held.since).or(self.waiting_since);
-        match event {
+        match &event {
             Event::Acquired { node, token } | Event::Converted { node, token, .. } => {
                 let since = held.as_ref().map_or(now, |held| held.since);
                 self.held = Some(Held { since, node: node.clone(), token: *token });
@@ -59,7 +59,7 @@ impl Log {
             _ => {}
         }
         let elapsed = since.map_or(Duration::ZERO, |since| now - since);
-        let (span, event) = (self.span.clone(), event.clone());
+        let span = self.span.clone();
         port.report(move || emit(&span, &event, held.as_ref(), elapsed));
     }
 }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use zk_session::dispatch::{Input, Port};
 use zk_session::time::Instant;
 
-use crate::attempt::{Command, Event};
+use crate::attempt::{Command, Event, Observer};
 use crate::metrics::names;
 
 /// What the recorder of the process knows of an attempt, and what it does not know yet.
@@ -64,62 +64,6 @@ impl Meter {
         }
     }
 
-    pub(super) fn input(&mut self, input: &Input, port: &mut Port<'_>) {
-        if self.phase == Phase::New {
-            self.enter(Phase::Waiting, port.now());
-        }
-        if let Input::Watch { .. } = input {
-            self.woken_at = Some(port.now());
-        }
-        self.emit(port);
-    }
-
-    pub(super) fn command(&mut self, command: Command, port: &mut Port<'_>) {
-        if command == Command::Release {
-            self.clean_up(true);
-            if self.phase == Phase::Waiting {
-                self.enter(Phase::Over, port.now());
-            }
-        }
-        self.emit(port);
-    }
-
-    pub(super) fn event(&mut self, event: &Event, port: &mut Port<'_>) {
-        let now = port.now();
-        match event {
-            // A candidate, or an ephemeral node, that was lost.
-            Event::Enqueued { .. } if self.phase == Phase::Over => {
-                self.clean_up(false);
-                self.enter(Phase::Waiting, now);
-            }
-            Event::Waiting { .. } => self.has_waited = true,
-            Event::Acquired { .. } => {
-                self.measured.push(Measured::Took(names::WAIT, now - self.since));
-                if let Some(woken_at) = self.woken_at.filter(|_| self.has_waited) {
-                    self.measured.push(Measured::Took(names::HAND_OVER, now - woken_at));
-                }
-                self.enter(Phase::Held, now);
-            }
-            Event::Lost(_) | Event::Released | Event::Failed(_) | Event::Refused(_) => {
-                if self.phase == Phase::Held {
-                    self.measured.push(Measured::Took(names::HOLD, now - self.since));
-                    if let Event::Lost(_) = event {
-                        self.measured.push(Measured::Lost);
-                    }
-                }
-                self.enter(Phase::Over, now);
-                self.clean_up(true);
-            }
-            _ => {}
-        }
-        self.emit(port);
-    }
-
-    pub(super) fn finish(&mut self, port: &mut Port<'_>) {
-        self.end();
-        self.emit(port);
-    }
-
     fn end(&mut self) {
         self.enter(Phase::Over, self.since);
         self.clean_up(false);
@@ -150,6 +94,64 @@ impl Meter {
             let (measured, recipe) = (core::mem::take(&mut self.measured), self.recipe);
             port.report(move || record(measured, recipe));
         }
+    }
+}
+
+impl Observer for Meter {
+    fn input(&mut self, input: &Input, port: &mut Port<'_>) {
+        if self.phase == Phase::New {
+            self.enter(Phase::Waiting, port.now());
+        }
+        if let Input::Watch { .. } = input {
+            self.woken_at = Some(port.now());
+        }
+        self.emit(port);
+    }
+
+    fn command(&mut self, command: Command, port: &mut Port<'_>) {
+        if command == Command::Release {
+            self.clean_up(true);
+            if self.phase == Phase::Waiting {
+                self.enter(Phase::Over, port.now());
+            }
+        }
+        self.emit(port);
+    }
+
+    fn observe(&mut self, event: Event, port: &mut Port<'_>) {
+        let now = port.now();
+        match event {
+            // A candidate, or an ephemeral node, that was lost.
+            Event::Enqueued { .. } if self.phase == Phase::Over => {
+                self.clean_up(false);
+                self.enter(Phase::Waiting, now);
+            }
+            Event::Waiting { .. } => self.has_waited = true,
+            Event::Acquired { .. } => {
+                self.measured.push(Measured::Took(names::WAIT, now - self.since));
+                if let Some(woken_at) = self.woken_at.filter(|_| self.has_waited) {
+                    self.measured.push(Measured::Took(names::HAND_OVER, now - woken_at));
+                }
+                self.enter(Phase::Held, now);
+            }
+            Event::Lost(_) | Event::Released | Event::Failed(_) | Event::Refused(_) => {
+                if self.phase == Phase::Held {
+                    self.measured.push(Measured::Took(names::HOLD, now - self.since));
+                    if let Event::Lost(_) = event {
+                        self.measured.push(Measured::Lost);
+                    }
+                }
+                self.enter(Phase::Over, now);
+                self.clean_up(true);
+            }
+            _ => {}
+        }
+        self.emit(port);
+    }
+
+    fn finish(&mut self, port: &mut Port<'_>) {
+        self.end();
+        self.emit(port);
     }
 }
 

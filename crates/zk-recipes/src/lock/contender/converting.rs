@@ -13,20 +13,38 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use zk_session::proto::{ErrorCode, ExistsResponse, SequenceNumber};
+use zk_session::proto::{
+    CreateMode, DeleteRequest, ErrorCode, ExistsResponse, Multi, MultiOp, Request, SequenceNumber,
+};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::Contender;
 use crate::attempt::creation::{Creation, Owner, Progress, created_node, submit_create};
 use crate::attempt::listing::{Listing, each};
-use crate::attempt::phase::{Conversion, Node, Phase};
+use crate::attempt::phase::{Node, Phase};
 use crate::attempt::queue::{LAST_SAFE_SEQUENCE, QueuePosition, QueueReader};
+use crate::attempt::requests::create;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::synced_read::{Synced, SyncedRead};
 use crate::attempt::transaction::refusal;
 use crate::attempt::{AttemptConfig, Event, LockMode, OpId, Turn};
 use crate::error::{LockError, Loss, ModeError};
+
+/// The progress of an upgrade or downgrade. It is independent of the phase: meanwhile the lock is
+/// held, or being released.
+#[derive(Clone, Debug)]
+pub(super) enum Conversion {
+    /// Replaces the writer's node by a reader's node with the same sequence number. `None`: the
+    /// server failed to answer, and the outcome is searched for later.
+    Downgrading { replace: Option<OpId> },
+    /// Reads the stat of the reader's node because the outcome of the replacement is unknown.
+    FindingReader(SyncedRead),
+    /// Creates a writer's node beside the reader's, and lists the queue.
+    Upgrading { create: OpId, list: OpId, created: Option<Node>, listing: Option<Box<Listing>> },
+    /// Searches for the writer's node of a failed upgrade, to delete it.
+    FindingWriter { search: Creation, error: Error },
+}
 
 /// The highest sequence number of a writer that may downgrade.
 ///
@@ -120,7 +138,10 @@ impl Contender {
             return self.not_converted(LockError::SequenceExhausted, turn);
         };
         let AttemptConfig { data, acl, .. } = &self.config;
-        let replace = Some(turn.replace(&writer.path, &reader, data, acl));
+        let new = create(&reader, data, CreateMode::EPHEMERAL, acl);
+        let old = DeleteRequest { path: &writer.path, version: -1 };
+        let both = [MultiOp::Create(new), MultiOp::Delete(old)];
+        let replace = Some(turn.submit(&Request::Multi(Multi::new(&both))));
         self.set_conversion(Conversion::Downgrading { replace });
     }
 

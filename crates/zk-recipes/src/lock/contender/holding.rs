@@ -164,7 +164,7 @@ impl Contender {
                 self.lose(Loss::NodeDeleted, turn);
             }
             Phase::Deciding { .. }
-            | Phase::Ranking { .. }
+            | Phase::Ranking(_)
             | Phase::Waiting { .. }
             | Phase::TakingOver => self.vanished(turn),
             _ => {}

@@ -5,16 +5,16 @@ use zk_session::proto::ErrorCode;
 use zk_session::session::Reply;
 
 use super::Contender;
-use crate::attempt::Turn;
 use crate::attempt::listing::{Listing, each};
-use crate::attempt::phase::Phase;
+use crate::attempt::phase::{Looking, Phase};
 use crate::attempt::queue::Observation;
+use crate::attempt::{Full, OfFull, Turn};
 use crate::error::LockError;
 
 impl Contender {
-    pub(super) fn look(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn look(&mut self, full: Full, turn: &mut Turn<'_>) {
         let list = self.list(turn);
-        self.phase = Phase::Looking { list, listing: None };
+        self.phase = Phase::Looking(OfFull::new(full, Looking { list, listing: None }));
     }
 
     pub(super) fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
@@ -24,8 +24,8 @@ impl Contender {
             Err(error) => return self.retry_or_fail(error, turn),
         };
         let reader = self.queue_reader();
-        let Phase::Looking { listing, .. } = &mut self.phase else { return };
-        let looked = Listing::read(listing, &reply, &mut |seen, names| {
+        let Phase::Looking(looking) = &mut self.phase else { return };
+        let looked = Listing::read(&mut looking.get_mut().listing, &reply, &mut |seen, names| {
             seen.refusal = reader.refuse(seen.refusal.take(), each(names));
             seen.is_taken |= reader.is_taken(each(names));
         });

@@ -7,17 +7,13 @@
 //! The attempt survives lost connections. Every step can be repeated, except the creation. The name
 //! of the new node contains a GUID, by which the contender finds it again.
 
-#[cfg(feature = "full")]
+#[cfg_attr(not(feature = "full"), path = "not_converting.rs")]
 mod converting;
 mod entering;
 mod holding;
 mod leaving;
-#[cfg(feature = "full")]
 mod looking;
-#[cfg(not(feature = "full"))]
-mod not_converting;
 mod queueing;
-#[cfg(feature = "full")]
 mod ranking;
 
 #[cfg(test)]
@@ -33,12 +29,11 @@ use zk_session::proto::{EventType, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
-use crate::attempt::phase::{Conversion, Node, Phase, SelfWatch};
+use self::converting::Conversion;
+use crate::attempt::phase::{Node, Phase, SelfWatch};
 use crate::attempt::queue::QueueReader;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
-use crate::attempt::{
-    AttemptConfig, DisconnectPolicy, Event, LockMode, Machine, OpId, Restart, Turn, WaitPolicy,
-};
+use crate::attempt::{AttemptConfig, Event, LockMode, Machine, OpId, Restart, Turn};
 use crate::error::{LockError, Loss};
 
 /// A state machine that acquires one lock once, holds it, and releases it.
@@ -95,15 +90,13 @@ impl Machine for Contender {
             return self.handle_conversion(op, result, turn);
         }
         match &mut self.phase {
-            #[cfg(feature = "full")]
-            Phase::Looking { list, .. } if *list == op => self.looked(result, turn),
+            Phase::Looking(looking) if looking.get().list == op => self.looked(result, turn),
             // A list that is answered while the creation is undecided need not show the node.
             Phase::Creating { list, .. } if *list == Some(op) => *list = None,
             Phase::Creating { .. } => self.handle_creation(op, result, turn),
             Phase::Deciding { list, .. } if *list == op => self.listed(result, turn),
-            #[cfg(feature = "full")]
-            Phase::Ranking { ranks, .. } => {
-                if let Some(rank) = ranks.iter().position(|rank| rank.stat == op) {
+            Phase::Ranking(ranks) => {
+                if let Some(rank) = ranks.get().all.iter().position(|rank| rank.stat == op) {
                     self.ranked(rank, result, turn);
                 }
             }
@@ -165,18 +158,16 @@ impl Machine for Contender {
         }
     }
 
-    #[cfg(feature = "full")]
     fn convert(&mut self, mode: LockMode, turn: &mut Turn<'_>) {
         self.begin_conversion(mode, turn);
     }
 
     fn release(&mut self, turn: &mut Turn<'_>) {
         match &mut self.phase {
-            #[cfg(feature = "full")]
-            Phase::Looking { .. } => self.withdraw(turn),
             Phase::Beginning
+            | Phase::Looking(_)
             | Phase::Deciding { .. }
-            | Phase::Ranking { .. }
+            | Phase::Ranking(_)
             | Phase::Waiting { .. }
             | Phase::TakingOver
             | Phase::Held { .. } => self.withdraw(turn),
@@ -205,6 +196,8 @@ impl Restart for Contender {
     }
 }
 
+// For machines that consist of contenders.
+#[cfg(feature = "full")]
 impl Contender {
     /// Describes a machine that this is the only part of.
     pub(crate) fn describe_as(&self, name: &str, description: &mut Description<'_>) {
@@ -212,22 +205,28 @@ impl Contender {
     }
 
     /// Creates an attempt that begins now. The session is connected, or waits for a connection by
-    /// [`WaitPolicy::Queue`].
+    /// its wait policy.
     pub(crate) fn begun(mut self, turn: &mut Turn<'_>) -> Self {
         self.begin(turn);
         self
     }
 
+    pub(crate) const fn set_disconnect_policy(
+        &mut self,
+        disconnect_policy: crate::machine::DisconnectPolicy,
+    ) {
+        self.config.disconnect_policy = disconnect_policy;
+    }
+}
+
+impl Contender {
     fn begin(&mut self, turn: &mut Turn<'_>) {
         if let Err(error) = path::validate(&self.config.lock_path) {
             return self.fail(error.into(), turn);
         }
-        match self.config.wait_policy {
-            WaitPolicy::Queue => self.create(turn),
-            #[cfg(feature = "full")]
-            WaitPolicy::OnlyIfFirst => self.create(turn),
-            #[cfg(feature = "full")]
-            WaitPolicy::OnlyIfFree => self.look(turn),
+        match self.config.wait_policy.looks_first() {
+            Some(full) => self.look(full, turn),
+            None => self.create(turn),
         }
     }
 
@@ -242,6 +241,8 @@ impl Contender {
     ///
     /// With [`WaitPolicy::Queue`] it begins with the first [`State::Connected`]. Otherwise it begins
     /// with the first state and fails if that is no connection to a quorum.
+    ///
+    /// [`WaitPolicy::Queue`]: crate::machine::WaitPolicy::Queue
     pub fn new(mut config: AttemptConfig) -> Self {
         let reads_own_data = config.revocable;
         if !config.scheme.has_readers() {
@@ -271,10 +272,6 @@ impl Contender {
         }
     }
 
-    pub(crate) const fn set_disconnect_policy(&mut self, disconnect_policy: DisconnectPolicy) {
-        self.config.disconnect_policy = disconnect_policy;
-    }
-
     // ---- Failures ------------------------------------------------------------------------------
 
     fn vanished(&mut self, turn: &mut Turn<'_>) {
@@ -302,12 +299,11 @@ impl Contender {
     fn repeat(&mut self, turn: &mut Turn<'_>) {
         match &mut self.phase {
             _ if self.conversion.is_some() => self.repeat_conversion(turn),
-            #[cfg(feature = "full")]
-            Phase::Looking { .. } => self.look(turn),
+            Phase::Looking(_) => self.begin(turn),
             Phase::Creating { creation, .. } => {
                 creation.handle_timer(&self.config, turn);
             }
-            Phase::Deciding { .. } | Phase::Ranking { .. } | Phase::Waiting { .. } => {
+            Phase::Deciding { .. } | Phase::Ranking(_) | Phase::Waiting { .. } => {
                 self.decide(turn);
             }
             Phase::Held { .. } => self.verify_if_needed(turn),

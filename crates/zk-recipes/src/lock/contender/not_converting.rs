@@ -4,10 +4,14 @@ use zk_session::Error;
 use zk_session::session::Reply;
 
 use super::Contender;
-use crate::attempt::OpId;
-use crate::attempt::Turn;
+use crate::attempt::{LockMode, OpId, Turn};
+
+/// There is none, so the compiler drops the code for it.
+pub(super) type Conversion = core::convert::Infallible;
 
 impl Contender {
+    pub(super) fn begin_conversion(&mut self, _: LockMode, _: &mut Turn<'_>) {}
+
     pub(super) fn handle_conversion(&mut self, _: OpId, _: Result<Reply, Error>, _: &mut Turn<'_>) {
     }
 

@@ -30,7 +30,6 @@ impl Contender {
         let reader = self.queue_reader();
         let Phase::Deciding { listing, .. } = &mut self.phase else { return };
         let Some(node) = &self.node else { return self.vanished(turn) };
-        #[cfg(feature = "full")]
         let is_whole = listing.is_none() && !reply.has_more;
         let seen = Listing::read(listing, &reply, &mut |seen, names| {
             reader.observe(node.name(), each(names), seen);
@@ -48,11 +47,12 @@ impl Contender {
         {
             turn.report(Event::UnknownNode(unknown_node));
         }
-        let position = seen.position();
-        #[cfg(feature = "full")]
-        if position == QueuePosition::Exhausted && is_whole && self.config.scheme.is_private() {
-            return self.rank(&reply, turn);
-        }
+        let position = match (seen.position(), self.config.scheme.ranks()) {
+            (QueuePosition::Exhausted, Some(full)) if is_whole => {
+                return self.rank(full, &reply, turn);
+            }
+            (position, _) => position,
+        };
         // A long list makes room for what comes now.
         drop(reply);
         // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.

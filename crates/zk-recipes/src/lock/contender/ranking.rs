@@ -8,9 +8,9 @@ use zk_session::proto::{ErrorCode, ExistsResponse, GetChildrenResponse};
 use zk_session::session::Reply;
 
 use super::Contender;
-use crate::attempt::Turn;
-use crate::attempt::phase::{Phase, Rank};
+use crate::attempt::phase::{Phase, Rank, Ranks};
 use crate::attempt::queue::QueuePosition;
+use crate::attempt::{Full, OfFull, Turn};
 
 impl Contender {
     /// Asks for the stat of each contender, to sort them by the transactions that created them.
@@ -18,7 +18,7 @@ impl Contender {
     /// Contenders missing from the list came after us, so the stats need not be of one moment. But
     /// our own stat must be read last. If our node exists then, it existed while others were found
     /// gone.
-    pub(super) fn rank(&mut self, list: &Reply, turn: &mut Turn<'_>) {
+    pub(super) fn rank(&mut self, full: Full, list: &Reply, turn: &mut Turn<'_>) {
         let scheme = self.config.scheme;
         let (children, own) = match (list.decode::<GetChildrenResponse<'_>>(), &self.node) {
             (Ok(response), Some(node)) => (response.children, node.name().to_string()),
@@ -31,8 +31,8 @@ impl Contender {
             let stat = turn.stat(&self.path_of(&name));
             Rank { stat, name, czxid: None }
         };
-        let ranks: Vec<_> = names.map(rank).collect();
-        self.phase = Phase::Ranking { left: ranks.len(), ranks };
+        let all: Vec<_> = names.map(rank).collect();
+        self.phase = Phase::Ranking(OfFull::new(full, Ranks { left: all.len(), all }));
     }
 
     pub(super) fn ranked(
@@ -47,17 +47,16 @@ impl Contender {
             Err(error) => return self.retry_or_fail(error, turn),
         };
         let queue_reader = self.queue_reader();
-        let Phase::Ranking { ranks, left } = &mut self.phase else {
-            return;
-        };
-        if let Some(rank) = ranks.get_mut(place) {
+        let Phase::Ranking(ranks) = &mut self.phase else { return };
+        let Ranks { all, left } = ranks.get_mut();
+        if let Some(rank) = all.get_mut(place) {
             rank.czxid = czxid;
         }
         *left -= 1;
         if *left > 0 {
             return;
         }
-        let contenders = ranks.iter().filter_map(|rank| Some((rank.czxid?, rank.name.as_str())));
+        let contenders = all.iter().filter_map(|rank| Some((rank.czxid?, rank.name.as_str())));
         let own = self.node.as_ref().map(|node| (node.czxid, node.name()));
         let view = match own {
             Some(own) if contenders.clone().any(|other| other == own) => {

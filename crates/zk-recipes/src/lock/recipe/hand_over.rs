@@ -19,15 +19,24 @@ use zk_session::time::Instant;
 
 use crate::attempt::{Command, Event, Observer, OnSession, WaitPolicy};
 use crate::client::SessionClient;
+use crate::client::deadlocks::Deadlocks;
 use crate::client::guard::{Guard, Holding, holding};
 use crate::client::known::lock;
 use crate::client::queue::{Attempted, Entrance};
 use crate::client::session_client::TimeLimit;
 use crate::client::status::{Handle, HeldNode, OnLoss, Report, SharedStatus};
 use crate::error::{LockError, RecipeError};
-use crate::lock::IdleWatch;
 use crate::lock::cohort::{After, Cohort, HandOver, Next, Standing, Ticket, Turn};
+use crate::lock::idle_watch::IdleWatch;
 use crate::options::Options;
+
+/// The [`Options`] about attempts of one process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalOptions {
+    pub(crate) hand_over: Option<HandOver>,
+    pub(crate) keep_idle: Option<Duration>,
+    pub(crate) deadlocks: Option<Deadlocks>,
+}
 
 /// A node with which the lock is held. The last share deletes it.
 struct SharedNode {
@@ -136,12 +145,12 @@ impl<C: SessionClient> Wake for Notice<C> {
 impl<C: SessionClient> LocalLock<C> {
     /// Returns what attempts share, if they share a node.
     pub(crate) fn of(options: &Options) -> Option<Arc<Self>> {
-        let bound = match options.keep_idle {
+        let bound = match options.local.keep_idle {
             // Nobody is overtaken who is known to wait.
-            Some(_) => options.hand_over.unwrap_or(HandOver::DEFAULT.turns(1)),
-            None => options.hand_over?,
+            Some(_) => options.local.hand_over.unwrap_or(HandOver::DEFAULT.turns(1)),
+            None => options.local.hand_over?,
         };
-        let cohort = Cohort::new(bound, options.keep_idle);
+        let cohort = Cohort::new(bound, options.local.keep_idle);
         Some(Arc::new_cyclic(|this: &Weak<Self>| Self {
             cohort: StdMutex::new(cohort),
             observer: Waker::from(Arc::new(Notice(this.clone()))),
@@ -225,7 +234,7 @@ impl<C: SessionClient> LocalAttempt<C> {
         });
         match admitted {
             Ok(ticket) => Ok(Self { entrance, local, phase: Phase::Waiting(ticket) }),
-            Err(refusal) => Err(entrance.call().failed(refusal)),
+            Err(refusal) => Err(entrance.queue.call(entrance.operation).failed(refusal)),
         }
     }
 
@@ -260,7 +269,8 @@ impl<C: SessionClient> LocalAttempt<C> {
     ) -> Poll<Result<Guard<C>, RecipeError>> {
         if self.poll_turn(cx).is_pending() {
             ready!(limit.poll(&self.entrance.queue.client, cx));
-            return Poll::Ready(Err(self.entrance.call().failed(LockError::TimedOut)));
+            let Entrance { queue, operation, .. } = &self.entrance;
+            return Poll::Ready(Err(queue.call(operation).failed(LockError::TimedOut)));
         }
         if let Phase::Front(ticket, left) = &mut self.phase {
             let attempted = left.take().unwrap_or_else(|| self.entrance.clone().enter());
@@ -283,7 +293,7 @@ impl<C: SessionClient> LocalAttempt<C> {
 
     /// The node is there, for all.
     fn acquired(&self, ticket: Ticket, node: HeldNode, handle: Handle) -> LocalTurn<C> {
-        let kept = self.entrance.queue.options.keep_idle.map(|keep| self.watch(&node, keep));
+        let kept = self.entrance.queue.options.local.keep_idle.map(|keep| self.watch(&node, keep));
         let share = Arc::new(SharedNode { kept, node, handle });
         share.handle.status.follow(self.local.observer.clone());
         let (turn, rest) = self.local.with(|cohort, now| cohort.acquired(ticket, now, share));
@@ -427,7 +437,7 @@ impl<C> LocalTurn<C> {
 
     /// Wakes those that wait for the end of this turn, and drops its callbacks.
     fn silence(&self, status: &SharedStatus) {
-        let is_open = status.read(holding).is_open();
+        let is_open = !matches!(status.read(holding), Holding::Lost(_));
         let callbacks = core::mem::take(&mut *lock(&self.callbacks));
         for callback in callbacks.into_iter().filter(|_| is_open) {
             let unused = lock(&callback).take();

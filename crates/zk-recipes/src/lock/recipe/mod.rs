@@ -1,7 +1,7 @@
 //! The locks, for any [`SessionClient`](crate::SessionClient).
 
 #[cfg(feature = "full")]
-mod conversion;
+pub(crate) mod conversion;
 #[cfg_attr(not(feature = "full"), path = "no_hand_over.rs")]
 pub(crate) mod hand_over;
 pub(crate) mod hint_cache;
@@ -10,8 +10,6 @@ mod mutex;
 mod reentrant;
 mod rw_lock;
 
-#[cfg(feature = "full")]
-pub use self::conversion::NotConverted;
 pub use self::mutex::Mutex;
 pub use self::reentrant::{Owner, ReentrantGuard, ReentrantMutex};
 pub use self::rw_lock::{ReadGuard, RwLock, WriteGuard};

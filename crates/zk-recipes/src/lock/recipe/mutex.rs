@@ -168,7 +168,6 @@ impl<C: SessionClient> Mutex<C> {
 
     /// Returns how many attempts of this value and its clones wait for another one of them, and have
     /// no node. Without [local hand-over](Options::local_hand_over), each attempt has one.
-    #[cfg(feature = "full")]
     pub fn local_waiters(&self) -> usize {
         self.0.local_waiters()
     }

@@ -15,14 +15,22 @@ use crate::client::status::{Handle, OnLoss, SharedStatus};
 use crate::error::RecipeError;
 use crate::options::Options;
 
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalOptions;
+
 pub(crate) struct LocalLock<C>(Infallible, PhantomData<C>);
 
 impl<C> LocalLock<C> {
-    pub(crate) const fn of(_: &Options) -> Option<Arc<Self>> {
+    pub(crate) const fn of(options: &Options) -> Option<Arc<Self>> {
+        let LocalOptions = options.local;
         None
     }
 
     pub(crate) const fn held(&self) -> Option<(String, usize)> {
+        match self.0 {}
+    }
+
+    pub(crate) const fn waiting(&self) -> usize {
         match self.0 {}
     }
 }
@@ -38,7 +46,6 @@ impl<C> LocalAttempt<C> {
         match self.0 {}
     }
 
-    #[cfg(feature = "blocking")]
     pub(crate) fn poll_turn(&mut self, _: &mut Context<'_>) -> Poll<()> {
         match self.0 {}
     }

@@ -8,7 +8,6 @@ use core::ops::Deref;
 use core::task::{Poll, Waker};
 use std::time::Instant;
 
-#[cfg(feature = "blocking")]
 use zk_session::blocking::Client as Threads;
 use zk_session::threads::Mutex as StdMutex;
 use zk_session::threads::thread::{self, ThreadId};
@@ -275,15 +274,12 @@ impl<C: SessionClient> ReentrantMutex<C> {
     ) -> Result<Guard<C>, LockError> {
         let last = lock(&self.local).last.clone();
         if let Some(last) = last {
-            let is_late = match wait_policy {
-                WaitPolicy::Queue => before(&self.queue.client, end, last.gone()).await.is_none(),
-                #[cfg(feature = "full")]
-                _ => true,
-            };
+            let waits = wait_policy == WaitPolicy::Queue;
+            let is_late = !waits || before(&self.queue.client, end, last.gone()).await.is_none();
             // Then it waits for the server, but not for a connection. Without one, the attempt
             // fails by itself. So it does if a silent server has exhausted its patience.
             if is_late {
-                let longest = (wait_policy == WaitPolicy::Queue).then_some(Patience::FOR_AN_ANSWER);
+                let longest = waits.then_some(Patience::FOR_AN_ANSWER);
                 let _ = unless(Lookout::new(&self.queue.client, longest), last.gone()).await;
             }
         }
@@ -295,7 +291,6 @@ impl<C: SessionClient> ReentrantMutex<C> {
     }
 }
 
-#[cfg(feature = "blocking")]
 impl ReentrantMutex<Threads> {
     /// Waits for the lock, or acquires it again, for the thread that waits.
     ///

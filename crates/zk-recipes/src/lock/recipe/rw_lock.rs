@@ -13,8 +13,6 @@ use crate::client::guard::Guard;
 use crate::client::pending::Pending;
 use crate::client::queue::Queue;
 use crate::error::{ModeError, RecipeError};
-#[cfg(feature = "full")]
-use crate::lock::recipe::NotConverted;
 use crate::options::Options;
 
 /// A lock for many readers, or one writer.
@@ -101,30 +99,6 @@ impl<C: SessionClient> RwLock<C> {
         self.enter_write("write", WaitPolicy::Queue)
     }
 
-    /// Acquires the lock for reading if no writer holds it or waits for it. The rules are those of
-    /// [`Mutex::try_acquire`](crate::Mutex::try_acquire).
-    ///
-    /// # Errors
-    ///
-    /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
-    /// which it does not wait for.
-    #[cfg(feature = "full")]
-    pub fn try_read(&self) -> Pending<ReadGuard<C>, C> {
-        self.enter_read("try_read", WaitPolicy::OnlyIfFree)
-    }
-
-    /// Acquires the lock for writing if no contender holds it or waits for it. The rules are those
-    /// of [`Mutex::try_acquire`](crate::Mutex::try_acquire).
-    ///
-    /// # Errors
-    ///
-    /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
-    /// which it does not wait for.
-    #[cfg(feature = "full")]
-    pub fn try_write(&self) -> Pending<WriteGuard<C>, C> {
-        self.enter_write("try_write", WaitPolicy::OnlyIfFree)
-    }
-
     fn enter_read(
         &self,
         operation: &'static str,
@@ -176,7 +150,6 @@ impl<C: SessionClient> RwLock<C> {
 
     /// Returns how many attempts of this value and its clones wait for another one of them, and have
     /// no node. Without [local hand-over](Options::local_hand_over), each attempt has one.
-    #[cfg(feature = "full")]
     pub fn local_waiters(&self) -> usize {
         self.0.local_waiters()
     }
@@ -200,11 +173,37 @@ impl<C: SessionClient> RwLock<C> {
     }
 }
 
+/// # Attempts that do not wait
+#[cfg(feature = "full")]
+impl<C: SessionClient> RwLock<C> {
+    /// Acquires the lock for reading if no writer holds it or waits for it. The rules are those of
+    /// [`Mutex::try_acquire`](crate::Mutex::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
+    /// which it does not wait for.
+    pub fn try_read(&self) -> Pending<ReadGuard<C>, C> {
+        self.enter_read("try_read", WaitPolicy::OnlyIfFree)
+    }
+
+    /// Acquires the lock for writing if no contender holds it or waits for it. The rules are those
+    /// of [`Mutex::try_acquire`](crate::Mutex::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`Busy`](crate::LockError::Busy), and [`NoConnection`](crate::LockError::NoConnection),
+    /// which it does not wait for.
+    pub fn try_write(&self) -> Pending<WriteGuard<C>, C> {
+        self.enter_write("try_write", WaitPolicy::OnlyIfFree)
+    }
+}
+
 /// An [`RwLock`] that is held for reading. Dropped, it is released in the background.
 ///
 /// It has all methods of a [`Guard`].
 #[must_use = "a guard that is dropped releases its lock"]
-pub struct ReadGuard<C = Client>(Guard<C>);
+pub struct ReadGuard<C = Client>(pub(super) Guard<C>);
 
 impl<C: SessionClient> fmt::Debug for ReadGuard<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -229,41 +228,13 @@ impl<C: SessionClient> ReadGuard<C> {
     pub fn release(self) -> Pending<(), C> {
         self.0.release()
     }
-
-    /// Turns the read lock into a write lock, if no other contender holds the lock or waits for it.
-    ///
-    /// It does not wait: two readers that did would wait for each other for ever.
-    ///
-    /// It fails if the session expires, even if the client
-    /// [renews](zk_session::ClientBuilder::renew) its session: the read lock is lost, and others
-    /// may have written meanwhile. Acquire the write lock on the next session, and read again.
-    ///
-    /// Dropping the returned value releases the lock in the background.
-    ///
-    /// # Errors
-    ///
-    /// [`ModeError::NotAlone`], or why the attempt failed, with the guard. The lock is still held
-    /// for reading, unless the reason is its loss. Without a server the attempt fails at the end of
-    /// the session's lease. By the policy
-    /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports), it waits for a server
-    /// or the end of the session.
-    #[cfg(feature = "full")]
-    pub fn try_upgrade(self) -> Pending<WriteGuard<C>, C, NotConverted<Self>> {
-        Pending::new(&self.client().clone(), |_| async {
-            let mut guard = self;
-            match guard.0.convert("try_upgrade", LockMode::Exclusive).await {
-                Ok(()) => Ok(WriteGuard(guard.0)),
-                Err(error) => Err(NotConverted { guard, error }),
-            }
-        })
-    }
 }
 
 /// An [`RwLock`] that is held for writing. Dropped, it is released in the background.
 ///
 /// It has all methods of a [`Guard`].
 #[must_use = "a guard that is dropped releases its lock"]
-pub struct WriteGuard<C = Client>(Guard<C>);
+pub struct WriteGuard<C = Client>(pub(super) Guard<C>);
 
 impl<C: SessionClient> fmt::Debug for WriteGuard<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -287,26 +258,5 @@ impl<C: SessionClient> WriteGuard<C> {
     /// Those of [`Guard::release`].
     pub fn release(self) -> Pending<(), C> {
         self.0.release()
-    }
-
-    /// Turns the write lock into a read lock, by one transaction. No writer gets the lock in
-    /// between, and readers that wait directly behind it get it too. The fencing token stays the
-    /// same: a new one would be greater than those of writers that wait already.
-    ///
-    /// Dropping the returned value releases the lock in the background.
-    ///
-    /// # Errors
-    ///
-    /// Why it failed, with the guard. The lock is still held for writing, unless the reason is its
-    /// loss. Without a server it fails as [`ReadGuard::try_upgrade`] does.
-    #[cfg(feature = "full")]
-    pub fn downgrade(self) -> Pending<ReadGuard<C>, C, NotConverted<Self>> {
-        Pending::new(&self.client().clone(), |_| async {
-            let mut guard = self;
-            match guard.0.convert("downgrade", LockMode::Shared).await {
-                Ok(()) => Ok(ReadGuard(guard.0)),
-                Err(error) => Err(NotConverted { guard, error }),
-            }
-        })
     }
 }

@@ -10,11 +10,10 @@ use crate::error::SemaphoreError;
 use crate::lock::recipe::Mutex;
 use crate::lock::recipe::RwLock;
 use crate::multi_lock::{LockSpec, Mode};
-#[cfg(feature = "full")]
-use crate::semaphore::recipe::Semaphore;
 
 /// One of the locks that a [`MultiLock`](crate::MultiLock) takes: a [`Mutex`], one side of an
-/// [`RwLock`], or permits of a [`Semaphore`].
+/// [`RwLock`], or permits of a [`Semaphore`](crate::Semaphore).
+#[cfg_attr(not(feature = "full"), expect(dead_code))]
 #[derive(Clone, Debug)]
 pub struct LockRequest<C = Client> {
     pub(crate) queue: Queue<C>,
@@ -37,8 +36,8 @@ impl<C: SessionClient> LockRequest<C> {
 
     /// Requests a number of permits of a semaphore.
     #[cfg(feature = "full")]
-    pub fn permits(semaphore: &Semaphore<C>, permits: u32) -> Self {
-        let Semaphore { queue, maximum, refuses_other_locks } = semaphore.clone();
+    pub fn permits(semaphore: &crate::Semaphore<C>, permits: u32) -> Self {
+        let crate::Semaphore { queue, maximum, refuses_other_locks } = semaphore.clone();
         Self { queue, maximum, refuses_other_locks, mode: Mode::Permits(permits) }
     }
 
@@ -69,7 +68,7 @@ impl<C: SessionClient> LockRequest<C> {
             #[cfg(feature = "full")]
             Mode::Permits(permits) => {
                 let Self { queue, maximum, refuses_other_locks, .. } = self.clone();
-                let semaphore = Semaphore { queue, maximum, refuses_other_locks };
+                let semaphore = crate::Semaphore { queue, maximum, refuses_other_locks };
                 semaphore.begin("acquire", permits, WaitPolicy::Queue)
             }
         }

@@ -12,7 +12,7 @@ use crate::error::Loss;
 use crate::tests::{Command, Given, Input, fired};
 use bytes::Bytes;
 
-use crate::attempt::{DisconnectPolicy, Scheme, WaitPolicy};
+use crate::attempt::{DisconnectPolicy, LockMode, Scheme, WaitPolicy};
 use crate::tests::noise::check_ignores_noise;
 use crate::tests::{Driven, Output};
 

@@ -13,7 +13,8 @@ use rustls::ClientConnection;
 
 use super::connect::{Connect, MIN_WAIT, Transport, is_timeout};
 use crate::blocking::Client;
-use crate::client::{ClientBuilder, TlsConfig};
+use crate::client::ClientBuilder;
+use crate::client::tls::TlsConfig;
 use crate::connect_string::ServerAddress;
 
 /// How much to read at once: the longest TLS record, with its header and what its cipher adds.

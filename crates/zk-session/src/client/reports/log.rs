@@ -8,12 +8,11 @@ use core::time::Duration;
 use tracing::field::display;
 use zk_proto::{OpCode, SessionId};
 
-use super::Emit;
+use super::{Emit, Observe, Report};
 use crate::client::Failure;
-use crate::connect_string::ServerAddress;
 use crate::error::Error;
+use crate::session::State;
 use crate::session::exchanges::FinishedRequest;
-use crate::session::{Session, State};
 
 /// The time after which a request is logged as slow.
 const SLOW: Duration = Duration::from_secs(1);
@@ -31,32 +30,29 @@ impl SessionLog {
         let session = Some(session).filter(|id| *id != SessionId::NONE);
         Self { lines: Vec::new(), session }
     }
+}
 
-    pub(super) const fn servers(&self, _: &[ServerAddress]) {}
-
-    pub(super) fn state(&mut self, state: State, server: &str) {
-        self.lines.push(Line::State { state, server: server.into(), last: self.session });
-        if let State::Connected { session, .. } | State::ReadOnly { session, .. } = state {
-            self.session = Some(session);
+impl Observe for SessionLog {
+    fn note(&mut self, report: &Report<'_>) {
+        match report {
+            Report::Servers(_) => {}
+            Report::State(state, server) => {
+                let (state, server) = (*state, (*server).into());
+                self.lines.push(Line::State { state, server, last: self.session });
+                if let State::Connected { session, .. } | State::ReadOnly { session, .. } = state {
+                    self.session = Some(session);
+                }
+            }
+            Report::Failed(failure) => self.lines.push(Line::Failure((*failure).clone())),
+            Report::Drained { exchanges, .. } => {
+                self.lines.extend(exchanges.iter().filter_map(Line::slow));
+            }
         }
     }
 
-    pub(super) fn failed(&mut self, failure: &Failure) {
-        self.lines.push(Line::Failure(failure.clone()));
-    }
-
-    /// Returns a function that logs everything new.
-    pub(super) fn collect<T>(
-        &mut self,
-        _: &Session<T>,
-        exchanges: &[FinishedRequest],
-    ) -> Option<Emit> {
-        self.lines.extend(exchanges.iter().filter_map(Line::slow));
-        if self.lines.is_empty() {
-            return None;
-        }
+    fn take(&mut self) -> Option<Emit> {
         let lines = core::mem::take(&mut self.lines);
-        Some(Box::new(|| lines.into_iter().for_each(Line::emit)))
+        (!lines.is_empty()).then(|| -> Emit { Box::new(|| lines.into_iter().for_each(Line::emit)) })
     }
 }
 

@@ -4,16 +4,14 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use zk_proto::{ErrorCode, OpCode, SessionId};
+use zk_proto::{ErrorCode, OpCode};
 
-use super::Emit;
-use crate::client::Failure;
+use super::{Emit, Observe, Report};
 use crate::client::metrics::names;
-use crate::connect_string::ServerAddress;
 use crate::end::End;
 use crate::error::Error;
 use crate::session::exchanges::FinishedRequest;
-use crate::session::{Session, State, Statistics};
+use crate::session::{State, Statistics};
 
 /// What the recorder of the process knows of a session, and what it does not know yet.
 #[derive(Debug, Default)]
@@ -39,17 +37,33 @@ enum SessionMeasure {
     WatchEvents(u64),
 }
 
+impl Observe for SessionMeter {
+    fn note(&mut self, report: &Report<'_>) {
+        match report {
+            Report::Servers(servers) => {
+                let servers = servers.iter().map(ToString::to_string).collect();
+                self.measured.push(SessionMeasure::Servers(servers));
+            }
+            Report::State(state, server) => self.state(*state, server),
+            Report::Failed((server, _)) => {
+                self.measured.push(SessionMeasure::Failed { server: server.clone() });
+            }
+            Report::Drained { exchanges, statistics, watches } => {
+                self.measured.extend(exchanges.iter().cloned().map(SessionMeasure::Request));
+                self.count(*statistics, *watches);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<Emit> {
+        let measured = core::mem::take(&mut self.measured);
+        (!measured.is_empty())
+            .then(|| -> Emit { Box::new(|| measured.into_iter().for_each(SessionMeasure::record)) })
+    }
+}
+
 impl SessionMeter {
-    pub(super) fn new(_: SessionId) -> Self {
-        Self::default()
-    }
-
-    pub(super) fn servers(&mut self, servers: &[ServerAddress]) {
-        let servers = servers.iter().map(ToString::to_string).collect();
-        self.measured.push(SessionMeasure::Servers(servers));
-    }
-
-    pub(super) fn state(&mut self, state: State, server: &str) {
+    fn state(&mut self, state: State, server: &str) {
         let was_connected = self.is_connected;
         self.is_connected = matches!(state, State::Connected { .. } | State::ReadOnly { .. });
         if was_connected {
@@ -66,19 +80,8 @@ impl SessionMeter {
         }
     }
 
-    pub(super) fn failed(&mut self, (server, _): &Failure) {
-        self.measured.push(SessionMeasure::Failed { server: server.clone() });
-    }
-
-    /// Returns a function that gives the recorder everything new. It runs user code.
-    pub(super) fn collect<T>(
-        &mut self,
-        session: &Session<T>,
-        exchanges: &[FinishedRequest],
-    ) -> Option<Emit> {
+    fn count(&mut self, now: Statistics, watches: usize) {
         let measured = &mut self.measured;
-        measured.extend(exchanges.iter().cloned().map(SessionMeasure::Request));
-        let now = session.statistics();
         let counted = core::mem::replace(&mut self.counted, now);
         if now.renewals > counted.renewals {
             let renewals = now.renewals - counted.renewals;
@@ -87,15 +90,10 @@ impl SessionMeter {
         if now.notifications > counted.notifications {
             measured.push(SessionMeasure::WatchEvents(now.notifications - counted.notifications));
         }
-        let before = core::mem::replace(&mut self.watches, session.watches());
-        if self.watches != before {
-            measured.push(SessionMeasure::Watches { before, now: self.watches });
+        let before = core::mem::replace(&mut self.watches, watches);
+        if watches != before {
+            measured.push(SessionMeasure::Watches { before, now: watches });
         }
-        let measured = core::mem::take(measured);
-        if measured.is_empty() {
-            return None;
-        }
-        Some(Box::new(|| measured.into_iter().for_each(SessionMeasure::record)))
     }
 }
 

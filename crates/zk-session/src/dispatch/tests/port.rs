@@ -1,7 +1,7 @@
 //! What a machine can do with its session, and its owner with the machine.
 
 use super::*;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 use crate::dispatch::attachment::Commands;
 
 #[cfg(feature = "blocking")]
@@ -68,7 +68,7 @@ fn a_machine_receives_a_long_reply_in_pieces_if_it_asks_for_them() {
     assert!(log[2].starts_with("reply 8: "), "{log:?}");
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 impl Commands for Mutex<World> {
     fn command(self: Arc<Self>, key: Key, message: &mut dyn Any) -> bool {
         let mut world = self.lock().expect("nobody panics");
@@ -81,7 +81,7 @@ impl Commands for Mutex<World> {
     }
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg(feature = "blocking")]
 #[test]
 fn an_attachment_reports_whether_its_machine_is_attached() {
     let mut world = World::connected();

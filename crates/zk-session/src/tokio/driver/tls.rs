@@ -13,7 +13,8 @@ use tokio_rustls::client::TlsStream;
 
 use super::{Connect, Transport};
 use crate::Client;
-use crate::client::{ClientBuilder, TlsConfig};
+use crate::client::ClientBuilder;
+use crate::client::tls::TlsConfig;
 use crate::connect_string::ServerAddress;
 
 impl ClientBuilder<Client> {
