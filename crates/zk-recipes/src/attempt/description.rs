@@ -15,6 +15,7 @@ use super::{AccessList, AttemptConfig, Command, Event, LockMode, Scheme, Unknown
 pub(crate) enum Sight {
     AbandonedAhead,
     Hint,
+    #[cfg_attr(not(feature = "full"), expect(dead_code, reason = "a semaphore's"))]
     Maximum,
     Revocation,
     Mark,

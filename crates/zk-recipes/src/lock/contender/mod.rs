@@ -196,14 +196,16 @@ impl Restart for Contender {
     }
 }
 
-// For machines that consist of contenders.
-#[cfg(feature = "full")]
 impl Contender {
     /// Describes a machine that this is the only part of.
     pub(crate) fn describe_as(&self, name: &str, description: &mut Description<'_>) {
         self.config.describe(name, description);
     }
+}
 
+// For machines that consist of contenders.
+#[cfg(feature = "full")]
+impl Contender {
     /// Creates an attempt that begins now. The session is connected, or waits for a connection by
     /// its wait policy.
     pub(crate) fn begun(mut self, turn: &mut Turn<'_>) -> Self {
