@@ -9,7 +9,8 @@ use zk_testkit::suite::is_long;
 fn every_client_of_a_run_with_faults_is_replayed() {
     let runs = if is_long() { 200 } else { 6 };
     let (mut clients, mut records) = (0, 0);
-    for (targets, seeds) in [(Targets::Locks, 0..runs), (Targets::Recipes, 0..runs)] {
+    let all = [Targets::Locks, Targets::Recipes, Targets::Crowd];
+    for (targets, seeds) in all.map(|targets| (targets, 0..runs)) {
         let scale = Scale { targets, ..Scale::small() };
         for seed in seeds {
             let sim = record(seed, &scale, None);

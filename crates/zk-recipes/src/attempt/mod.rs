@@ -15,6 +15,8 @@ pub(crate) mod renewal;
 pub(crate) mod requests;
 pub(crate) mod requeuing;
 pub(crate) mod retry_policy;
+#[cfg(all(feature = "full", any(feature = "tokio", feature = "blocking")))]
+pub(crate) mod sorted_queue;
 pub(crate) mod synced_read;
 #[cfg(feature = "full")]
 pub(crate) mod transaction;

@@ -94,7 +94,7 @@ pub(crate) enum QueuePosition {
 
 #[cfg(feature = "full")]
 impl QueuePosition {
-    fn behind(ahead: usize, nearest: Option<&str>) -> Self {
+    pub(crate) fn behind(ahead: usize, nearest: Option<&str>) -> Self {
         match nearest {
             None => Self::First,
             Some(child) => Self::Behind { predecessor: child.to_string(), ahead },
@@ -299,9 +299,9 @@ impl QueueReader {
 /// comparison with unknown names as Curator does it. No server assigns a number twice, but if two
 /// names have the same one, all contenders still agree on the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct SortKey<'a> {
+pub(crate) struct SortKey<'a> {
     /// The beginning of the suffix, padded with zeros. It decides most comparisons.
-    digits: u128,
+    pub(crate) digits: u128,
     suffix: &'a str,
     child: &'a str,
 }
@@ -337,7 +337,7 @@ pub(crate) fn sequence_suffix(child: &str) -> &str {
     number.map_or(child, |(_, number)| number)
 }
 
-fn sort_key(child: &str) -> SortKey<'_> {
+pub(crate) fn sort_key(child: &str) -> SortKey<'_> {
     SortKey::new(sequence_suffix(child), child)
 }
 

@@ -11,8 +11,12 @@ use zk_proto::{Request, SessionId};
 use super::effects::{Deferred, Effects};
 use super::machines::{Key, Refusal, Waiting, Watches};
 use super::port::{AnySession, Host, Submission};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use super::shared_lists::{Memo, SHARED, SharedLists};
 use crate::growth::room_for_growth;
 use crate::session::{RequestId, ServerKind};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::sync::Arc;
 use crate::time::Instant;
 
 /// One call of an attached machine.
@@ -24,6 +28,8 @@ pub(super) struct Seat<'a> {
     pub(super) own: &'a mut Vec<(u64, RequestId)>,
     pub(super) watches: &'a mut Watches,
     pub(super) waiting: &'a mut Waiting,
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(super) lists: &'a mut SharedLists,
     pub(super) effects: &'a mut Effects,
     /// Whether the session has accepted a request of this call.
     pub(super) has_submitted: bool,
@@ -48,6 +54,26 @@ impl Host for Seat<'_> {
             self.own.push((tag, id));
             self.watches.insert(id, self.key);
         }
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn list(&mut self, tag: u64, path: &Arc<str>) {
+        self.session.recorder().machine_lists(tag);
+        let key = self.key;
+        let Some(list) = self.lists.list(path, (key, tag)) else {
+            return self.session.recorder().list_waits(path);
+        };
+        match self.session.submit(&list.request(), (SHARED, list.number), true, self.has_submitted)
+        {
+            Ok(_) => self.lists.submitted(list),
+            Err(error) => return self.waiting.refused.push(Refusal { key, tag, error }),
+        }
+        self.has_submitted = true;
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn memo(&mut self) -> Option<&mut Memo> {
+        self.lists.memo.as_mut()
     }
 
     fn unwatch(&mut self, tag: u64) {
