@@ -1,12 +1,14 @@
 //! Watching what a machine does: its requests, and the events that it reports.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
 use zk_proto::recording::Fields;
-use zk_proto::{Request, SessionId};
+use zk_proto::{GetChildrenRequest, Request, SessionId};
 use zk_recipes::machine::{Event, Observer, OpId, Turn};
 use zk_session::dispatch::{Host, Port, Submission};
 use zk_session::session::ServerKind;
@@ -71,6 +73,17 @@ impl Host for Spied<'_> {
                 Submission::Watch => port.submit_and_watch(tag, request),
             }
         }
+    }
+
+    fn list(&mut self, tag: u64, path: &Arc<str>) {
+        let list = Request::GetChildren(GetChildrenRequest { path, watch: false });
+        if self.spy.submits(OpId::of_tag(tag), &list, Submission::InPieces) {
+            self.port.iter_mut().for_each(|port| port.list(tag, path));
+        }
+    }
+
+    fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
+        self.port.as_mut()?.memo()
     }
 
     fn unwatch(&mut self, tag: u64) {

@@ -107,8 +107,8 @@ kinds! {
     AUTHENTICATED = 21 "authenticated";
     /// The exchange has failed.
     AUTHENTICATION_FAILED = 22 "authentication-failed";
-    /// A request is submitted. Fields: xid, or 0 if it is refused; deadline plus 1, or 0; whether the
-    /// reply may come in pieces; operation; body as a message.
+    /// A request is submitted. Fields: xid, or 0 if it is refused or waits; deadline plus 1, or 0;
+    /// whether the reply may come in pieces; operation; body as a message.
     SUBMIT = 23 "submit";
     /// A credential is added. Fields: scheme, number of the credential, its length.
     ADD_AUTH = 24 "add-auth";
@@ -138,8 +138,8 @@ kinds! {
     EVENT = 65 "event";
     /// A machine is called. Fields: place and generation of its key, number of the input, what it says.
     CALL = 66 "call";
-    /// The machine submits a request, which follows. Fields: tag, 0 plain, 1 in pieces or 2 with a
-    /// watch.
+    /// The machine submits a request, which follows. Fields: tag, 0 plain, 1 in pieces, 2 with a
+    /// watch, or 3 a list that machines may share.
     MACHINE_SUBMIT = 67 "machine-submit";
     /// The machine drops watches. Field: their tag.
     MACHINE_UNWATCH = 68 "machine-unwatch";

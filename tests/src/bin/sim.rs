@@ -66,6 +66,8 @@ enum Workload {
     Recipes,
     /// Tasks of each client that take turns with one node.
     Tasks,
+    /// Many attempts of each client at once.
+    Crowd,
     /// The same as locks, on a ClickHouse Keeper.
     Keeper,
     /// An election, and nodes that are kept alive, over many sessions.
@@ -90,6 +92,7 @@ impl Workload {
         match self {
             Self::Locks | Self::Keeper => [faults, sessions, machines].concat(),
             Self::Tasks => [faults, &rare::OF_TASKS].concat(),
+            Self::Crowd => [faults, &["lists shared"]].concat(),
             Self::Recipes => {
                 let recipes = [&rare::OF_RECIPES[..], &rare::RARE_OF_RECIPES].concat();
                 [faults, sessions, machines, &recipes].concat()
@@ -153,8 +156,8 @@ impl Arguments {
 
     /// Returns whether runs of the workload can be large, printed and drawn.
     fn has_scale(&self) -> bool {
-        use Workload::{Keeper, Locks, Recipes, Tasks};
-        matches!(self.workload, Locks | Recipes | Tasks | Keeper)
+        use Workload::{Crowd, Keeper, Locks, Recipes, Tasks};
+        matches!(self.workload, Locks | Recipes | Tasks | Crowd | Keeper)
     }
 
     /// Returns the command that repeats a run.
@@ -179,7 +182,11 @@ impl Arguments {
             Workload::Caches => return Ok(caches(seed, self.bug)),
             Workload::Outages => return Ok(outages(seed, self.bug)),
             Workload::Following => return Ok(following(seed, self.bug)),
-            Workload::Locks | Workload::Recipes | Workload::Tasks | Workload::Keeper => {}
+            Workload::Locks
+            | Workload::Recipes
+            | Workload::Tasks
+            | Workload::Crowd
+            | Workload::Keeper => {}
         }
         let Some(file) = &self.svg else { return Ok(run(seed, scale, self.bug, self.print)) };
         if self.print {
@@ -220,6 +227,7 @@ fn run_all(arguments: &Arguments) -> io::Result<u64> {
     scale.targets = match arguments.workload {
         Workload::Recipes => sim::Targets::Recipes,
         Workload::Tasks => sim::Targets::Tasks,
+        Workload::Crowd => sim::Targets::Crowd,
         _ => sim::Targets::Locks,
     };
     scale.is_keeper = arguments.workload == Workload::Keeper;

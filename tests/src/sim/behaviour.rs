@@ -24,6 +24,23 @@ const ABOVE_SIGNALS: &str = "/signals";
 const LOCKS: [&str; 4] = [MUTEX, SHARED, "/locks/permits", OFTEN];
 /// The paths of [`Targets::Recipes`].
 const RECIPES: [&str; 6] = [MUTEX, SHARED, SEVERAL, TEXTBOOK, BARRIER, DOUBLE_BARRIER];
+/// The attempts of [`Targets::Crowd`]: several for each path, which ends before the `#`.
+const CROWD: [&str; 12] = [
+    MUTEX,
+    "/locks/mutex#1",
+    "/locks/mutex#2",
+    "/locks/mutex#3",
+    "/locks/mutex#4",
+    "/locks/mutex#5",
+    "/locks/mutex#6",
+    SHARED,
+    "/locks/shared#1",
+    "/locks/shared#2",
+    "/locks/shared#3",
+    "/locks/shared#4",
+];
+/// The times at which a crowd comes.
+const CROWD_EVERY: Duration = Duration::from_millis(250);
 /// A mutex.
 pub(super) const MUTEX: &str = "/locks/mutex";
 /// A read/write lock.
@@ -58,6 +75,8 @@ pub enum Targets {
     Recipes,
     /// A mutex, and a read/write lock whose holders convert it, each by several tasks of a client.
     Tasks,
+    /// A mutex and a read/write lock, each by many attempts of a client at once.
+    Crowd,
 }
 
 /// The workload of one client: what it submits and acquires on its own.
@@ -131,6 +150,7 @@ impl Behaviour {
         let paths = match options.targets {
             Targets::Locks => &LOCKS[..],
             Targets::Recipes => &RECIPES,
+            Targets::Crowd => &CROWD,
             Targets::Tasks => {
                 behaviour.tasks = Tasks::all(now, &mut behaviour.rng, options.bug);
                 &[]
@@ -255,8 +275,9 @@ impl Behaviour {
             return;
         }
         let guid = self.next_guid();
-        let demand = self.demand(lock);
-        let attempt = client.contend(now, lock, demand, guid);
+        let path = lock.split('#').next().unwrap_or(lock);
+        let demand = self.demand(path);
+        let attempt = client.contend(now, path, demand, guid);
         let mode = match demand {
             LockKind::Read => Some(LockMode::Shared),
             LockKind::Write => Some(LockMode::Exclusive),
@@ -415,7 +436,11 @@ impl Behaviour {
                         DOUBLE_BARRIER => 1_000,
                         _ => 5_000,
                     });
-                    self.idle.insert(lock, now + pause);
+                    let mut next = now + pause;
+                    if self.targets == Targets::Crowd {
+                        next = CROWD_EVERY * next.div_duration_f64(CROWD_EVERY).ceil() as u32;
+                    }
+                    self.idle.insert(lock, next);
                 }
             }
             _ => {}

@@ -47,6 +47,8 @@ pub enum Bug {
     IgnoresForeigners,
     /// Locks consider only the first hundred names of a list, and their own.
     ReadsShortLists,
+    /// An attempt shares a list that was submitted before its creation.
+    SharesEarlyLists,
     /// Mutexes take the order of a list for that of the queue: they ignore all names behind their own.
     ForgetsToSort,
     /// Has a clock that is slower than those of the servers by a fifth.
@@ -103,7 +105,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::ResendsLostRequests,
         Self::ForgetsLastZxid,
         Self::SearchesWithoutSync,
@@ -125,6 +127,7 @@ impl Bug {
         Self::IgnoresOwnDeletion,
         Self::IgnoresForeigners,
         Self::ReadsShortLists,
+        Self::SharesEarlyLists,
         Self::ForgetsToSort,
         Self::RunsSlow,
         Self::SkipsAuthentication,

@@ -186,6 +186,7 @@ impl Checker {
             ClientEvent::AcquiredWithoutList(_) => self.count("locks without a list"),
             ClientEvent::Reached(what) => self.count(what),
             ClientEvent::Contended(_) => self.count("kept locks contended"),
+            ClientEvent::Late(_) => self.count("kept locks late"),
             _ => {
                 if let ClientEvent::Lock(_, LockEvent::Failed(error)) = event
                     && matches!(error, LockError::Request(Error::ReplyTooLarge { .. }))

@@ -400,6 +400,19 @@ impl SimClient {
         self.drain(now);
     }
 
+    /// Returns, once, whether the lock of an attempt was idle for long enough.
+    pub(super) fn take_late(&self, attempt: AttemptId) -> bool {
+        self.log.take_late(attempt)
+    }
+
+    /// The lock of an attempt is idle from now on.
+    pub(super) fn begin_idle(&mut self, now: Duration, attempt: AttemptId) {
+        if let Some(key) = self.queues.get(&attempt) {
+            self.dispatcher.command(self.instant(now), *key, &mut Command::Leave);
+        }
+        self.drain(now);
+    }
+
     /// Ends the watch of an attempt's queue, if there is one.
     pub(super) fn unwatch_queue(&mut self, now: Duration, attempt: AttemptId) {
         if let Some(key) = self.queues.remove(&attempt) {

@@ -87,6 +87,8 @@ pub enum ClientEvent {
     TookTurn(AttemptId, usize, u32),
     /// Others may wait for the lock that this attempt holds.
     Contended(AttemptId),
+    /// The lock of this attempt was idle for long enough, or was taken meanwhile.
+    Late(AttemptId),
     /// The task holds it no longer.
     EndedTurn(AttemptId, usize),
     /// A [rare event](super::rare) of the session or of a machine.

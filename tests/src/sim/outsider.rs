@@ -129,7 +129,7 @@ impl Sim {
 
     fn queues(&self) -> &'static [(&'static str, &'static str); 4] {
         match self.options.targets {
-            Targets::Locks | Targets::Tasks => &QUEUES,
+            Targets::Locks | Targets::Tasks | Targets::Crowd => &QUEUES,
             Targets::Recipes => &QUEUES_OF_RECIPES,
         }
     }

@@ -99,11 +99,12 @@ pub const OF_RECIPES: [&str; 12] = [
 ];
 
 /// What runs of [`Targets::Tasks`](super::Targets::Tasks) reach.
-pub const OF_TASKS: [&str; 6] = [
+pub const OF_TASKS: [&str; 7] = [
     "conversion: downgraded",
     "conversion: upgraded",
     "conversion: refused",
     "kept locks contended",
+    "kept locks late",
     "turns passed on",
     "turns with a node",
 ];

@@ -86,7 +86,7 @@ impl Tasks {
                 due: now + up_to(&mut rng, 1_000),
                 mode: LockMode::Exclusive,
             });
-            let (cohort, nodes) = (Cohort::new(BOUND, keep), BTreeMap::new());
+            let (cohort, nodes) = (Cohort::new(BOUND, keep.is_some()), BTreeMap::new());
             Self { lock, cohort, keep, tasks, nodes, rng, bug, is_active: true, is_woken: false }
         };
         [MUTEX, SHARED].map(tasks).into()
@@ -94,8 +94,7 @@ impl Tasks {
 
     /// Returns when [`act`](Self::act) is due.
     pub(super) fn poll_timeout(&self) -> Duration {
-        let idle = self.cohort.poll_timeout().map(Instant::since_start);
-        let due = self.tasks.iter().map(|task| task.due).chain(idle).min();
+        let due = self.tasks.iter().map(|task| task.due).min();
         if self.is_woken { Duration::ZERO } else { due.unwrap_or(NEVER) }
     }
 
@@ -116,7 +115,10 @@ impl Tasks {
 
     /// Handles an event of the client.
     pub(super) fn handle_event(&mut self, now: Duration, event: &ClientEvent) {
-        self.is_woken |= matches!(event, ClientEvent::Contended(_) | ClientEvent::Lock(..));
+        self.is_woken |= matches!(
+            event,
+            ClientEvent::Contended(_) | ClientEvent::Late(_) | ClientEvent::Lock(..)
+        );
         let ClientEvent::Lock(id, event) = event else { return };
         let converts = |task: &&mut Task| matches!(&task.state, State::Holding { node: None, share } if **share == *id);
         let Some(task) = self.tasks.iter_mut().find(converts) else { return };
@@ -138,7 +140,11 @@ impl Tasks {
         self.is_woken = false;
         self.refresh(client, now);
         while let Some(task) = self.ready(now, client) {
+            let was_idle = self.cohort.idle().is_some();
             self.step(task, now, client, guid);
+            if let Some(attempt) = self.cohort.idle().filter(|_| !was_idle) {
+                client.begin_idle(now, **attempt);
+            }
             self.refresh(client, now);
         }
     }
@@ -158,10 +164,12 @@ impl Tasks {
     /// Reports what is known of the node that is held.
     fn refresh(&mut self, client: &mut SimClient, now: Duration) {
         let Some(attempt) = self.cohort.held().map(|share| **share) else { return };
+        let is_late = client.take_late(attempt);
         let is_contended = client.is_contended(attempt) && self.bug != Some(Bug::KeepsFromOthers);
         let standing = match client.standing(attempt) {
             _ if self.bug == Some(Bug::PassesOnLostLocks) => Standing::Held,
             Some(Standing::Held) if is_contended => Standing::Contended,
+            Some(Standing::Held) if is_late => Standing::Late,
             standing => standing.unwrap_or(Standing::Lost),
         };
         let rest = self.cohort.update(Instant::after_start(now), standing);

@@ -316,6 +316,11 @@ fn since(embedded: &Embedded, before: &[u64]) -> Vec<u64> {
     done(embedded).iter().zip(before).map(|(now, before)| now - before).collect()
 }
 
+/// Returns how many lists the attempts of one client need, of which so many begin at once.
+fn lists_of(attempts: usize) -> usize {
+    attempts.min(4 + 1)
+}
+
 /// Measures this many waiters on ten sessions, and their turns.
 async fn mutex_with(waiters: usize) {
     let embedded = Embedded::start(1).await.expect("loopback");
@@ -333,9 +338,12 @@ async fn mutex_with(waiters: usize) {
             })
         })
         .collect();
-    // Each watches its predecessor, and the second in line also its own node.
+    // Each watches its predecessor, and the second in line also its own node. Of many attempts of one
+    // client, four list the queue alone, and the others together.
     let n = waiters as u64;
-    let are_queued = |embedded: &Embedded| since(embedded, &before)[1] == 2 * n + 1;
+    let lists: usize =
+        (0..clients.len()).map(|client| lists_of((waiters - client).div_ceil(clients.len()))).sum();
+    let are_queued = |embedded: &Embedded| since(embedded, &before)[1] == lists as u64 + n + 1;
     super::eventually(&embedded, "all watches are set", are_queued).await;
     let entered = since(&embedded, &before);
     assert_eq!((entered[0], entered[7]), (n, 0), "creations and events to enter");
@@ -377,7 +385,7 @@ async fn read_write_with(readers: usize) {
     let holder = client(&embedded).await;
     let writer = lock(&holder).write().await.expect("acquired");
     let waiting: Vec<_> = (0..readers)
-        .map(|place| tokio::spawn(lock(&clients[place % clients.len()]).read()))
+        .map(|place| tokio::spawn(begun(lock(&clients[place % clients.len()]).read())))
         .collect();
     // Readers of one session share their watch.
     super::eventually(&embedded, "all are queued", |embedded| {
@@ -386,7 +394,8 @@ async fn read_write_with(readers: usize) {
     .await;
     // Nothing else is in flight, so every contender that has listed has set its watch.
     let n = readers as u64;
-    let listed = |embedded: &Embedded| done(embedded)[1] >= 2 * n;
+    let lists = clients.len() * lists_of(readers.div_ceil(clients.len()));
+    let listed = |embedded: &Embedded| done(embedded)[1] >= n + lists as u64;
     super::eventually(&embedded, "all watch", listed).await;
     let before = done(&embedded);
     writer.release().await.expect("released");

@@ -3,6 +3,7 @@
 mod cancel;
 mod contend;
 mod cost;
+mod crowd;
 mod elsewhere;
 mod explained;
 #[path = "../frozen.rs"]

@@ -264,6 +264,16 @@ fn a_lock_that_is_kept_from_others_is_found() {
 }
 
 #[test]
+fn a_list_that_was_submitted_before_the_creation_is_found() {
+    assert_found_from(
+        0,
+        Targets::Crowd,
+        Bug::SharesEarlyLists,
+        "Failed(NodeVanished) without a cause",
+    );
+}
+
+#[test]
 fn guids_that_two_sessions_share_are_found() {
     assert_found(Bug::SharesGuids, ": held by ");
 }

@@ -29,11 +29,13 @@ const REACHED: [&str; 12] = [
 fn assert_clean(test: &str, scale: &Scale, Report { seed, violations, .. }: &Report) {
     let recipes = Scale { targets: Targets::Recipes, ..Scale::small() };
     let tasks = Scale { targets: Targets::Tasks, ..Scale::small() };
+    let crowd = Scale { targets: Targets::Crowd, ..Scale::small() };
     let drawn = [
         (Scale::small(), ""),
         (Scale::large(), " --large"),
         (recipes, " --workload recipes"),
         (tasks, " --workload tasks"),
+        (crowd, " --workload crowd"),
     ];
     let draw = drawn.iter().find(|(it, _)| it == scale).map_or(String::new(), |(_, options)| {
         let sim = "cargo run -p zk-testkit --bin sim --";
@@ -68,10 +70,14 @@ fn every_run_is_clean(test: &str, scale: &Scale, runs: u64) {
     let per_minute = runs as f64 * 60.0 / cpu.as_secs_f64();
     println!("{runs} runs of {scale:?}: {cpu:?} of CPU, {per_minute:.0} runs per CPU-minute");
     println!("{steps} steps, {acquisitions} acquisitions; {totals:?}");
+    if scale.targets == Targets::Crowd {
+        assert!(totals.get("lists shared").is_some_and(|count| *count > 0), "{totals:?}");
+    }
     if runs >= 50 {
         let of_recipes = match scale.targets {
             Targets::Locks => &["locks without a list"][..],
             Targets::Recipes => &rare::OF_RECIPES,
+            Targets::Crowd => &[],
             _ => &rare::OF_TASKS,
         };
         for what in REACHED.iter().chain(&Fault::NAMES).chain(of_recipes) {
@@ -99,6 +105,13 @@ fn runs_of_the_other_recipes() {
 fn runs_of_tasks_that_take_turns() {
     let scale = Scale { targets: Targets::Tasks, ..Scale::small() };
     every_run_is_clean("runs_of_tasks_that_take_turns", &scale, 50);
+}
+
+/// Attempts of one client that share the lists of a queue.
+#[test]
+fn runs_of_crowds() {
+    let scale = Scale { targets: Targets::Crowd, ..Scale::small() };
+    every_run_is_clean("runs_of_crowds", &scale, 40);
 }
 
 /// Sessions that are never resumed, and that end at operations which an early Keeper lacks.

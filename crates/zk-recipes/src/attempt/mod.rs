@@ -18,6 +18,8 @@ pub(crate) mod renewal;
 pub(crate) mod requests;
 pub(crate) mod requeuing;
 pub(crate) mod retry_policy;
+#[cfg(all(feature = "full", feature = "blocking"))]
+pub(crate) mod sorted_queue;
 pub(crate) mod synced_read;
 pub(crate) mod transaction;
 mod turn;

@@ -91,7 +91,7 @@ pub(crate) enum QueuePosition {
 }
 
 impl QueuePosition {
-    fn behind(ahead: usize, nearest: Option<&str>) -> Self {
+    pub(crate) fn behind(ahead: usize, nearest: Option<&str>) -> Self {
         match nearest {
             None => Self::First,
             Some(child) => Self::Behind { predecessor: child.to_string(), ahead },
@@ -299,14 +299,14 @@ impl QueueReader {
 /// comparison with unknown names as Curator does it. No server assigns a number twice, but if two
 /// names have the same one, all contenders still agree on the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct SortKey<'a> {
+pub(crate) struct SortKey<'a> {
     suffix: &'a str,
     child: &'a str,
 }
 
 impl SortKey<'_> {
     /// Returns the beginning of the suffix, padded with zeros. It decides most comparisons.
-    fn digits(&self) -> u128 {
+    pub(crate) fn digits(&self) -> u128 {
         let mut digits = [0; 16];
         digits.iter_mut().zip(self.suffix.bytes()).for_each(|(to, byte)| *to = byte);
         u128::from_be_bytes(digits)
@@ -337,7 +337,7 @@ pub(crate) fn sequence_suffix(child: &str) -> &str {
     number.map_or(child, |(_, number)| number)
 }
 
-fn sort_key(child: &str) -> SortKey<'_> {
+pub(crate) fn sort_key(child: &str) -> SortKey<'_> {
     SortKey { suffix: sequence_suffix(child), child }
 }
 

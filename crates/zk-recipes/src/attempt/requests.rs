@@ -73,6 +73,18 @@ impl Turn<'_> {
         self.submit_in_pieces(&Request::GetChildren(GetChildrenRequest { path, watch: false }))
     }
 
+    /// Lists the queue of a lock in the same way. Many attempts of one client do so together.
+    #[cfg(all(feature = "full", feature = "blocking"))]
+    pub(crate) fn list_queue(&mut self, path: &Arc<str>) -> OpId {
+        self.list_together(path)
+    }
+
+    #[cfg(not(all(feature = "full", feature = "blocking")))]
+    #[inline(always)]
+    pub(crate) fn list_queue(&mut self, path: &str) -> OpId {
+        self.list_in_pieces(path)
+    }
+
     /// Lists the session's own nodes with this path prefix, if the list of all nodes is unreadable.
     pub(crate) fn list_own(&mut self, prefix: &str) -> OpId {
         let prefix_path = Some(prefix);

@@ -1,6 +1,10 @@
 //! What a machine acts through while it handles one input.
 
+#[cfg(all(feature = "full", feature = "blocking"))]
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+#[cfg(all(feature = "full", feature = "blocking"))]
+use core::any::Any;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
@@ -9,6 +13,8 @@ use zk_session::dispatch::Port;
 use zk_session::proto::Request;
 use zk_session::proto::recording::Fields;
 use zk_session::session::State;
+#[cfg(all(feature = "full", feature = "blocking"))]
+use zk_session::sync::Arc;
 
 use super::connection::Connection;
 use super::description::Sight;
@@ -114,6 +120,20 @@ impl<'a> Turn<'a> {
         let op = self.next();
         self.port.submit_in_pieces(op.0, request);
         op
+    }
+
+    /// Lists children, perhaps [together](Port::list) with other machines.
+    #[cfg(all(feature = "full", feature = "blocking"))]
+    pub fn list_together(&mut self, path: &Arc<str>) -> OpId {
+        let op = self.next();
+        self.port.list(op.0, path);
+        op
+    }
+
+    /// See [`Port::memo`].
+    #[cfg(all(feature = "full", feature = "blocking"))]
+    pub(crate) fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
+        self.port.memo()
     }
 
     /// Submits requests, and returns the range of their numbers.

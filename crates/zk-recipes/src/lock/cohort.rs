@@ -57,6 +57,8 @@ pub enum Standing {
     Held,
     /// It is held, and somebody of another process waits. Needed only if idle locks are kept.
     Contended,
+    /// It is held, and was idle for long enough. Report this once. It means nothing once the lock is in use.
+    Late,
     /// Its present holders keep it, and it is not passed on: it is suspended, or asked for.
     Withheld,
     /// It is no longer held.
@@ -70,7 +72,8 @@ pub enum Standing {
 /// the end of ZooKeeper's queue. Readers hold one node together.
 ///
 /// If idle locks are kept, the bound does not count before somebody of another process waits. Until
-/// then, a node that is released while nobody waits stays for the next attempt, for some time.
+/// then, a node that is released while nobody waits stays for the next attempt, until it is
+/// [late](Standing::Late).
 ///
 /// A node that the cohort no longer uses is *retired*. Its holders keep it, nobody joins them.
 ///
@@ -84,8 +87,7 @@ pub enum Standing {
 #[derive(Clone, Debug)]
 pub struct Cohort<H, W, A> {
     bound: HandOver,
-    /// How long an idle lock is kept.
-    keep: Option<Duration>,
+    keeps_idle: bool,
     /// The attempts that wait, or have not noticed their turn yet.
     entries: BTreeMap<Ticket, Entry<H, W>>,
     node: Option<Node<H>>,
@@ -114,8 +116,8 @@ struct Node<H> {
     /// How many turns were given.
     turns: u32,
     holders: usize,
-    /// Since when nobody holds the lock, which is kept.
-    idle_since: Option<Instant>,
+    /// Whether nobody holds the lock, which is kept.
+    is_idle: bool,
 }
 
 /// The right to hold the lock.
@@ -181,11 +183,11 @@ impl<H> Node<H> {
 }
 
 impl<H: Clone, W, A> Cohort<H, W, A> {
-    /// Creates a cohort without attempts. It keeps an idle lock for the time `keep`.
-    pub const fn new(bound: HandOver, keep: Option<Duration>) -> Self {
+    /// Creates a cohort without attempts.
+    pub const fn new(bound: HandOver, keeps_idle: bool) -> Self {
         Self {
             bound,
-            keep,
+            keeps_idle,
             entries: BTreeMap::new(),
             node: None,
             left: None,
@@ -204,7 +206,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
     /// Returns whether an attempt that enters now need not wait for another one of this process.
     pub fn admits(&self, mode: LockMode) -> bool {
         let shares = |node: &Node<H>| (node.mode, mode) == (LockMode::Shared, LockMode::Shared);
-        let is_free = |node: &Node<H>| node.idle_since.is_some() || shares(node);
+        let is_free = |node: &Node<H>| node.is_idle || shares(node);
         self.front().is_none() && self.node.as_ref().is_none_or(is_free)
     }
 
@@ -213,26 +215,24 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
         self.node.as_ref().map(|node| &node.held)
     }
 
-    /// Returns when the node that is [held](Self::held) has been idle for long enough. `None` while it
-    /// is in use. [Update](Self::update) then.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        Some(self.node.as_ref()?.idle_since? + self.keep?)
+    /// Returns the node that is kept although nobody holds the lock.
+    pub fn idle(&self) -> Option<&H> {
+        self.node.as_ref().filter(|node| node.is_idle).map(|node| &node.held)
     }
 
     // ---- Inputs --------------------------------------------------------------------------------
 
     /// Takes note of what is known of the node that is [held](Self::held). Turns of a lost one that
-    /// were not noticed yet are not taken. An idle one is not kept if others wait, or for too long.
+    /// were not noticed yet are not taken. An idle one is kept only while it is [`Standing::Held`].
     pub fn update(&mut self, now: Instant, standing: Standing) -> After<H, W, A> {
         let mut after = After::default();
-        let is_late = self.poll_timeout().is_some_and(|end| end <= now);
         let Some(node) = self.node.as_mut() else { return after };
-        node.standing = standing;
+        node.standing = if standing == Standing::Late { Standing::Held } else { standing };
         if standing == Standing::Contended {
             // The present turn counts.
             node.counted = node.counted.or(Some((now, node.turns - 1)));
         }
-        let is_useless = node.idle_since.is_some() && (is_late || standing != Standing::Held);
+        let is_useless = node.is_idle && standing != Standing::Held;
         if standing == Standing::Lost {
             let id = node.id;
             for entry in self.entries.values_mut() {
@@ -307,10 +307,10 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
             mode,
             held,
             standing: Standing::Held,
-            counted: self.keep.is_none().then_some((now, 0)),
+            counted: (!self.keeps_idle).then_some((now, 0)),
             turns: 1,
             holders: 1,
-            idle_since: None,
+            is_idle: false,
         });
         self.serve_readers(now, &mut after);
         self.wake_front(&mut after);
@@ -331,7 +331,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
             return true;
         }
         let (mode, is_open) = (node.mode, node.is_open(self.bound, now));
-        let is_alone = self.keep.is_some() && node.standing == Standing::Held;
+        let is_alone = self.keeps_idle && node.standing == Standing::Held;
         let front = self.front_mode();
         let passes = is_open && front == Some(mode);
         let is_kept = is_open && is_alone && front.is_none();
@@ -339,7 +339,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
             self.serve_front(after);
             self.serve_readers(now, after);
         } else if is_kept {
-            self.node.iter_mut().for_each(|node| node.idle_since = Some(now));
+            self.node.iter_mut().for_each(|node| node.is_idle = true);
         } else {
             self.retire(after);
         }
@@ -414,7 +414,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
 
     /// The front gets a lock that is kept, if it wants this mode.
     fn serve_idle(&mut self, now: Instant, after: &mut After<H, W, A>) {
-        let Some(node) = self.node.as_ref().filter(|node| node.idle_since.is_some()) else {
+        let Some(node) = self.node.as_ref().filter(|node| node.is_idle) else {
             return;
         };
         if node.is_open(self.bound, now) && self.front_mode() == Some(node.mode) {
@@ -440,7 +440,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
             entry.turn = Some(Turn { node: node.id, number: node.turns, held: node.held.clone() });
             node.turns += 1;
             node.holders += 1;
-            node.idle_since = None;
+            node.is_idle = false;
             after.wake.extend(mem::take(&mut entry.waker));
         }
     }

@@ -13,6 +13,10 @@ use zk_proto::recording::Kind;
 use super::effects::{Deferred, Effects};
 use super::port::AnySession;
 use super::seat::Seat;
+#[cfg(feature = "blocking")]
+use super::port::Submission;
+#[cfg(feature = "blocking")]
+use super::shared_lists::{SHARED, SharedList, SharedLists};
 use super::{Attached, Input, Port};
 use crate::end::End;
 use crate::error::Error;
@@ -83,6 +87,8 @@ pub(super) struct Machines {
     /// The deadlines of machines, and earlier deadlines that were changed. The first one is valid.
     timers: BinaryHeap<Reverse<(Instant, Key)>>,
     waiting: Waiting,
+    #[cfg(feature = "blocking")]
+    lists: SharedLists,
     /// The state that was delivered last.
     state: State,
     /// The time of the last `handle_timeout` whose due timers are not all delivered.
@@ -104,6 +110,8 @@ impl Machines {
             free: Vec::new(),
             timers: BinaryHeap::new(),
             waiting: Waiting::default(),
+            #[cfg(feature = "blocking")]
+            lists: SharedLists::default(),
             state,
             due: None,
             closes_when_done: false,
@@ -188,6 +196,8 @@ impl Machines {
             deadline,
             own: watches,
             waiting: &mut self.waiting,
+            #[cfg(feature = "blocking")]
+            lists: &mut self.lists,
             effects: &mut self.effects,
             has_submitted: false,
         };
@@ -281,6 +291,10 @@ impl Machines {
         tag: u64,
         result: Result<Reply, Error>,
     ) {
+        #[cfg(feature = "blocking")]
+        if key == SHARED {
+            return self.deliver_list(session, now, tag, result);
+        }
         if let Err(Error::Ended { end: End::Expired, .. }) = result
             && session.renews()
             && self.outlives_session(key)
@@ -288,6 +302,47 @@ impl Machines {
             return;
         }
         self.call(session, now, key, Call::Handle(Input::Reply { tag, result }));
+    }
+
+    /// Delivers a list, or a piece of it, to the machines that share it. Submits the list for those that
+    /// have waited for this reply.
+    #[cfg(feature = "blocking")]
+    fn deliver_list(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        number: u64,
+        result: Result<Reply, Error>,
+    ) {
+        let Some(list) = self.lists.answered(number) else { return };
+        let has_more = result.as_ref().is_ok_and(|reply| reply.has_more);
+        if !has_more && let Some(next) = self.lists.next(&list) {
+            // They were accepted when they began to wait.
+            match session.submit(&next.request(), (SHARED, next.number), Submission::InPieces, true)
+            {
+                Ok(_) => self.lists.submitted(next),
+                Err(error) => self.deliver_to_all(session, now, &next, &Err(error)),
+            }
+        }
+        self.deliver_to_all(session, now, &list, &result);
+        if has_more {
+            self.lists.put_back(list);
+        }
+    }
+
+    #[cfg(feature = "blocking")]
+    fn deliver_to_all(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        list: &SharedList,
+        result: &Result<Reply, Error>,
+    ) {
+        self.lists.memo = list.is_shared().then_some(None);
+        for (key, tag) in list.receivers() {
+            self.deliver_reply(session, now, key, tag, result.clone());
+        }
+        self.lists.memo = None;
     }
 
     fn outlives_session(&self, key: Key) -> bool {

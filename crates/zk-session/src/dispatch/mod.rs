@@ -63,7 +63,7 @@
 //!   several pieces, if the machine [asked for that](Port::submit_in_pieces). If the session refuses
 //!   a request (no room, too long, no connection for too long), the answer is an error as well. It
 //!   comes from the next [`settle`](Dispatcher::settle), never within the call that made the
-//!   request.
+//!   request. Machines that [list](Port::list) the same children at once may share the reply.
 //! * **Watch events**, for requests made by [`Port::submit_and_watch`]. The machine owns the watch
 //!   until it fires, or the machine [drops](Port::unwatch) it or is detached. Machines and callers
 //!   that watch the same node all receive the event. The session sets watches again on a new
@@ -109,6 +109,8 @@ pub(crate) mod effects;
 mod machines;
 mod port;
 mod seat;
+#[cfg(feature = "blocking")]
+mod shared_lists;
 mod shared_session;
 
 #[cfg(test)]

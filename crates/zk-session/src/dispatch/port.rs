@@ -1,10 +1,14 @@
 //! The interface of an attached machine to its session.
 
 use alloc::boxed::Box;
+#[cfg(feature = "blocking")]
+use core::any::Any;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
+#[cfg(feature = "blocking")]
+use zk_proto::GetChildrenRequest;
 use zk_proto::recording::Fields;
 use zk_proto::{Request, SessionId};
 
@@ -13,6 +17,8 @@ use super::machines::Key;
 use crate::error::Error;
 use crate::recording::Recorder;
 use crate::session::{Again, RequestId, ServerKind, Session};
+#[cfg(feature = "blocking")]
+use crate::sync::Arc;
 use crate::time::Instant;
 
 /// A session with callers of any type.
@@ -100,6 +106,18 @@ impl<T> AnySession for Session<Token<T>> {
 pub trait Host {
     /// Submits a request, whose reply and events are delivered with this tag.
     fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission);
+    /// Lists children, perhaps for several machines at once. The default submits a list for this machine
+    /// alone.
+    #[cfg(feature = "blocking")]
+    fn list(&mut self, tag: u64, path: &Arc<str>) {
+        let list = GetChildrenRequest { path, watch: false };
+        self.submit(tag, &Request::GetChildren(list), Submission::InPieces);
+    }
+    /// Returns what machines leave for each other while they receive the same list. The default has nothing.
+    #[cfg(feature = "blocking")]
+    fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
+        None
+    }
     /// Drops the watches of requests with this tag.
     fn unwatch(&mut self, tag: u64);
     /// Drops all watches of the machine.
@@ -191,6 +209,25 @@ impl<'a> Port<'a> {
     /// this tag.
     pub fn submit_in_pieces(&mut self, tag: u64, request: &Request<'_>) {
         self.host.submit(tag, request, Submission::InPieces);
+    }
+
+    /// Lists the children of a node, for one of many machines that may do so at the same time. Each reply, or
+    /// [piece](Self::submit_in_pieces) of it, is an [`Input::Reply`](super::Input::Reply) with this tag.
+    ///
+    /// With four lists of the node under way, the machine waits until one of them is answered. All that have
+    /// waited share the next list, so its reply is late by a round trip. It shows what all their
+    /// earlier requests have changed.
+    #[cfg(feature = "blocking")]
+    pub fn list(&mut self, tag: u64, path: &Arc<str>) {
+        self.host.list(tag, path);
+    }
+
+    /// Returns where a machine can leave something for the next one that receives the same
+    /// [list](Self::list), or the same piece of it, such as the names in order. It is dropped when all have
+    /// received that. `None` if no other machine receives this input.
+    #[cfg(feature = "blocking")]
+    pub fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
+        self.host.memo()
     }
 
     /// Submits a request that sets a watch. Its events are [`Input::Watch`](super::Input::Watch)

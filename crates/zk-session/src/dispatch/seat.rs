@@ -11,8 +11,12 @@ use zk_proto::{Request, SessionId};
 use super::effects::{Deferred, Effects};
 use super::machines::{Key, Refusal, Waiting, drop_watches};
 use super::port::{AnySession, Host, Submission};
+#[cfg(feature = "blocking")]
+use super::shared_lists::{Memo, SHARED, SharedLists};
 use crate::session::growth::room_for_growth;
 use crate::session::{RequestId, ServerKind};
+#[cfg(feature = "blocking")]
+use crate::sync::Arc;
 use crate::time::Instant;
 
 /// One call of an attached machine.
@@ -23,6 +27,8 @@ pub(super) struct Seat<'a> {
     pub(super) deadline: &'a mut Option<Instant>,
     pub(super) own: &'a mut Vec<(u64, RequestId)>,
     pub(super) waiting: &'a mut Waiting,
+    #[cfg(feature = "blocking")]
+    pub(super) lists: &'a mut SharedLists,
     pub(super) effects: &'a mut Effects,
     /// Whether the session has accepted a request of this call.
     pub(super) has_submitted: bool,
@@ -45,6 +51,30 @@ impl Host for Seat<'_> {
             }
             self.own.push((tag, id));
         }
+    }
+
+    #[cfg(feature = "blocking")]
+    fn list(&mut self, tag: u64, path: &Arc<str>) {
+        self.session.recorder().machine_lists(tag);
+        let key = self.key;
+        let Some(list) = self.lists.list(path, (key, tag)) else {
+            return self.session.recorder().list_waits(path);
+        };
+        match self.session.submit(
+            &list.request(),
+            (SHARED, list.number),
+            Submission::InPieces,
+            self.has_submitted,
+        ) {
+            Ok(_) => self.lists.submitted(list),
+            Err(error) => return self.waiting.refused.push(Refusal { key, tag, error }),
+        }
+        self.has_submitted = true;
+    }
+
+    #[cfg(feature = "blocking")]
+    fn memo(&mut self) -> Option<&mut Memo> {
+        self.lists.memo.as_mut()
     }
 
     fn unwatch(&mut self, tag: u64) {

@@ -1,5 +1,7 @@
 //! Tests with machines that log their inputs, on a session with a scripted server.
 
+#[cfg(feature = "blocking")]
+mod lists;
 mod port;
 mod renewal;
 mod watches;

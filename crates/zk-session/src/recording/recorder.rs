@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
 
+use zk_proto::GetChildrenRequest;
 use zk_proto::frame::FrameError;
 use zk_proto::recording::{Fields, Kind};
 use zk_proto::{ErrorCode, Request, Xid};
@@ -15,6 +16,9 @@ use crate::dispatch::{Attached, Input, Key, Submission};
 use crate::error::Error;
 use crate::session::{Action, Cause, Event, Reply, RequestId, State, WatchedEvent};
 use crate::time::Instant;
+
+/// A list that machines may share, beside the kinds of [`Submission`].
+pub(super) const LIST: u64 = 3;
 
 /// What records a session.
 pub(super) trait Record: Send + Sync {
@@ -302,6 +306,20 @@ impl Recorder {
     #[inline]
     pub(crate) fn machine_submits(&mut self, tag: u64, kind: Submission) {
         self.output(Kind::MACHINE_SUBMIT, &[tag, kind as u64]);
+    }
+
+    #[inline]
+    pub(crate) fn machine_lists(&mut self, tag: u64) {
+        self.output(Kind::MACHINE_SUBMIT, &[tag, LIST]);
+    }
+
+    /// Records a list for which the machine waits. It has no request of its own.
+    #[inline]
+    pub(crate) fn list_waits(&mut self, path: &str) {
+        if self.is_on() {
+            let list = GetChildrenRequest { path, watch: false };
+            self.submitted(&Request::GetChildren(list), None, true, None);
+        }
     }
 
     #[inline]

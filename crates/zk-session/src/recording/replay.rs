@@ -15,6 +15,7 @@ use zk_proto::recording::{Described, Description, FieldReader, Kind, Malformed, 
 use zk_proto::{OpCode, Request};
 
 use super::Recording;
+use super::recorder::LIST;
 use super::settings::{self, LONGEST_SECRET, MOST_SERVERS};
 use super::sink::{Shared, Sink, lock};
 use crate::dispatch::{Attached, Dispatcher, Input, Key, Port, Token};
@@ -521,6 +522,7 @@ impl Replica {
                 match kind {
                     1 => port.submit_in_pieces(tag, &request),
                     2 => port.submit_and_watch(tag, &request),
+                    LIST => port.list(tag, &Arc::from(request.path().unwrap_or_default())),
                     _ => port.submit(tag, &request),
                 }
             }

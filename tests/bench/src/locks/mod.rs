@@ -4,6 +4,7 @@
 //! separate run from the times.
 
 mod contenders;
+mod crowd;
 mod figures;
 mod floor;
 mod held;
@@ -56,6 +57,14 @@ pub(crate) enum LockCommand {
     /// Internal: runs one process of it.
     #[command(hide = true)]
     MeasureTurns(turns::Measurement),
+    /// Measures how many tasks of one client queue for one lock at once, each with a node.
+    ///
+    /// Prints their requests, what they receive, the time and the memory until all wait, and then the
+    /// time of a hand-over.
+    Crowd(crowd::Arguments),
+    /// Internal: runs one process of it.
+    #[command(hide = true)]
+    MeasureCrowd(crowd::Measurement),
     /// Internal: runs the in-memory server.
     #[command(hide = true)]
     ServeLocks,
@@ -110,6 +119,8 @@ pub(crate) fn run(command: &LockCommand) -> io::Result<()> {
         LockCommand::Held(arguments) => held::run(arguments),
         LockCommand::ServeLocks => serve(),
         LockCommand::Turns(arguments) => turns::run(arguments),
+        LockCommand::Crowd(arguments) => crowd::run(arguments),
+        LockCommand::MeasureCrowd(measurement) => crowd::measure(measurement),
         LockCommand::MeasureTurns(measurement) => turns::measure(measurement),
         LockCommand::MeasureLocks { client, at, path, kind, scale } => {
             let work = kind.work(*scale);

@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use core::cell::RefCell;
+use core::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
@@ -45,6 +46,10 @@ struct Records {
     nodes: BTreeMap<AttemptId, String>,
     /// The locks that others may wait for.
     contended: BTreeSet<AttemptId>,
+    /// The locks that were idle for long enough, until it is noticed.
+    late: BTreeSet<AttemptId>,
+    /// The last list of children.
+    list: Bytes,
     /// The hint of the last attempt at each lock path.
     hints: BTreeMap<Arc<str>, FastPathHint>,
 }
@@ -68,6 +73,9 @@ impl Log {
             ClientEvent::Contended(id) => {
                 records.contended.insert(*id);
             }
+            ClientEvent::Late(id) => {
+                records.late.insert(*id);
+            }
             _ => {}
         }
         records.events.push_back(event);
@@ -79,6 +87,16 @@ impl Log {
 
     pub(super) fn is_contended(&self, attempt: AttemptId) -> bool {
         self.records().contended.contains(&attempt)
+    }
+
+    pub(super) fn take_late(&self, attempt: AttemptId) -> bool {
+        self.records().late.remove(&attempt)
+    }
+
+    /// Returns whether a list is the very one that another attempt has received before.
+    fn is_shared(&self, list: &Bytes) -> bool {
+        let before = mem::replace(&mut self.records().list, list.clone());
+        before.as_ptr() == list.as_ptr() && !list.is_empty()
     }
 
     /// Returns the observer of the watch of an attempt's queue.
@@ -100,7 +118,7 @@ impl Log {
     }
 }
 
-/// Records that others are in the queue of an attempt.
+/// Records that others are in the queue of an attempt, or that its lock was idle for long enough.
 #[derive(Debug)]
 pub(super) struct QueueObserver {
     attempt: AttemptId,
@@ -109,8 +127,10 @@ pub(super) struct QueueObserver {
 
 impl Observer for QueueObserver {
     fn observe(&mut self, event: Event, _: &mut Port<'_>) {
-        if event == Event::Revoked {
-            self.log.record(ClientEvent::Contended(self.attempt));
+        match event {
+            Event::Revoked => self.log.record(ClientEvent::Contended(self.attempt)),
+            Event::Released => self.log.record(ClientEvent::Late(self.attempt)),
+            _ => {}
         }
     }
 }
@@ -281,6 +301,12 @@ impl Notes {
         let reached = self.rare.input(&input);
         self.reached(reached);
         let is_creation = |reply: &Reply| reply.opcode == OpCode::CREATE2;
+        if let Input::Reply { result: Ok(reply), .. } = &input
+            && reply.opcode == OpCode::GET_CHILDREN
+            && self.log.is_shared(&reply.body)
+        {
+            self.log.record(ClientEvent::Reached("lists shared"));
+        }
         if let Input::State(State::Connected { session, .. }) = input {
             self.session = session;
         }
@@ -338,6 +364,12 @@ impl Notes {
                     });
                 });
                 Input::Reply { tag, result }
+            }
+            (Some(Bug::SharesEarlyLists), Input::Reply { tag, result }) if !self.is_held => {
+                Input::Reply {
+                    tag,
+                    result: with_names(result, |it| it.retain(|it| !self.is_own(it))),
+                }
             }
             (Some(Bug::ForgetsToSort), Input::Reply { tag, result })
                 if self.kind == LockKind::Mutex =>

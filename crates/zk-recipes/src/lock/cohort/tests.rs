@@ -28,9 +28,6 @@ enum Bug {
     HidesContenders,
 }
 
-/// Longer than the model runs.
-const KEEP: Option<Duration> = Some(Duration::from_secs(1));
-
 /// A node in ZooKeeper's queue: its number, and its mode. Number 0 is that of the other process.
 type Queued = (u32, LockMode);
 
@@ -81,10 +78,12 @@ enum Action {
     ForeignEnter,
     ForeignRelease,
     Timer,
+    /// The lock was idle for long enough.
+    Late,
 }
 
 impl World {
-    fn new(bug: Bug, keep: Option<Duration>, modes: &[LockMode], visits: u32) -> Self {
+    fn new(bug: Bug, keeps_idle: bool, modes: &[LockMode], visits: u32) -> Self {
         let bound = match bug {
             Bug::HasTooManyTurns => HandOver { turns: 3, ..BOUND },
             Bug::IgnoresTime => HandOver { time: Duration::MAX, ..BOUND },
@@ -92,7 +91,7 @@ impl World {
         };
         Self {
             bug,
-            cohort: Cohort::new(bound, keep),
+            cohort: Cohort::new(bound, keeps_idle),
             owners: vec![State::Out; modes.len()],
             modes: modes.to_vec(),
             visits: vec![visits; modes.len()],
@@ -138,6 +137,7 @@ impl World {
         actions.extend((self.foreign_visits > 0 && !is_queued).then_some(Action::ForeignEnter));
         actions.extend(self.is_granted(0).then_some(Action::ForeignRelease));
         actions.extend((!self.is_late && self.cohort.held().is_some()).then_some(Action::Timer));
+        actions.extend(self.cohort.keeps_idle.then_some(Action::Late));
         actions
     }
 
@@ -263,6 +263,13 @@ impl World {
                 self.now = self.now + BOUND.time;
                 self.is_late = true;
             }
+            Action::Late => {
+                let standing = self.cohort.node.as_ref().map(|node| node.standing);
+                if standing == Some(Standing::Held) {
+                    let after = self.cohort.update(self.now, Standing::Late);
+                    self.finish(after);
+                }
+            }
         }
     }
 
@@ -326,14 +333,9 @@ impl World {
 }
 
 /// Visits every state. Returns how many there are.
-fn explore(
-    bug: Bug,
-    keep: Option<Duration>,
-    modes: &[LockMode],
-    visits: u32,
-) -> Result<usize, String> {
+fn explore(bug: Bug, keeps_idle: bool, modes: &[LockMode], visits: u32) -> Result<usize, String> {
     let mut seen = BTreeSet::new();
-    let mut todo = vec![World::new(bug, keep, modes, visits)];
+    let mut todo = vec![World::new(bug, keeps_idle, modes, visits)];
     while let Some(world) = todo.pop() {
         for action in world.actions() {
             let mut next = world.clone();
@@ -359,8 +361,8 @@ fn at_most_one_holds_and_none_waits_for_ever() {
         (&[Shared, Shared, Shared], 1),
         (&[Exclusive, Shared], 2),
     ] {
-        for keep in [None, KEEP] {
-            let states = explore(Bug::None, keep, modes, visits);
+        for keeps_idle in [false, true] {
+            let states = explore(Bug::None, keeps_idle, modes, visits);
             let states = states.unwrap_or_else(|error| panic!("{error}"));
             assert!(states > 1_000, "{modes:?}: {states} states");
         }
@@ -369,17 +371,17 @@ fn at_most_one_holds_and_none_waits_for_ever() {
 
 #[test]
 fn every_bug_of_the_surroundings_is_found() {
-    for (bug, keep, finding) in [
-        (Bug::WakesNobody, None, "waits for ever"),
-        (Bug::HidesLosses, None, "waits for a holder that has lost"),
-        (Bug::DeletesWhatIsPassed, None, "ZooKeeper has not granted"),
-        (Bug::HasTooManyTurns, None, "turn 3 is beyond the bound"),
-        (Bug::IgnoresTime, None, "turn 2 is beyond the bound"),
-        (Bug::HidesContenders, KEEP, "another process waits for an idle lock"),
-        (Bug::HasTooManyTurns, KEEP, "turn 3 is beyond the bound"),
-        (Bug::IgnoresTime, KEEP, "is beyond the bound"),
+    for (bug, keeps_idle, finding) in [
+        (Bug::WakesNobody, false, "waits for ever"),
+        (Bug::HidesLosses, false, "waits for a holder that has lost"),
+        (Bug::DeletesWhatIsPassed, false, "ZooKeeper has not granted"),
+        (Bug::HasTooManyTurns, false, "turn 3 is beyond the bound"),
+        (Bug::IgnoresTime, false, "turn 2 is beyond the bound"),
+        (Bug::HidesContenders, true, "another process waits for an idle lock"),
+        (Bug::HasTooManyTurns, true, "turn 3 is beyond the bound"),
+        (Bug::IgnoresTime, true, "is beyond the bound"),
     ] {
-        let found = explore(bug, keep, &WRITERS, 1).expect_err("a bug");
+        let found = explore(bug, keeps_idle, &WRITERS, 1).expect_err("a bug");
         assert!(found.contains(finding), "{bug:?}: {found}");
     }
 }
@@ -388,7 +390,7 @@ const NOW: Instant = Instant::START;
 
 /// Acquires a node, and releases it while nobody waits.
 fn idle(mode: LockMode) -> Cohort<u32, usize, u32> {
-    let mut cohort = Cohort::new(BOUND, KEEP);
+    let mut cohort = Cohort::new(BOUND, true);
     let ticket = cohort.enter(mode);
     let _ = cohort.acquired(ticket, NOW, 7);
     let (is_kept, after) = cohort.leave(1, NOW);
@@ -411,26 +413,29 @@ fn an_idle_lock_is_kept_for_its_process_beyond_the_bound() {
     for number in 1..10 {
         assert!(cohort.admits(Exclusive));
         assert_eq!(turn(&mut cohort, Exclusive), Some(number));
-        assert_eq!(cohort.poll_timeout(), None);
+        assert_eq!(cohort.idle(), None);
         assert!(cohort.leave(1, NOW).0);
     }
-    assert_eq!(cohort.poll_timeout(), Some(NOW + Duration::from_secs(1)));
+    assert_eq!(cohort.idle(), Some(&7));
 }
 
 #[test]
 fn an_idle_lock_is_given_up_after_its_time_or_if_it_is_not_held_for_sure() {
-    for (late, standing) in [
-        (Duration::from_secs(1), Standing::Held),
-        (Duration::ZERO, Standing::Contended),
-        (Duration::ZERO, Standing::Withheld),
-        (Duration::ZERO, Standing::Lost),
-    ] {
+    for standing in [Standing::Late, Standing::Contended, Standing::Withheld, Standing::Lost] {
         let mut cohort = idle(Exclusive);
-        let after = cohort.update(NOW + Duration::from_millis(999), Standing::Held);
-        assert!(after.unused.is_empty());
-        assert_eq!(cohort.update(NOW + late, standing).unused, [7], "{standing:?}");
-        assert_eq!((cohort.held(), cohort.poll_timeout()), (None, None));
+        assert!(cohort.update(NOW, Standing::Held).unused.is_empty());
+        assert_eq!(cohort.update(NOW, standing).unused, [7], "{standing:?}");
+        assert_eq!((cohort.held(), cohort.idle()), (None, None));
     }
+}
+
+#[test]
+fn a_lock_in_use_is_not_late() {
+    let mut cohort = idle(Exclusive);
+    assert_eq!(turn(&mut cohort, Exclusive), Some(1));
+    assert!(cohort.update(NOW, Standing::Late).unused.is_empty());
+    assert!(cohort.leave(1, NOW).0);
+    assert_eq!(cohort.idle(), Some(&7));
 }
 
 #[test]

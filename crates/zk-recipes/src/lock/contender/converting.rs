@@ -237,7 +237,7 @@ impl Contender {
     fn upgrade(&mut self, turn: &mut Turn<'_>) {
         let config = &self.config;
         let create = submit_create(LockMode::Exclusive, None, config, turn);
-        let list = self.list(turn);
+        let list = turn.list_in_pieces(&self.config.lock_path);
         self.set_conversion(Conversion::Upgrading { create, list, created: None, listing: None });
     }
 

@@ -69,7 +69,7 @@ impl Contender {
         self.config.hint = None;
         if let Phase::Creating { creation, list } = &mut self.phase {
             creation.repeat(&self.config, turn);
-            *list = Some(turn.list_in_pieces(&self.config.lock_path));
+            *list = Some(turn.list_queue(&self.config.lock_path));
         }
     }
 

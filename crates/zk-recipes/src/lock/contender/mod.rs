@@ -316,7 +316,7 @@ impl Contender {
     // ---- Outputs -------------------------------------------------------------------------------
 
     fn list(&mut self, turn: &mut Turn<'_>) -> OpId {
-        turn.list_in_pieces(&self.config.lock_path)
+        turn.list_queue(&self.config.lock_path)
     }
 
     fn delete(&mut self, path: impl Into<Arc<str>>, turn: &mut Turn<'_>) {

@@ -1,15 +1,23 @@
 //! Waiting in the queue: reading it, watching the predecessor, and taking over the lock.
 
+#[cfg(all(feature = "full", feature = "blocking"))]
+use alloc::boxed::Box;
 use alloc::string::String;
 
 use zk_session::Error;
 use zk_session::proto::ErrorCode;
+#[cfg(all(feature = "full", feature = "blocking"))]
+use zk_session::proto::GetChildrenResponse;
 use zk_session::session::Reply;
 
 use super::Contender;
 use crate::attempt::listing::{Listing, each};
 use crate::attempt::phase::Phase;
 use crate::attempt::queue::QueuePosition;
+#[cfg(all(feature = "full", feature = "blocking"))]
+use crate::attempt::queue::QueueReader;
+#[cfg(all(feature = "full", feature = "blocking"))]
+use crate::attempt::sorted_queue::SortedQueue;
 use crate::attempt::{AttemptConfig, Event, OpId, Turn, UnknownNodePolicy};
 use crate::error::LockError;
 
@@ -20,6 +28,20 @@ impl Contender {
         self.phase = Phase::Deciding { list, listing: None };
     }
 
+    /// The same for one that may be the next holder, and waits for no other list.
+    #[cfg(all(feature = "full", feature = "blocking"))]
+    fn decide_at_once(&mut self, turn: &mut Turn<'_>) {
+        self.unwatch_predecessor(turn);
+        let list = turn.list_in_pieces(&self.config.lock_path);
+        self.phase = Phase::Deciding { list, listing: None };
+    }
+
+    #[cfg(not(all(feature = "full", feature = "blocking")))]
+    #[inline(always)]
+    fn decide_at_once(&mut self, turn: &mut Turn<'_>) {
+        self.decide(turn);
+    }
+
     pub(super) fn listed(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let reply = match result {
             Ok(reply) => reply,
@@ -28,6 +50,10 @@ impl Contender {
             Err(error) => return self.retry_or_fail(error, turn),
         };
         let reader = self.queue_reader();
+        #[cfg(all(feature = "full", feature = "blocking"))]
+        if let Some(position) = self.find_in_order(&reader, &reply, turn) {
+            return self.judge(position, true, turn);
+        }
         let Phase::Deciding { listing, .. } = &mut self.phase else { return };
         let Some(node) = &self.node else { return self.vanished(turn) };
         let is_whole = listing.is_none() && !reply.has_more;
@@ -57,6 +83,26 @@ impl Contender {
         drop(reply);
         // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.
         self.judge(position, true, turn);
+    }
+
+    /// Finds our place in a list that many attempts share. The first of them sorts it for all.
+    #[cfg(all(feature = "full", feature = "blocking"))]
+    fn find_in_order(
+        &self,
+        reader: &QueueReader,
+        reply: &Reply,
+        turn: &mut Turn<'_>,
+    ) -> Option<QueuePosition> {
+        if reply.has_more || !matches!(self.phase, Phase::Deciding { listing: None, .. }) {
+            return None;
+        }
+        let memo = turn.memo()?;
+        if memo.is_none() {
+            let names = reply.decode::<GetChildrenResponse<'_>>().ok()?.children;
+            *memo = Some(Box::new(SortedQueue::new(reader.scheme, each(names))));
+        }
+        let sorted = memo.as_ref()?.downcast_ref::<Option<SortedQueue>>()?;
+        sorted.as_ref()?.position(reader, self.node.as_ref()?.name())
     }
 
     pub(super) fn judge(&mut self, position: QueuePosition, by_number: bool, turn: &mut Turn<'_>) {
@@ -93,7 +139,7 @@ impl Contender {
         match result {
             Ok(_) => {}
             // The predecessor was deleted between the list and the watch, or the watch was lost.
-            Err(Error::Server(ErrorCode::NO_NODE)) => self.decide(turn),
+            Err(Error::Server(ErrorCode::NO_NODE)) => self.decide_at_once(turn),
             Err(Error::Server(ErrorCode::NO_AUTH)) => {
                 if let Phase::Waiting { predecessor, .. } = &mut self.phase {
                     let node = core::mem::take(predecessor);
@@ -118,7 +164,7 @@ impl Contender {
             self.phase = Phase::TakingOver;
             turn.settle();
         } else if deleted {
-            self.decide(turn);
+            self.decide_at_once(turn);
         } else {
             let (predecessor, only) = (core::mem::take(predecessor), *only);
             self.wait(predecessor, only, turn);

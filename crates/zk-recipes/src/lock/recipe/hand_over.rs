@@ -50,10 +50,12 @@ type Share = Arc<SharedNode>;
 
 impl SharedNode {
     fn standing(&self) -> Standing {
+        let is_late = self.kept.as_ref().is_some_and(|kept| kept.signs.take_late());
         let is_contended = || self.kept.as_ref().is_some_and(|kept| kept.signs.is_contended());
         self.handle.status.read(|report| match holding(report) {
             Holding::Held if report.revoked => Standing::Withheld,
             Holding::Held if is_contended() => Standing::Contended,
+            Holding::Held if is_late => Standing::Late,
             Holding::Held => Standing::Held,
             Holding::Suspended => Standing::Withheld,
             Holding::Lost(_) => Standing::Lost,
@@ -65,14 +67,6 @@ impl SharedNode {
 struct Kept {
     signs: Arc<Signs>,
     watch: Attachment,
-}
-
-impl Kept {
-    /// The lock is idle from now on.
-    fn idle(&self) {
-        self.signs.is_late.store(false, Ordering::Release);
-        self.watch.command(&mut Command::Leave);
-    }
 }
 
 impl Drop for Kept {
@@ -91,6 +85,10 @@ struct Signs {
 impl Signs {
     fn is_contended(&self) -> bool {
         self.is_contended.load(Ordering::Acquire)
+    }
+
+    fn take_late(&self) -> bool {
+        self.is_late.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -150,7 +148,7 @@ impl<C: SessionClient> LocalLock<C> {
             Some(_) => options.local.hand_over.unwrap_or(HandOver::DEFAULT.turns(1)),
             None => options.local.hand_over?,
         };
-        let cohort = Cohort::new(bound, options.local.keep_idle);
+        let cohort = Cohort::new(bound, options.local.keep_idle.is_some());
         Some(Arc::new_cyclic(|this: &Weak<Self>| Self {
             cohort: StdMutex::new(cohort),
             observer: Waker::from(Arc::new(Notice(this.clone()))),
@@ -165,29 +163,23 @@ impl<C> LocalLock<C> {
     fn with<R>(&self, act: impl FnOnce(&mut LocalCohort<C>, Instant) -> R) -> R {
         let now = Instant::after_start((self.clock)().saturating_duration_since(self.start));
         let mut cohort = lock(&self.cohort);
-        let (standing, end) = (cohort.held().map(|share| share.standing()), cohort.poll_timeout());
+        let was_idle = cohort.idle().is_some();
+        let standing = cohort.held().map(|share| share.standing());
         let rest = standing.map(|standing| cohort.update(now, standing));
         let result = act(&mut cohort, now);
-        // The clock of the session may be ahead.
-        let is_late = |share: &&Share| {
-            share.kept.as_ref().is_some_and(|kept| kept.signs.is_late.load(Ordering::Acquire))
-        };
-        let next = cohort.poll_timeout();
-        let idle = cohort.held().filter(|share| next.is_some() && (next != end || is_late(share)));
-        let idle = idle.cloned();
+        let idle = cohort.idle().filter(|_| !was_idle).cloned();
         drop(cohort);
         rest.into_iter().for_each(finish);
         if let Some(kept) = idle.as_ref().and_then(|share| share.kept.as_ref()) {
-            kept.idle();
+            // Its time begins.
+            kept.watch.command(&mut Command::Leave);
         }
         result
     }
 
     /// Looks whether a lock that is kept is still held.
     fn check_idle(&self) {
-        let cohort = lock(&self.cohort);
-        let idle = cohort.poll_timeout().and(cohort.held()).cloned();
-        drop(cohort);
+        let idle = lock(&self.cohort).idle().cloned();
         if let Some(share) = idle {
             share.handle.command(Command::CheckLease);
         }
