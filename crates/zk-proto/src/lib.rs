@@ -22,6 +22,7 @@ mod connect;
 pub mod conversation;
 #[cfg(feature = "alloc")]
 pub mod diagram;
+#[cfg(feature = "digest")]
 mod digest;
 mod error;
 pub mod explain;
@@ -57,6 +58,7 @@ pub use codes::{
     AddWatchMode, CreateMode, ErrorCode, EventType, KeeperState, OpCode, Perms, WatcherType,
 };
 pub use connect::{ConnectRequest, ConnectResponse};
+#[cfg(feature = "digest")]
 pub use digest::DigestId;
 pub use error::{DecodeError, DecodeErrorKind, EncodeError, FieldName};
 pub use field::Explain;

@@ -47,7 +47,7 @@ pub(crate) struct Creation {
     is_cancelled: bool,
     parents: ParentCreation,
     strays: Vec<String>,
-    step: Step,
+    step: CreationStep,
 }
 
 /// A number of nodes that one transaction creates: only semaphores do that.
@@ -55,7 +55,7 @@ pub(crate) type Batch = (u32, Full);
 
 /// The requests that a creation waits for.
 #[derive(Clone, Debug)]
-enum Step {
+enum CreationStep {
     Creating {
         create: OpId,
     },
@@ -144,14 +144,14 @@ impl Creation {
     }
 
     fn new(mode: LockMode, batch: Option<Batch>) -> Self {
-        let (parents, strays, step) = (ParentCreation::new(), Vec::new(), Step::Unresolved);
+        let (parents, strays, step) = (ParentCreation::new(), Vec::new(), CreationStep::Unresolved);
         Self { mode, batch, is_cancelled: false, parents, strays, step }
     }
 
     /// Submits the create again, after [`Progress::NotCreated`].
     pub(crate) fn repeat(&mut self, config: &AttemptConfig, turn: &mut Turn<'_>) {
         let create = submit_create(self.mode, self.batch, config, turn);
-        self.step = Step::Creating { create };
+        self.step = CreationStep::Creating { create };
     }
 
     /// Makes no parents from now on, since their owner would not use them. Nodes that may exist are
@@ -167,11 +167,11 @@ impl Creation {
 
     /// Returns whether this is the create, and nothing else can have created a node.
     pub(crate) fn is_create(&self, op: OpId) -> bool {
-        matches!(self.step, Step::Creating { create } if create == op)
+        matches!(self.step, CreationStep::Creating { create } if create == op)
     }
 
     pub(crate) fn handle_timer(&mut self, config: &AttemptConfig, turn: &mut Turn<'_>) {
-        if matches!(self.step, Step::Unresolved) {
+        if matches!(self.step, CreationStep::Unresolved) {
             self.resolve(config, turn);
         }
     }
@@ -186,12 +186,12 @@ impl Creation {
     ) -> Progress {
         let owner = &mut owner;
         match &mut self.step {
-            Step::Creating { create } if *create == op => match self.created(result) {
+            CreationStep::Creating { create } if *create == op => match self.created(result) {
                 Ok(nodes) => Progress::Created(nodes),
                 Err(Error::Server(ErrorCode::NO_NODE)) => self.make_parents(owner, turn),
                 Err(error) => self.failed(error, owner, turn),
             },
-            Step::MakingParents { requests } if requests.contains(&op) => {
+            CreationStep::MakingParents { requests } if requests.contains(&op) => {
                 match self.parents.answered(op == *requests.end(), result) {
                     ParentOutcome::Wait => Progress::Pending,
                     ParentOutcome::Made => Progress::NotCreated,
@@ -203,16 +203,16 @@ impl Creation {
                     ParentOutcome::Failed(error) => self.failed(error, owner, turn),
                 }
             }
-            Step::Resolving { read, .. } => match read.handle_reply(op, result) {
+            CreationStep::Resolving { read, .. } => match read.handle_reply(op, result) {
                 Synced::Pending => Progress::Pending,
                 Synced::Read(result) => self.listed(result, owner, turn),
                 Synced::Failed(error) => self.failed(error, owner, turn),
             },
-            Step::ListingOwn { list, unread } if *list == op => {
+            CreationStep::ListingOwn { list, unread } if *list == op => {
                 let unread = unread.clone();
                 self.listed_own(result, unread, owner, turn)
             }
-            Step::Adopting { stat, paths } if *stat == op => {
+            CreationStep::Adopting { stat, paths } if *stat == op => {
                 let paths = core::mem::take(paths);
                 self.adopted(result, paths, owner, turn)
             }
@@ -251,7 +251,7 @@ impl Creation {
         match self.parents.attempt(&owner.config.lock_path, owner.config, turn) {
             Err(error) => Progress::Failed(error),
             Ok(requests) => {
-                self.step = Step::MakingParents { requests };
+                self.step = CreationStep::MakingParents { requests };
                 Progress::Pending
             }
         }
@@ -262,7 +262,7 @@ impl Creation {
     fn resolve(&mut self, config: &AttemptConfig, turn: &mut Turn<'_>) {
         let path = &config.lock_path;
         let read = SyncedRead::submit(path, |turn| turn.list_in_pieces(path), turn);
-        self.step = Step::Resolving { read, listing: None };
+        self.step = CreationStep::Resolving { read, listing: None };
     }
 
     /// Searches for what a request that failed may have left or not shown, or gives up.
@@ -270,7 +270,7 @@ impl Creation {
         match RetryPolicy::of(&error) {
             RetryPolicy::Now => self.resolve(owner.config, turn),
             RetryPolicy::Later => {
-                self.step = Step::Unresolved;
+                self.step = CreationStep::Unresolved;
                 turn.set_timer(RETRY_AFTER);
             }
             RetryPolicy::Never => return Progress::Failed(error.into()),
@@ -284,7 +284,9 @@ impl Creation {
         owner: &mut Owner<'_>,
         turn: &mut Turn<'_>,
     ) -> Progress {
-        let Step::Resolving { listing, .. } = &mut self.step else { return Progress::Pending };
+        let CreationStep::Resolving { listing, .. } = &mut self.step else {
+            return Progress::Pending;
+        };
         let mut paths = match ours(self.mode, listing, result, owner) {
             Ok(Some(paths)) => paths,
             Ok(None) => return Progress::Pending,
@@ -293,7 +295,7 @@ impl Creation {
             // all the same, to delete ours.
             Err(unread @ (Error::ReplyTooLarge { .. } | Error::Server(ErrorCode::NO_AUTH))) => {
                 let list = turn.list_own(&prefix(self.mode, owner.config));
-                self.step = Step::ListingOwn { list, unread };
+                self.step = CreationStep::ListingOwn { list, unread };
                 return Progress::Pending;
             }
             Err(error) => return self.failed(error, owner, turn),
@@ -304,7 +306,7 @@ impl Creation {
             return Progress::NotCreated;
         };
         let stat = turn.stat(first);
-        self.step = Step::Adopting { stat, paths };
+        self.step = CreationStep::Adopting { stat, paths };
         Progress::Pending
     }
 

@@ -57,14 +57,14 @@ impl fmt::Debug for dyn Observer + '_ {
 pub struct OnSession<M, O> {
     machine: M,
     watches: Watches,
-    owner: Owner<O>,
+    owner: Observing<O>,
     /// Whether the machine is done, and the observer was notified.
     is_finished: bool,
 }
 
 /// The observer, and what it relies on.
 #[derive(Debug)]
-struct Owner<O> {
+struct Observing<O> {
     observer: O,
     /// Whether the observer relies on what the machine holds.
     is_held: bool,
@@ -72,7 +72,7 @@ struct Owner<O> {
     is_granted: bool,
 }
 
-impl<O: Observer> Observer for Owner<O> {
+impl<O: Observer> Observer for Observing<O> {
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {
         match event {
             Event::Acquired { .. } => (self.is_held, self.is_granted) = (true, true),
@@ -91,7 +91,7 @@ impl<M, O> OnSession<M, O> {
         Self {
             machine,
             watches: Watches::new(Some(Renewal::new(seed))),
-            owner: Owner { observer, is_held: false, is_granted: false },
+            owner: Observing { observer, is_held: false, is_granted: false },
             is_finished: false,
         }
     }

@@ -45,7 +45,7 @@ impl AttemptConfig {
 pub struct Requeuing<M> {
     machine: M,
     until: Until,
-    step: Step,
+    step: RequeueStep,
     /// The last state of the session.
     session: Option<State>,
 }
@@ -61,7 +61,7 @@ pub(crate) enum Until {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum RequeueStep {
     /// The attempt goes on, or has reported its result.
     Contending,
     /// The attempt has lost its place, and deletes its nodes. Another one follows.
@@ -87,7 +87,7 @@ impl<M: Restart> Machine for Requeuing<M> {
                 self.follow(State::Ended(end), turn);
             }
             Input::State(state) => self.follow(state, turn),
-            Input::Timer if self.step == Step::Pausing => self.begin_again(turn),
+            Input::Timer if self.step == RequeueStep::Pausing => self.begin_again(turn),
             Input::LeaseEnded => self.end_lease(turn),
             input => self.attempt(|machine, turn| machine.handle(input, turn), turn),
         }
@@ -99,7 +99,9 @@ impl<M: Restart> Machine for Requeuing<M> {
             _ if self.is_done() => {}
             #[cfg(feature = "full")]
             Command::Convert(_) if self.until == Until::Released => turn.report(Event::NO_READERS),
-            Command::Leave | Command::Release if self.step != Step::Contending => self.resign(turn),
+            Command::Leave | Command::Release if self.step != RequeueStep::Contending => {
+                self.resign(turn);
+            }
             _ => self.attempt(|machine, turn| machine.command(command, turn), turn),
         }
         self.go_on(turn);
@@ -107,8 +109,8 @@ impl<M: Restart> Machine for Requeuing<M> {
 
     fn is_done(&self) -> bool {
         match self.step {
-            Step::Contending => self.machine.is_done(),
-            Step::Done => true,
+            RequeueStep::Contending => self.machine.is_done(),
+            RequeueStep::Done => true,
             _ => false,
         }
     }
@@ -133,7 +135,7 @@ impl<M: Restart> Requeuing<M> {
     }
 
     pub(crate) fn until(machine: M, until: Until) -> Self {
-        Self { machine, until, step: Step::Contending, session: None }
+        Self { machine, until, step: RequeueStep::Contending, session: None }
     }
 
     /// Lets the attempt act. It ignores replies and events of an earlier one.
@@ -150,9 +152,9 @@ impl<M: Restart> Requeuing<M> {
     /// Begins the next step if the attempt is over.
     fn go_on(&mut self, turn: &mut Turn<'_>) {
         match self.step {
-            Step::Retreating if self.machine.is_done() => self.retreated(turn),
-            Step::Resigning { is_concluded } if self.machine.is_done() => {
-                self.step = Step::Done;
+            RequeueStep::Retreating if self.machine.is_done() => self.retreated(turn),
+            RequeueStep::Resigning { is_concluded } if self.machine.is_done() => {
+                self.step = RequeueStep::Done;
                 if !is_concluded {
                     turn.report(Event::Released);
                 }
@@ -163,16 +165,16 @@ impl<M: Restart> Requeuing<M> {
 
     fn begin_again(&mut self, turn: &mut Turn<'_>) {
         self.machine = self.machine.restart(self.session);
-        self.step = Step::Contending;
+        self.step = RequeueStep::Contending;
         let state = self.session.map_or(Input::Settled, Input::State);
         self.attempt(|machine, turn| machine.handle(state, turn), turn);
     }
 
     fn resign(&mut self, turn: &mut Turn<'_>) {
         match self.step {
-            Step::Retreating => self.step = Step::Resigning { is_concluded: false },
-            Step::Pausing | Step::Renewing => self.conclude(Event::Released, turn),
-            Step::Contending | Step::Resigning { .. } | Step::Done => {}
+            RequeueStep::Retreating => self.step = RequeueStep::Resigning { is_concluded: false },
+            RequeueStep::Pausing | RequeueStep::Renewing => self.conclude(Event::Released, turn),
+            RequeueStep::Contending | RequeueStep::Resigning { .. } | RequeueStep::Done => {}
         }
     }
 
@@ -185,15 +187,20 @@ impl<M: Restart> Requeuing<M> {
         };
         self.attempt(|machine, turn| machine.handle(Input::State(seen), turn), turn);
         match (state, self.step) {
-            (State::Ended(end), Step::Retreating | Step::Pausing | Step::Renewing) => {
+            (
+                State::Ended(end),
+                RequeueStep::Retreating | RequeueStep::Pausing | RequeueStep::Renewing,
+            ) => {
                 self.conclude(Event::Failed(LockError::Ended(end)), turn);
             }
-            (State::Ended(_), Step::Resigning { is_concluded: true }) => self.step = Step::Done,
-            (State::Ended(end), Step::Resigning { .. }) => {
+            (State::Ended(_), RequeueStep::Resigning { is_concluded: true }) => {
+                self.step = RequeueStep::Done;
+            }
+            (State::Ended(end), RequeueStep::Resigning { .. }) => {
                 self.conclude(Event::gone_with(end), turn);
             }
-            (State::Renewing, Step::Pausing) => self.step = Step::Renewing,
-            (State::Connected { .. }, Step::Renewing) => self.begin_again(turn),
+            (State::Renewing, RequeueStep::Pausing) => self.step = RequeueStep::Renewing,
+            (State::Connected { .. }, RequeueStep::Renewing) => self.begin_again(turn),
             _ => {}
         }
     }
@@ -201,7 +208,7 @@ impl<M: Restart> Requeuing<M> {
     fn end_lease(&mut self, turn: &mut Turn<'_>) {
         self.attempt(|machine, turn| machine.handle(Input::LeaseEnded, turn), turn);
         // The attempt has already reported its loss.
-        if let Step::Resigning { is_concluded: is_concluded @ false } = &mut self.step {
+        if let RequeueStep::Resigning { is_concluded: is_concluded @ false } = &mut self.step {
             *is_concluded = true;
             turn.report(Event::NOT_CONFIRMED);
         }
@@ -210,22 +217,22 @@ impl<M: Restart> Requeuing<M> {
     /// Waits for the time of the next attempt: no node of this one is left.
     fn retreated(&mut self, turn: &mut Turn<'_>) {
         if self.session == Some(State::Renewing) {
-            self.step = Step::Renewing;
+            self.step = RequeueStep::Renewing;
         } else {
-            self.step = Step::Pausing;
+            self.step = RequeueStep::Pausing;
             turn.set_timer(RETRY_AFTER);
         }
     }
 
     fn conclude(&mut self, event: Event, turn: &mut Turn<'_>) {
         turn.report(event);
-        self.step = Step::Done;
+        self.step = RequeueStep::Done;
     }
 }
 
 /// Returns the event to report. Decides whether another attempt follows.
-fn judge(event: Event, until: Until, is_renewing: bool, step: &mut Step) -> Option<Event> {
-    if *step != Step::Contending {
+fn judge(event: Event, until: Until, is_renewing: bool, step: &mut RequeueStep) -> Option<Event> {
+    if *step != RequeueStep::Contending {
         return Some(event);
     }
     let stands = until == Until::Released;
@@ -237,6 +244,6 @@ fn judge(event: Event, until: Until, is_renewing: bool, step: &mut Step) -> Opti
         Event::Lost(loss) if stands && !matches!(loss, Loss::Ended(_)) => Some(event),
         event => return Some(event),
     };
-    *step = Step::Retreating;
+    *step = RequeueStep::Retreating;
     report
 }

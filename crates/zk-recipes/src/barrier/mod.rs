@@ -26,12 +26,12 @@ const OPEN: Error = Error::Server(ErrorCode::NO_NODE);
 pub struct BarrierWait {
     path: String,
     wait_policy: WaitPolicy,
-    step: Step,
+    step: BarrierStep,
     last_op: OpId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum BarrierStep {
     /// Waits for the first state of the session, or of the next one.
     Beginning,
     /// Reads the node and sets a watch.
@@ -45,7 +45,7 @@ enum Step {
 
 impl Machine for BarrierWait {
     fn is_done(&self) -> bool {
-        self.step == Step::Done
+        self.step == BarrierStep::Done
     }
 
     fn outlives_session(&self) -> bool {
@@ -82,8 +82,8 @@ impl Machine for BarrierWait {
             self.conclude(Event::Failed(LockError::NoConnection), turn);
         } else if state == State::Renewing {
             // The watch is gone. The next state is that of the new session.
-            self.step = Step::Beginning;
-        } else if self.step == Step::Beginning {
+            self.step = BarrierStep::Beginning;
+        } else if self.step == BarrierStep::Beginning {
             self.read(turn);
         }
     }
@@ -93,7 +93,7 @@ impl Machine for BarrierWait {
     }
 
     fn timer_fired(&mut self, turn: &mut Turn<'_>) {
-        if self.step == Step::Pausing {
+        if self.step == BarrierStep::Pausing {
             self.read(turn);
         }
     }
@@ -108,18 +108,18 @@ impl BarrierWait {
     /// Creates an attempt that waits while the node at `path` exists. `path` is a path of the
     /// server. `wait_policy` decides whether to wait if it exists.
     pub const fn new(path: String, wait_policy: WaitPolicy) -> Self {
-        Self { path, wait_policy, step: Step::Beginning, last_op: OpId(0) }
+        Self { path, wait_policy, step: BarrierStep::Beginning, last_op: OpId(0) }
     }
 
     fn read(&mut self, turn: &mut Turn<'_>) {
         // The watch of a read that failed, or was not trusted, would stay.
-        if self.step != Step::Beginning {
+        if self.step != BarrierStep::Beginning {
             turn.unwatch(self.last_op);
         }
         if let Err(error) = path::validate(&self.path) {
             return self.conclude(Event::Failed(error.into()), turn);
         }
-        self.step = Step::Reading;
+        self.step = BarrierStep::Reading;
         self.last_op = turn.watch_data(self.path.clone());
     }
 
@@ -127,7 +127,7 @@ impl BarrierWait {
         let error = match result {
             Ok(_) => match self.wait_policy.refusal() {
                 None => {
-                    self.step = Step::Watching;
+                    self.step = BarrierStep::Watching;
                     let behind = path::name(&self.path).into();
                     return turn.report(Event::Waiting { behind, ahead: 1 });
                 }
@@ -142,13 +142,13 @@ impl BarrierWait {
         match turn.retry(&error) {
             RetryPolicy::Now if self.wait_policy.waits_for_connection() => self.read(turn),
             RetryPolicy::Now => self.conclude(Event::Failed(LockError::NoConnection), turn),
-            RetryPolicy::Later => self.step = Step::Pausing,
+            RetryPolicy::Later => self.step = BarrierStep::Pausing,
             RetryPolicy::Never => self.conclude(Event::Failed(error.into()), turn),
         }
     }
 
     fn conclude(&mut self, event: Event, turn: &mut Turn<'_>) {
-        self.step = Step::Done;
+        self.step = BarrierStep::Done;
         turn.report(event);
     }
 }

@@ -12,7 +12,7 @@ use crate::client::SessionClient;
 use crate::client::pending::Pending;
 use crate::client::queue::{Patience, Queue};
 use crate::client::session_client::{TimeLimit, unless};
-use crate::client::status::{Report, Status};
+use crate::client::status::{MachineReport, Status};
 use crate::error::{LockError, RecipeError};
 use crate::options::Options;
 
@@ -86,7 +86,7 @@ impl<C: SessionClient> Barrier<C> {
         Pending::new(&self.0.client, |end| async move {
             let path = queue.client.chroot().apply(&queue.path).into_owned();
             let handle = queue.attach(BarrierWait::new(path, WaitPolicy::Queue), None, None);
-            let passed = handle.status.wait(|report: &mut Report| match &report.status {
+            let passed = handle.status.wait(|report: &mut MachineReport| match &report.status {
                 Status::Released => Some(Ok(())),
                 _ => report.acquired.take().map(|result| result.map(drop)),
             });

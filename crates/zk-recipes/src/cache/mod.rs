@@ -33,7 +33,7 @@ use zk_session::sync::Arc;
 use zk_session::{End, Error, Invalid, ServerKind};
 
 use self::jobs::{Job, Jobs, Part};
-use self::tree::Entry;
+use self::tree::TreeEntry;
 pub use self::tree::{CacheTree, CachedNode};
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::error::{CacheError, LockError};
@@ -557,10 +557,10 @@ impl CacheMachine {
             }
         }
         let node = CachedNode { data: Bytes::copy_from_slice(data), stat };
-        let entry = Entry { node: node.clone(), walk, data_watch, child_watch: 0 };
+        let entry = TreeEntry { node: node.clone(), walk, data_watch, child_watch: 0 };
         match self.tree.entry(path) {
             Some(known) => {
-                let entry = Entry { child_watch: known.child_watch, ..entry };
+                let entry = TreeEntry { child_watch: known.child_watch, ..entry };
                 let before = self.tree.insert(path.clone(), entry);
                 if before.is_some_and(|before| before.node.stat.mzxid != stat.mzxid) {
                     self.report(CacheEvent::Changed(path.clone(), node));

@@ -22,7 +22,7 @@ use crate::cache::{CacheConfig, CacheEvent, CacheMachine, CacheState, CachedNode
 use crate::client::SessionClient;
 use crate::client::call::Call;
 use crate::client::pending::Pending;
-use crate::client::status::{Handle, Report, SharedStatus};
+use crate::client::status::{Handle, MachineReport, SharedStatus};
 use crate::error::{CacheError, LockError, RecipeError};
 
 /// The greatest number of unread changes of a receiver.
@@ -84,7 +84,7 @@ const MAX_UNREAD: usize = 1024;
 #[must_use = "a cache that is dropped ends"]
 pub struct Cache<C = Client> {
     call: Call<C>,
-    shared: Shared,
+    shared: SharedCache,
     handle: Arc<Handle>,
 }
 
@@ -191,24 +191,24 @@ pub enum CacheChange {
 
 /// The machine and its receivers. The machine writes it while the session is locked.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Content>>);
+struct SharedCache(Arc<Mutex<CacheContent>>);
 
-struct Content {
+struct CacheContent {
     machine: CacheMachine,
-    receivers: Vec<Receiver>,
+    receivers: Vec<ChangeReceiver>,
     /// The greatest size of the unread changes of a receiver, in bytes.
     max_bytes: usize,
     last_receiver: u64,
     chroot: Chroot,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Content> {
+impl SharedCache {
+    fn lock(&self) -> MutexGuard<'_, CacheContent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Content {
+impl CacheContent {
     fn push(&mut self, event: CacheEvent) {
         if self.receivers.is_empty() {
             return;
@@ -244,14 +244,14 @@ impl CacheChange {
 }
 
 /// A receiver of changes.
-struct Receiver {
+struct ChangeReceiver {
     number: u64,
     unread: VecDeque<CacheChange>,
     /// The length of the data of unread changes.
     bytes: usize,
 }
 
-impl Receiver {
+impl ChangeReceiver {
     fn new(number: u64, state: &CacheState) -> Self {
         let mut this = Self { number, unread: VecDeque::new(), bytes: 0 };
         this.restart(state);
@@ -277,7 +277,7 @@ impl Receiver {
 
 /// The machine at the session.
 pub(crate) struct Follower {
-    shared: Shared,
+    shared: SharedCache,
     status: Arc<SharedStatus>,
 }
 
@@ -286,8 +286,8 @@ impl Follower {
         let max_bytes = config.max_bytes;
         let machine = CacheMachine::new(config);
         let content =
-            Content { machine, receivers: Vec::new(), max_bytes, last_receiver: 0, chroot };
-        let shared = Shared(Arc::new(Mutex::new(content)));
+            CacheContent { machine, receivers: Vec::new(), max_bytes, last_receiver: 0, chroot };
+        let shared = SharedCache(Arc::new(Mutex::new(content)));
         Self { shared, status: Arc::new(SharedStatus::new(Arc::<AtomicUsize>::default())) }
     }
 
@@ -334,7 +334,7 @@ impl Drop for Follower {
     /// The runtime of the client was shut down, unless the cache has ended already.
     fn drop(&mut self) {
         self.shared.lock().machine.close();
-        let (waiters, _) = self.status.change(Report::finish);
+        let (waiters, _) = self.status.change(MachineReport::finish);
         waiters.wakers().for_each(Waker::wake);
     }
 }
@@ -414,7 +414,7 @@ impl<C: SessionClient> Cache<C> {
     pub fn changes(&self) -> CacheChanges<C> {
         let content = &mut *self.shared.lock();
         content.last_receiver += 1;
-        content.receivers.push(Receiver::new(content.last_receiver, content.machine.state()));
+        content.receivers.push(ChangeReceiver::new(content.last_receiver, content.machine.state()));
         let call = Call { operation: "next", ..self.call.clone() };
         let (shared, status) = (self.shared.clone(), self.handle.status.clone());
         CacheChanges { call, shared, status, receiver: content.last_receiver }
@@ -442,7 +442,7 @@ impl<C: SessionClient> Cache<C> {
 /// The changes of a [`Cache`]. It ends with the cache, and does not keep it alive.
 pub struct CacheChanges<C = Client> {
     call: Call<C>,
-    shared: Shared,
+    shared: SharedCache,
     status: Arc<SharedStatus>,
     receiver: u64,
 }
@@ -471,7 +471,7 @@ impl<C: SessionClient> CacheChanges<C> {
             let content = &mut *shared.lock();
             let mut receivers = content.receivers.iter_mut();
             let receiver = receivers.find(|other| other.number == receiver);
-            match (receiver.and_then(Receiver::pop), content.machine.state()) {
+            match (receiver.and_then(ChangeReceiver::pop), content.machine.state()) {
                 (Some(change), _) => Some(Ok(change)),
                 (None, CacheState::Ended(error)) => Some(Err(error.clone())),
                 (None, _) => None,

@@ -635,7 +635,7 @@ fn children_are_found_among_similar_names() {
     let paths = ["/", "/a", "/a-b", "/a/b", "/a/b-c", "/a/b/x", "/a/b0", "/a/c/lonely", "/a0"];
     for path in paths {
         let node = CachedNode { data: Bytes::new(), stat: Stat::default() };
-        let entry = Entry { node, walk: 1, data_watch: 0, child_watch: 0 };
+        let entry = TreeEntry { node, walk: 1, data_watch: 0, child_watch: 0 };
         assert!(tree.insert(path.into(), entry).is_none());
     }
     let children = |path| tree.children(path).collect::<Vec<_>>();

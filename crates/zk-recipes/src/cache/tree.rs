@@ -34,7 +34,7 @@ impl CachedNode {
 
 /// A node, and what the machine knows of it.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct TreeEntry {
     pub(super) node: CachedNode,
     /// The walk that read it last.
     pub(super) walk: u64,
@@ -46,7 +46,7 @@ pub(super) struct Entry {
 /// The nodes of a cache, by the paths of the server.
 #[derive(Clone, Debug, Default)]
 pub struct CacheTree {
-    entries: BTreeMap<Arc<str>, Entry>,
+    entries: BTreeMap<Arc<str>, TreeEntry>,
     bytes: usize,
 }
 
@@ -102,12 +102,12 @@ impl CacheTree {
         range.next().map(|(path, _)| &**path)
     }
 
-    pub(super) fn entry(&mut self, path: &str) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, path: &str) -> Option<&mut TreeEntry> {
         self.entries.get_mut(path)
     }
 
     /// Adds or replaces a node. Returns what was there.
-    pub(super) fn insert(&mut self, path: Arc<str>, entry: Entry) -> Option<Entry> {
+    pub(super) fn insert(&mut self, path: Arc<str>, entry: TreeEntry) -> Option<TreeEntry> {
         self.bytes += size(&path, &entry);
         let before = self.entries.insert(path.clone(), entry);
         self.bytes -= before.as_ref().map_or(0, |before| size(&path, before));
@@ -115,7 +115,7 @@ impl CacheTree {
     }
 
     /// Removes a node and everything below it. Returns what was there, sorted by path.
-    pub(super) fn remove(&mut self, path: &str) -> Vec<(Arc<str>, Entry)> {
+    pub(super) fn remove(&mut self, path: &str) -> Vec<(Arc<str>, TreeEntry)> {
         let start = below(path);
         let end = [start.trim_end_matches('/'), "0"].concat();
         let range = (Bound::Excluded(&*start), Bound::Excluded(&*end));
@@ -134,12 +134,12 @@ impl CacheTree {
         unread.map(|(path, _)| path.clone()).collect()
     }
 
-    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut TreeEntry> {
         self.entries.values_mut()
     }
 }
 
-fn size(path: &str, entry: &Entry) -> usize {
+fn size(path: &str, entry: &TreeEntry) -> usize {
     path.len() + entry.node.data.len() + OVERHEAD
 }
 

@@ -43,9 +43,9 @@ use crate::client::queue::Entrance;
 /// It knows the named owners of this process only, and locks by their paths. So use one value for the
 /// locks of one ensemble.
 #[derive(Clone)]
-pub struct Deadlocks(Arc<Shared>);
+pub struct Deadlocks(Arc<SharedGraph>);
 
-struct Shared {
+struct SharedGraph {
     graph: StdMutex<Graph>,
     report: Report,
 }
@@ -82,13 +82,13 @@ impl Deadlocks {
     /// Reports deadlocks to `report`, in the task or thread of the attempt that closes them.
     pub fn new(report: impl Fn(&Deadlock) + Send + Sync + 'static) -> Self {
         let report: Report = Box::new(report);
-        Self(Arc::new(Shared { graph: StdMutex::default(), report }))
+        Self(Arc::new(SharedGraph { graph: StdMutex::default(), report }))
     }
 
     /// An attempt begins.
     pub(crate) fn waits(&self, owner: Arc<str>, lock: Arc<str>, mode: LockMode) -> Mark {
         let mut graph = self.0.graph();
-        let number = graph.add(Entry { owner, lock, mode, is_held: false });
+        let number = graph.add(GraphEntry { owner, lock, mode, is_held: false });
         let deadlock = graph.deadlock(number);
         drop(graph);
         let mark = Mark { shared: self.0.clone(), number };
@@ -99,7 +99,7 @@ impl Deadlocks {
     }
 }
 
-impl Shared {
+impl SharedGraph {
     fn graph(&self) -> StdMutexGuard<'_, Graph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +116,7 @@ impl<C: SessionClient> Entrance<C> {
 
 /// An owner that waits or holds, until it is dropped.
 pub(crate) struct Mark {
-    shared: Arc<Shared>,
+    shared: Arc<SharedGraph>,
     number: u64,
 }
 
@@ -140,12 +140,12 @@ impl Drop for Mark {
 #[derive(Default)]
 struct Graph {
     /// In the order in which they came.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, GraphEntry>,
     last: u64,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct GraphEntry {
     owner: Arc<str>,
     lock: Arc<str>,
     mode: LockMode,
@@ -153,7 +153,7 @@ struct Entry {
 }
 
 impl Graph {
-    fn add(&mut self, entry: Entry) -> u64 {
+    fn add(&mut self, entry: GraphEntry) -> u64 {
         self.last += 1;
         self.entries.insert(self.last, entry);
         self.last
@@ -174,9 +174,9 @@ impl Graph {
     fn search<'a>(
         &'a self,
         number: u64,
-        entry: &'a Entry,
+        entry: &'a GraphEntry,
         target: &str,
-        path: &mut Vec<&'a Entry>,
+        path: &mut Vec<&'a GraphEntry>,
         seen: &mut Vec<u64>,
     ) -> bool {
         if seen.contains(&number) {
@@ -184,7 +184,7 @@ impl Graph {
         }
         seen.push(number);
         path.push(entry);
-        let is_ahead = |(other, ahead): &(&u64, &Entry)| {
+        let is_ahead = |(other, ahead): &(&u64, &GraphEntry)| {
             let conflicts = (entry.mode, ahead.mode) != (LockMode::Shared, LockMode::Shared);
             ahead.lock == entry.lock && conflicts && (ahead.is_held || **other < number)
         };
@@ -195,7 +195,7 @@ impl Graph {
             if *ahead.owner == *target {
                 return true;
             }
-            let waits = |(_, it): &(&u64, &Entry)| it.owner == ahead.owner && !it.is_held;
+            let waits = |(_, it): &(&u64, &GraphEntry)| it.owner == ahead.owner && !it.is_held;
             for (next, waiting) in self.entries.iter().filter(waits) {
                 if self.search(*next, waiting, target, path, seen) {
                     return true;
@@ -215,7 +215,7 @@ mod tests {
     use LockMode::{Exclusive, Shared};
 
     fn enter(graph: &mut Graph, owner: &str, lock: &str, mode: LockMode) -> Option<String> {
-        let entry = Entry { owner: owner.into(), lock: lock.into(), mode, is_held: false };
+        let entry = GraphEntry { owner: owner.into(), lock: lock.into(), mode, is_held: false };
         let number = graph.add(entry);
         graph.deadlock(number).map(|deadlock| deadlock.to_string())
     }

@@ -21,7 +21,7 @@ use zk_session::{Attachment, End, Error, RequestError, Transaction};
 use super::call::Call;
 use super::deadlocks::Mark;
 use super::pending::{Pending, Signal};
-use super::status::{Handle, HeldNode, Report, Status, WaitFor};
+use super::status::{Handle, HeldNode, MachineReport, Status, WaitFor};
 use crate::Client;
 use crate::attempt::Command;
 use crate::client::SessionClient;
@@ -341,7 +341,8 @@ impl<C: SessionClient> Guard<C> {
     /// Waits until another client asks for the lock. Never returns for locks that are not
     /// [revocable](crate::Options::revocable).
     pub fn revoked(&self) -> Signal<(), C> {
-        let revoked = self.handle.status.wait(|report: &mut Report| report.revoked.then_some(()));
+        let revoked =
+            self.handle.status.wait(|report: &mut MachineReport| report.revoked.then_some(()));
         Signal::new(&self.client, async {
             if revoked.await.is_none() {
                 core::future::pending::<()>().await;
@@ -384,7 +385,7 @@ impl<C: SessionClient> Guard<C> {
     pub(crate) fn losing(&self) -> Losing {
         let (status, attachment) = (&self.handle.status, &self.handle.attachment);
         let ended = self.handle.turn().map(LocalTurn::signal);
-        let lost = status.wait(loss as fn(&mut Report) -> _);
+        let lost = status.wait(loss as fn(&mut MachineReport) -> _);
         Losing { lost, attachment: attachment.clone(), ended }
     }
 
@@ -401,7 +402,7 @@ pub(crate) fn check<'a, C: SessionClient>(client: &'a C, nodes: &[String]) -> Tr
 
 /// Waits until a lock is lost.
 pub(crate) struct Losing {
-    lost: WaitFor<fn(&mut Report) -> Option<Loss>>,
+    lost: WaitFor<fn(&mut MachineReport) -> Option<Loss>>,
     attachment: Attachment,
     /// Whether the turn has ended.
     ended: Option<Arc<AtomicBool>>,
@@ -424,7 +425,7 @@ impl Future for Losing {
 
 /// Waits until a lock is no longer held.
 pub(crate) struct Releasing {
-    released: WaitFor<fn(&mut Report) -> Option<Status>>,
+    released: WaitFor<fn(&mut MachineReport) -> Option<Status>>,
     path: Arc<str>,
 }
 
@@ -432,7 +433,7 @@ impl Releasing {
     /// The release begins when the handle is dropped.
     fn new(path: Arc<str>, handle: &Handle) -> Self {
         handle.check_process();
-        Self { released: handle.status.wait(over as fn(&mut Report) -> _), path }
+        Self { released: handle.status.wait(over as fn(&mut MachineReport) -> _), path }
     }
 
     pub(crate) fn poll<C: SessionClient>(
@@ -456,7 +457,7 @@ impl Releasing {
 const LATE: LockError = LockError::NotConfirmed(Unconfirmed::TimedOut);
 
 /// Returns why the lock was lost, once it is.
-pub(crate) fn loss(report: &mut Report) -> Option<Loss> {
+pub(crate) fn loss(report: &mut MachineReport) -> Option<Loss> {
     match holding(report) {
         Holding::Lost(loss) => Some(loss),
         Holding::Held | Holding::Suspended => None,
@@ -464,7 +465,7 @@ pub(crate) fn loss(report: &mut Report) -> Option<Loss> {
 }
 
 /// Returns the last status, once it is known.
-fn over(report: &mut Report) -> Option<Status> {
+fn over(report: &mut MachineReport) -> Option<Status> {
     report.status.is_over().then(|| report.status.clone())
 }
 
@@ -490,7 +491,7 @@ pub(crate) fn not_validated(error: RequestError) -> LockError {
     }
 }
 
-pub(crate) const fn holding(report: &Report) -> Holding {
+pub(crate) const fn holding(report: &MachineReport) -> Holding {
     match &report.status {
         Status::Held | Status::Suspended if report.is_final => Holding::Lost(CLOSED),
         Status::Held => Holding::Held,

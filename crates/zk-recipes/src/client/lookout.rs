@@ -26,12 +26,12 @@ pub(crate) enum Seen {
 /// Waits until the connection to a quorum is lost, or for a time. The end of the session counts as
 /// [`Seen::Late`], since every request reports it.
 pub(crate) struct Lookout {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<Sighting>>,
     attachment: Attachment,
 }
 
 #[derive(Default)]
-struct Shared {
+struct Sighting {
     seen: Option<Seen>,
     waker: Option<Waker>,
 }
@@ -48,7 +48,7 @@ impl Lookout {
     }
 
     fn attach(client: &impl AnyClient, timeout: Option<Duration>, minds_loss: bool) -> Self {
-        let shared = Arc::<Mutex<Shared>>::default();
+        let shared = Arc::<Mutex<Sighting>>::default();
         let watcher = Watcher::new(shared.clone(), timeout, minds_loss);
         Self { shared, attachment: client.attach(Box::new(watcher)) }
     }
@@ -86,7 +86,7 @@ impl Drop for Lookout {
 
 /// Observes the states of the session, and its timer.
 struct Watcher {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<Sighting>>,
     /// Until the timer is set.
     timeout: Option<Duration>,
     minds_loss: bool,
@@ -101,7 +101,11 @@ pub(crate) fn described(fields: &mut FieldReader<'_>) -> Result<Box<dyn Attached
 }
 
 impl Watcher {
-    const fn new(shared: Arc<Mutex<Shared>>, timeout: Option<Duration>, minds_loss: bool) -> Self {
+    const fn new(
+        shared: Arc<Mutex<Sighting>>,
+        timeout: Option<Duration>,
+        minds_loss: bool,
+    ) -> Self {
         Self { shared, timeout, minds_loss, is_done: false }
     }
 

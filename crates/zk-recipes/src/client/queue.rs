@@ -24,7 +24,7 @@ use super::observed;
 use super::pending::Pending;
 use super::reporter;
 use super::reporter::{Hook, Note};
-use super::status::{Handle, HeldNode, Report, SharedStatus, WaitFor};
+use super::status::{Handle, HeldNode, MachineReport, SharedStatus, WaitFor};
 use crate::attempt::{AccessList, AttemptConfig, LockMode, Machine, Parents, Scheme, WaitPolicy};
 use crate::client::SessionClient;
 use crate::client::lookout::{Lookout, Seen};
@@ -303,7 +303,7 @@ impl<C: SessionClient> Entrance<C> {
 }
 
 /// Takes the result of an attempt from its report.
-type TakeAnswer<R> = fn(&mut Report) -> Option<Result<HeldNode, R>>;
+type TakeAnswer<R> = fn(&mut MachineReport) -> Option<Result<HeldNode, R>>;
 
 /// An attempt to acquire a lock. Dropping it gives up.
 pub(crate) struct Attempted<C, R = LockError> {
@@ -332,7 +332,7 @@ impl<C, R> Attempted<C, R> {
 
 impl<C: SessionClient, R: Reason> Attempted<C, R> {
     fn new(call: Call<C>, parent: Arc<str>, handle: Handle) -> Self {
-        let acquired = handle.status.wait(Report::take_answer as TakeAnswer<R>);
+        let acquired = handle.status.wait(MachineReport::take_answer as TakeAnswer<R>);
         let handle = Some(handle);
         Self { call, parent, handle, acquired, leftover: None, patience: Patience::default() }
     }

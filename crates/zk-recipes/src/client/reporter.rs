@@ -15,7 +15,7 @@ use crate::client::abandoned::Abandoned;
 use crate::client::count;
 use crate::client::observed::Observers;
 use crate::client::status::{
-    Handle, HeldNode, LossCallbacks, Report, SharedStatus, Status, Waiters,
+    Handle, HeldNode, LossCallbacks, MachineReport, SharedStatus, Status, Waiters,
 };
 
 /// Receives the events of one attempt after the session is unlocked: the user's observer.
@@ -110,7 +110,7 @@ impl Observer for Reporter {
                 return self.answer(|report| report.refused = Some(Box::new(error)), port);
             }
             Event::Refused(error) => {
-                self.status.note(Report::is_over);
+                self.status.note(MachineReport::is_over);
                 return self.answer(|report| report.refused = Some(Box::new(error)), port);
             }
             Event::Revoked => return self.change(|report| report.revoked = true, port),
@@ -120,7 +120,7 @@ impl Observer for Reporter {
             Event::Releasing => Status::Releasing,
             Event::Released => Status::Released,
             Event::Failed(error) if !self.is_acquired => {
-                self.status.note(Report::is_over);
+                self.status.note(MachineReport::is_over);
                 return self.answer(|report| report.acquired = Some(Err(error)), port);
             }
             Event::Failed(error) => Status::Failed(error),
@@ -134,17 +134,17 @@ impl Observer for Reporter {
 
     fn finish(&mut self, port: &mut Port<'_>) {
         self.observers.iter_mut().for_each(|one| one.finish(port));
-        self.change(Report::finish, port);
+        self.change(MachineReport::finish, port);
     }
 }
 
 impl Reporter {
-    fn answer(&mut self, answer: impl FnOnce(&mut Report), port: &mut Port<'_>) {
+    fn answer(&mut self, answer: impl FnOnce(&mut MachineReport), port: &mut Port<'_>) {
         self.is_acquired = true;
         self.change(answer, port);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Report), port: &mut Port<'_>) {
+    fn change(&self, change: impl FnOnce(&mut MachineReport), port: &mut Port<'_>) {
         notify(self.status.change(change), port);
     }
 }
@@ -161,7 +161,7 @@ fn notify((waiters, callbacks): (Waiters, Option<LossCallbacks>), port: &mut Por
 impl Drop for Reporter {
     /// The session has ended, unless that was reported already.
     fn drop(&mut self) {
-        let (waiters, callbacks) = self.status.change(Report::finish);
+        let (waiters, callbacks) = self.status.change(MachineReport::finish);
         waiters.wakers().for_each(Waker::wake);
         if let Some(callbacks) = callbacks {
             callbacks.finish();

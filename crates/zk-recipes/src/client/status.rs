@@ -70,7 +70,7 @@ pub struct Place {
 
 /// The latest report of a machine.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct MachineReport {
     pub(crate) status: Status,
     pub(crate) revoked: bool,
     /// Whether others were ahead.
@@ -88,7 +88,7 @@ pub(crate) struct Report {
     cleanup: Cleanup,
 }
 
-impl Report {
+impl MachineReport {
     /// Sets the state of the lock. A lock that is no longer held is never held again.
     pub(crate) fn set_status(&mut self, status: Status) {
         let is_open = self.status.is_open();
@@ -182,7 +182,7 @@ pub(crate) struct SharedStatus {
 }
 
 struct Content {
-    report: Report,
+    report: MachineReport,
     waiters: Waiters,
     last: u64,
     on_loss: Vec<OnLoss>,
@@ -287,7 +287,7 @@ impl fmt::Debug for SharedStatus {
 
 impl SharedStatus {
     pub(crate) fn new(cleanups: Arc<AtomicUsize>) -> Self {
-        let report = Report {
+        let report = MachineReport {
             status: Status::Held,
             revoked: false,
             is_waiting: false,
@@ -316,7 +316,7 @@ impl SharedStatus {
     }
 
     /// Returns a value read from the report.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Report) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&MachineReport) -> T) -> T {
         read(&self.content().report)
     }
 
@@ -337,7 +337,7 @@ impl SharedStatus {
     }
 
     /// Changes the report without waking its waiters.
-    pub(crate) fn note(&self, change: impl FnOnce(&mut Report)) {
+    pub(crate) fn note(&self, change: impl FnOnce(&mut MachineReport)) {
         change(&mut self.content().report);
     }
 
@@ -346,7 +346,7 @@ impl SharedStatus {
     #[must_use = "a waiter that is not woken waits for ever"]
     pub(crate) fn change(
         &self,
-        change: impl FnOnce(&mut Report),
+        change: impl FnOnce(&mut MachineReport),
     ) -> (Waiters, Option<LossCallbacks>) {
         let mut content = self.content();
         change(&mut content.report);
@@ -374,7 +374,7 @@ impl SharedStatus {
     }
 
     /// Waits until `find` returns a value. `None` if the machine ends before.
-    pub(crate) fn wait<T, F: FnMut(&mut Report) -> Option<T>>(
+    pub(crate) fn wait<T, F: FnMut(&mut MachineReport) -> Option<T>>(
         self: &Arc<Self>,
         find: F,
     ) -> WaitFor<F> {
@@ -402,7 +402,7 @@ impl<F> WaitFor<F> {
     }
 }
 
-impl<T, F: FnMut(&mut Report) -> Option<T> + Unpin> Future for WaitFor<F> {
+impl<T, F: FnMut(&mut MachineReport) -> Option<T> + Unpin> Future for WaitFor<F> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {

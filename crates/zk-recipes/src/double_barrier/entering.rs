@@ -11,7 +11,7 @@ use zk_session::proto::{
 };
 use zk_session::session::Reply;
 
-use super::{Participant, READY, Ready, Step, check_presence};
+use super::{Participant, ParticipantStep, READY, ReadyNode, check_presence};
 use crate::attempt::requests::create;
 use crate::attempt::transaction::refusal;
 use crate::attempt::{Event, OpId, Turn};
@@ -23,7 +23,7 @@ impl Participant {
         // The old watch is dropped second. The server has one watch for both, and keeps it.
         self.unwatch_others(turn);
         let list = self.list(turn);
-        self.step = Step::Counting { look, list, ready: Ready::Missing };
+        self.step = ParticipantStep::Counting { look, list, ready: ReadyNode::Missing };
     }
 
     pub(super) fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
@@ -34,21 +34,25 @@ impl Participant {
         };
         let ours = self.own_node.as_ref().map(|node| node.token);
         match &mut self.step {
-            Step::Counting { ready, .. } => {
+            ParticipantStep::Counting { ready, .. } => {
                 *ready = match announced_at {
-                    None => Ready::Missing,
-                    Some(at) if Some(at) > ours => Ready::New(at),
-                    Some(at) => Ready::Old(at),
+                    None => ReadyNode::Missing,
+                    Some(at) if Some(at) > ours => ReadyNode::New(at),
+                    Some(at) => ReadyNode::Old(at),
                 };
             }
             // The watch was renewed.
-            Step::Waiting { .. } | Step::Joining { .. } if announced_at > ours => self.count(turn),
+            ParticipantStep::Waiting { .. } | ParticipantStep::Joining { .. }
+                if announced_at > ours =>
+            {
+                self.count(turn);
+            }
             _ => {}
         }
     }
 
     pub(super) fn counted(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        let Step::Counting { look, ready, .. } = self.step else { return };
+        let ParticipantStep::Counting { look, ready, .. } = self.step else { return };
         let Some(own_node) = &self.own_node else { return };
         let reply = match result {
             Ok(reply) => Some(reply),
@@ -62,7 +66,7 @@ impl Participant {
         };
         let members =
             || list.iter().flat_map(|list| list.children.iter()).filter(|name| *name != READY);
-        if let Ready::New(announced_at) = ready {
+        if let ReadyNode::New(announced_at) = ready {
             if !members().any(|name| name == own_node.name) {
                 // It may have been missing at the announcement, too.
                 return self.lose(Loss::NodeDeleted, turn);
@@ -74,7 +78,7 @@ impl Participant {
             let others = members().filter(|name| *name != own_node.name).map(super::rank);
             let others: BTreeSet<_> = others.collect();
             return match ready {
-                Ready::Old(announced_at) => {
+                ReadyNode::Old(announced_at) => {
                     // Of those with our names, the first is inside if any of them is.
                     let ours = others.iter().position(|(number, _)| number.is_some());
                     let some = ours.map_or(others.len(), |ours| ours + 1);
@@ -89,7 +93,7 @@ impl Participant {
         let others = others.map(|name| path::child(&self.lock_path, name));
         let own_node = path::child(&self.lock_path, &own_node.name);
         let present: Vec<_> = [own_node].into_iter().chain(others).collect();
-        self.announce(present, ready == Ready::Missing, turn);
+        self.announce(present, ready == ReadyNode::Missing, turn);
     }
 
     /// Waits for others, if the attempt does.
@@ -97,7 +101,7 @@ impl Participant {
         match self.config.wait_policy.refusal() {
             Some(error) => self.fail(error, turn),
             None => {
-                self.step = Step::Waiting { look };
+                self.step = ParticipantStep::Waiting { look };
                 turn.report(Event::Waiting { behind: READY.into(), ahead: 1 });
             }
         }
@@ -114,12 +118,14 @@ impl Participant {
     ) {
         let Some(first) = candidates.last() else { return self.wait(look, turn) };
         let stat = turn.stat(&path::child(&self.lock_path, first));
-        self.step = Step::Joining { look, stat, candidates, announced_at };
+        self.step = ParticipantStep::Joining { look, stat, candidates, announced_at };
     }
 
     /// Handles the stat of a participant that may be inside.
     pub(super) fn found(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        let Step::Joining { look, candidates, announced_at, .. } = &mut self.step else { return };
+        let ParticipantStep::Joining { look, candidates, announced_at, .. } = &mut self.step else {
+            return;
+        };
         let (look, announced_at) = (*look, *announced_at);
         let mut candidates = core::mem::take(candidates);
         let other = candidates.pop();
@@ -151,7 +157,7 @@ impl Participant {
         let all: Vec<_> = checks.chain([change]).collect();
         let announcement = turn.submit(&Request::Multi(Multi::new(&all)));
         self.unwatch_others(turn);
-        self.step = Step::Announcing { announcement, operations };
+        self.step = ParticipantStep::Announcing { announcement, operations };
     }
 
     pub(super) fn announced(
@@ -180,7 +186,7 @@ impl Participant {
         self.entered_at = announced_at;
         let Some(own_node) = &self.own_node else { return };
         let acquired = Event::Acquired { node: own_node.name.clone(), token: own_node.token };
-        self.step = Step::Inside;
+        self.step = ParticipantStep::Inside;
         self.node.set_disconnect_policy(self.config.disconnect_policy);
         turn.report(acquired);
         if self.suspended {

@@ -8,7 +8,7 @@ use zk_session::proto::{
 };
 use zk_session::session::Reply;
 
-use super::{Participant, READY, Rank, Step, check_presence, rank};
+use super::{Participant, ParticipantStep, Position, READY, check_presence, rank};
 use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::{Command, Event, Machine as _, OpId, Turn};
 
@@ -18,7 +18,7 @@ pub(super) struct Leave {
     /// The participants that are still waited for. `None` until they are listed. One that has left
     /// waits for no later arrivals, since they have been outside in between. The first one stays for
     /// them, so that they can join it.
-    others: Option<BTreeSet<Rank>>,
+    others: Option<BTreeSet<Position>>,
     /// Whether our own node still exists.
     is_in: bool,
     task: Task,
@@ -55,31 +55,31 @@ impl Leave {
 
 /// The next action of a participant that leaves.
 #[derive(Debug, PartialEq, Eq)]
-enum Next<'a> {
+enum LeaveAction<'a> {
     /// All others have left. Delete `ready` and our node, if they exist.
     Finish,
     /// Delete our node, and list again.
     GetOut,
     /// Wait for the end of this participant's node.
-    WaitFor(&'a Rank),
+    WaitFor(&'a Position),
 }
 
 /// Returns the next action. The first participant stays until all others have left: they wait for
 /// the first, and it waits for the last. If all names are ours, it has been inside the longest. So
 /// one that comes while others leave finds it inside, and joins it.
-fn next<'a>(own: &Rank, is_in: bool, others: &'a BTreeSet<Rank>) -> Next<'a> {
+fn next<'a>(own: &Position, is_in: bool, others: &'a BTreeSet<Position>) -> LeaveAction<'a> {
     match (others.first(), others.last()) {
-        (Some(first), _) if is_in && first < own => Next::GetOut,
-        (Some(_), Some(last)) if is_in => Next::WaitFor(last),
-        (Some(first), _) => Next::WaitFor(first),
-        (None, _) => Next::Finish,
+        (Some(first), _) if is_in && first < own => LeaveAction::GetOut,
+        (Some(_), Some(last)) if is_in => LeaveAction::WaitFor(last),
+        (Some(first), _) => LeaveAction::WaitFor(first),
+        (None, _) => LeaveAction::Finish,
     }
 }
 
 impl Participant {
     pub(super) fn begin_to_leave(&mut self, turn: &mut Turn<'_>) {
         let task = Task::Listing { list: self.list(turn) };
-        self.step = Step::Leaving(Leave { others: None, is_in: true, task });
+        self.step = ParticipantStep::Leaving(Leave { others: None, is_in: true, task });
     }
 
     pub(super) fn handle_leave(
@@ -88,7 +88,7 @@ impl Participant {
         result: Result<Reply, Error>,
         turn: &mut Turn<'_>,
     ) {
-        let Step::Leaving(leave) = &mut self.step else { return };
+        let ParticipantStep::Leaving(leave) = &mut self.step else { return };
         match &mut leave.task {
             Task::Checking { look, version, .. } if *look == op => {
                 match result.and_then(|reply| reply.decode::<ExistsResponse>()) {
@@ -120,7 +120,7 @@ impl Participant {
     }
 
     pub(super) fn other_is_gone(&mut self, op: OpId, turn: &mut Turn<'_>) {
-        if let Step::Leaving(leave) = &self.step
+        if let ParticipantStep::Leaving(leave) = &self.step
             && leave.watch() == Some(op)
         {
             self.look_around(turn);
@@ -143,8 +143,8 @@ impl Participant {
             Err(error) => return self.retry_or_fail(error, turn),
         };
         let Some(own) = self.own_node.as_ref().map(|node| rank(&node.name)) else { return };
-        let Step::Leaving(leave) = &mut self.step else { return };
-        let is_other = |other: &Rank| other.1 != READY && *other != own;
+        let ParticipantStep::Leaving(leave) = &mut self.step else { return };
+        let is_other = |other: &Position| other.1 != READY && *other != own;
         let there: BTreeSet<_> = there.into_iter().filter(is_other).collect();
         match &mut leave.others {
             Some(others) if !leave.is_in || there.first().is_some_and(|first| *first < own) => {
@@ -158,7 +158,7 @@ impl Participant {
     /// Stops waiting for the participant that is watched.
     fn forget_awaited(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_others(turn);
-        if let Step::Leaving(leave) = &mut self.step
+        if let ParticipantStep::Leaving(leave) = &mut self.step
             && let Some(others) = &mut leave.others
         {
             // One that is out watches the first.
@@ -168,31 +168,35 @@ impl Participant {
     }
 
     fn go_on(&mut self, turn: &mut Turn<'_>) {
-        let (Step::Leaving(leave), Some(own_node)) = (&self.step, &self.own_node) else { return };
+        let (ParticipantStep::Leaving(leave), Some(own_node)) = (&self.step, &self.own_node) else {
+            return;
+        };
         let nobody = BTreeSet::new();
         let own = rank(&own_node.name);
         let next = next(&own, leave.is_in, leave.others.as_ref().unwrap_or(&nobody));
         match (next, &leave.task) {
-            (Next::WaitFor((_, other)), _) => {
+            (LeaveAction::WaitFor((_, other)), _) => {
                 let other = path::child(&self.lock_path, other);
                 let watch = turn.watch_presence(other);
                 self.work_on(Task::Watching { watch });
             }
-            (Next::Finish, _) if !leave.is_in => {
+            (LeaveAction::Finish, _) if !leave.is_in => {
                 turn.conclude(&mut self.is_concluded, Event::Released);
-                self.step = Step::Done;
+                self.step = ParticipantStep::Done;
             }
             // While our node exists, we are the first, and only the first deletes `ready`. If another
             // meeting was announced since we read its version, it stays.
-            (Next::Finish, Task::Checking { version: Some(version), .. }) => {
+            (LeaveAction::Finish, Task::Checking { version: Some(version), .. }) => {
                 let own_node = path::child(&self.lock_path, &own_node.name);
                 let ready = DeleteRequest { path: &self.ready(), version: *version };
                 let both = [check_presence(&own_node), MultiOp::Delete(ready)];
                 let deletion = turn.submit(&Request::Multi(Multi::new(&both)));
                 self.work_on(Task::Tidying { deletion });
             }
-            (Next::GetOut, _) | (Next::Finish, Task::Checking { .. }) => self.get_out(turn),
-            (Next::Finish, _) => {
+            (LeaveAction::GetOut, _) | (LeaveAction::Finish, Task::Checking { .. }) => {
+                self.get_out(turn);
+            }
+            (LeaveAction::Finish, _) => {
                 let look = turn.stat(&self.ready());
                 let list = self.list(turn);
                 self.work_on(Task::Checking { look, list, version: None });
@@ -206,7 +210,7 @@ impl Participant {
     }
 
     pub(super) fn node_is_gone(&mut self, turn: &mut Turn<'_>) {
-        let Step::Leaving(leave) = &mut self.step else { return };
+        let ParticipantStep::Leaving(leave) = &mut self.step else { return };
         leave.is_in = false;
         match &leave.others {
             Some(others) if !others.is_empty() => self.look_around(turn),
@@ -225,7 +229,7 @@ impl Participant {
     }
 
     fn work_on(&mut self, task: Task) {
-        if let Step::Leaving(leave) = &mut self.step {
+        if let ParticipantStep::Leaving(leave) = &mut self.step {
             leave.task = task;
         }
     }
@@ -253,7 +257,7 @@ mod tests {
         };
         let [one, two, three] = [1, 2, 3].map(ours);
         let next = |own: &str, is_in, others: &[&str]| match next(&rank(own), is_in, &all(others)) {
-            Next::WaitFor((_, name)) => name.clone(),
+            LeaveAction::WaitFor((_, name)) => name.clone(),
             action => alloc::format!("{action:?}"),
         };
         assert_eq!(next(&one, true, &[&two, &three]), three);

@@ -55,7 +55,7 @@ pub struct Participant {
     lock_path: Arc<str>,
     config: AttemptConfig,
     members: usize,
-    step: Step,
+    step: ParticipantStep,
     node: Contender,
     /// Our node, once it exists.
     own_node: Option<OwnNode>,
@@ -77,7 +77,7 @@ struct OwnNode {
 
 /// The node `ready`, as a participant has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ready {
+enum ReadyNode {
     Missing,
     /// Last changed before our node existed: in an earlier meeting, or before we came to this one.
     Old(Zxid),
@@ -87,7 +87,7 @@ enum Ready {
 
 /// The step of a participant, with the requests that it waits for.
 #[derive(Clone, Debug)]
-enum Step {
+enum ParticipantStep {
     /// Creates its node.
     Coming,
     /// Reads `ready` with a watch, then the list of participants. This order misses nothing: a
@@ -95,7 +95,7 @@ enum Step {
     Counting {
         look: OpId,
         list: OpId,
-        ready: Ready,
+        ready: ReadyNode,
     },
     /// Waits for `ready`: some are missing.
     Waiting {
@@ -125,7 +125,7 @@ enum Step {
 
 impl Machine for Participant {
     fn is_done(&self) -> bool {
-        matches!(self.step, Step::Done)
+        matches!(self.step, ParticipantStep::Done)
     }
 
     fn describe(&self, description: &mut Description<'_>) {
@@ -143,17 +143,19 @@ impl Machine for Participant {
                 let reply = Input::Reply { tag: op.tag(), result };
                 self.tell_node(|node, turn| node.handle(reply, turn), turn);
             }
-            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
+            ParticipantStep::Counting { look, .. }
+            | ParticipantStep::Waiting { look }
+            | ParticipantStep::Joining { look, .. }
                 if *look == op =>
             {
                 self.looked(result, turn);
             }
-            Step::Joining { stat, .. } if *stat == op => self.found(result, turn),
-            Step::Counting { list, .. } if *list == op => self.counted(result, turn),
-            Step::Announcing { announcement, operations } if *announcement == op => {
+            ParticipantStep::Joining { stat, .. } if *stat == op => self.found(result, turn),
+            ParticipantStep::Counting { list, .. } if *list == op => self.counted(result, turn),
+            ParticipantStep::Announcing { announcement, operations } if *announcement == op => {
                 self.announced(*operations, result, turn);
             }
-            Step::Leaving(_) => self.handle_leave(op, result, turn),
+            ParticipantStep::Leaving(_) => self.handle_leave(op, result, turn),
             _ => {}
         }
     }
@@ -163,12 +165,14 @@ impl Machine for Participant {
             _ if op.part() != OWN => {
                 self.tell_node(|node, turn| node.notice(op, event_type, turn), turn);
             }
-            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. }
+            ParticipantStep::Counting { look, .. }
+            | ParticipantStep::Waiting { look }
+            | ParticipantStep::Joining { look, .. }
                 if look == op =>
             {
                 self.count(turn);
             }
-            Step::Leaving(_) => self.other_is_gone(op, turn),
+            ParticipantStep::Leaving(_) => self.other_is_gone(op, turn),
             _ => {}
         }
     }
@@ -186,14 +190,14 @@ impl Machine for Participant {
         turn.conclude(
             &mut self.is_concluded,
             match &self.step {
-                Step::Inside => Event::Lost(loss),
-                Step::Leaving(leave) if leave.is_in() => Event::Lost(loss),
+                ParticipantStep::Inside => Event::Lost(loss),
+                ParticipantStep::Leaving(leave) if leave.is_in() => Event::Lost(loss),
                 // The session's end deletes our node, so the release is complete.
-                Step::Quitting => Event::gone_with(end),
+                ParticipantStep::Quitting => Event::gone_with(end),
                 _ => Event::Failed(LockError::Ended(end)),
             },
         );
-        self.step = Step::Done;
+        self.step = ParticipantStep::Done;
     }
 
     /// Fails if the attempt does not wait for a connection.
@@ -201,10 +205,10 @@ impl Machine for Participant {
         // Before there is a node, its contender reports the failure.
         let is_entering = matches!(
             self.step,
-            Step::Counting { .. }
-                | Step::Waiting { .. }
-                | Step::Joining { .. }
-                | Step::Announcing { .. }
+            ParticipantStep::Counting { .. }
+                | ParticipantStep::Waiting { .. }
+                | ParticipantStep::Joining { .. }
+                | ParticipantStep::Announcing { .. }
         );
         if !self.config.wait_policy.waits_for_connection() && is_entering {
             self.fail(LockError::NoConnection, turn);
@@ -215,7 +219,7 @@ impl Machine for Participant {
     fn lease_ended(&mut self, turn: &mut Turn<'_>) {
         self.tell_node(|node, turn| node.handle(Input::LeaseEnded, turn), turn);
         self.settle(turn);
-        if matches!(self.step, Step::Leaving(_)) {
+        if matches!(self.step, ParticipantStep::Leaving(_)) {
             turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
             self.quit(turn);
         }
@@ -234,8 +238,8 @@ impl Machine for Participant {
 
     fn leave(&mut self, turn: &mut Turn<'_>) {
         match self.step {
-            Step::Inside => self.begin_to_leave(turn),
-            Step::Leaving(_) => {}
+            ParticipantStep::Inside => self.begin_to_leave(turn),
+            ParticipantStep::Leaving(_) => {}
             _ => self.quit(turn),
         }
     }
@@ -266,7 +270,7 @@ impl Participant {
         Self {
             lock_path: config.lock_path.clone(),
             members,
-            step: Step::Coming,
+            step: ParticipantStep::Coming,
             // Before all have entered, there is nothing to lose. So it waits as long as its session
             // lives, as in a queue.
             node: Contender::new(AttemptConfig {
@@ -285,7 +289,7 @@ impl Participant {
 
     /// Lets the contender act that owns our node.
     fn tell_node(&mut self, act: impl FnOnce(&mut Contender, &mut Turn<'_>), turn: &mut Turn<'_>) {
-        let is_through = matches!(self.step, Step::Inside | Step::Leaving(_));
+        let is_through = matches!(self.step, ParticipantStep::Inside | ParticipantStep::Leaving(_));
         let mut hear = |event: Event| {
             // Our owner learns of a loss before the request that deletes our node.
             let is_loss = is_through && matches!(event, Event::Lost(_));
@@ -301,14 +305,14 @@ impl Participant {
         while let Some(event) = self.heard.pop_front() {
             self.node_tells(event, turn);
         }
-        if matches!(self.step, Step::Quitting) && self.node.is_done() {
+        if matches!(self.step, ParticipantStep::Quitting) && self.node.is_done() {
             turn.conclude(&mut self.is_concluded, Event::Released);
-            self.step = Step::Done;
+            self.step = ParticipantStep::Done;
         }
     }
 
     fn node_tells(&mut self, event: Event, turn: &mut Turn<'_>) {
-        let is_through = matches!(self.step, Step::Inside | Step::Leaving(_));
+        let is_through = matches!(self.step, ParticipantStep::Inside | ParticipantStep::Leaving(_));
         match event {
             Event::Acquired { node: name, token } => {
                 self.own_node = Some(OwnNode { name, token });
@@ -334,7 +338,7 @@ impl Participant {
         turn.conclude(
             &mut self.is_concluded,
             match self.step {
-                Step::Inside | Step::Leaving(_) => Event::Lost(loss),
+                ParticipantStep::Inside | ParticipantStep::Leaving(_) => Event::Lost(loss),
                 _ => Event::Failed(LockError::Lost(loss)),
             },
         );
@@ -350,15 +354,15 @@ impl Participant {
     fn quit(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_others(turn);
         self.tell_node(|node, turn| node.command(Command::Release, turn), turn);
-        self.step = Step::Quitting;
+        self.step = ParticipantStep::Quitting;
     }
 
     fn unwatch_others(&mut self, turn: &mut Turn<'_>) {
         let watch = match &self.step {
-            Step::Counting { look, .. } | Step::Waiting { look } | Step::Joining { look, .. } => {
-                Some(*look)
-            }
-            Step::Leaving(leave) => leave.watch(),
+            ParticipantStep::Counting { look, .. }
+            | ParticipantStep::Waiting { look }
+            | ParticipantStep::Joining { look, .. } => Some(*look),
+            ParticipantStep::Leaving(leave) => leave.watch(),
             _ => None,
         };
         watch.into_iter().for_each(|watch| turn.unwatch(watch));
@@ -377,12 +381,15 @@ impl Participant {
     /// Repeats the current step, or an earlier one. That is always safe.
     fn repeat(&mut self, turn: &mut Turn<'_>) {
         match self.step {
-            Step::Counting { .. }
-            | Step::Waiting { .. }
-            | Step::Joining { .. }
-            | Step::Announcing { .. } => self.count(turn),
-            Step::Leaving(_) => self.look_around(turn),
-            Step::Coming | Step::Inside | Step::Quitting | Step::Done => {}
+            ParticipantStep::Counting { .. }
+            | ParticipantStep::Waiting { .. }
+            | ParticipantStep::Joining { .. }
+            | ParticipantStep::Announcing { .. } => self.count(turn),
+            ParticipantStep::Leaving(_) => self.look_around(turn),
+            ParticipantStep::Coming
+            | ParticipantStep::Inside
+            | ParticipantStep::Quitting
+            | ParticipantStep::Done => {}
         }
     }
 
@@ -398,13 +405,13 @@ impl Participant {
 }
 
 /// The position of a participant: first those with foreign names, then ours as they have come.
-type Rank = (Option<i32>, String);
+type Position = (Option<i32>, String);
 
 /// Refuses a transaction unless `path` exists.
 fn check_presence(path: &str) -> MultiOp<'_> {
     MultiOp::Check(CheckVersionRequest { path, version: -1 })
 }
 
-fn rank(name: &str) -> Rank {
+fn rank(name: &str) -> Position {
     (Participant::SCHEME.parse(name).map(|name| name.sequence.0), name.into())
 }

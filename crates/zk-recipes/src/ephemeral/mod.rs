@@ -41,7 +41,7 @@ pub(crate) const OF_CONTAINER: SessionId = SessionId(i64::MIN);
 #[derive(Clone, Debug)]
 pub struct EphemeralMachine {
     config: AttemptConfig,
-    step: Step,
+    step: EphemeralStep,
     /// The transaction that created the node, while it exists.
     czxid: Option<Zxid>,
     /// The transaction that created the node that was lost last.
@@ -57,7 +57,7 @@ pub struct EphemeralMachine {
 
 /// The step of the machine, with the requests that it waits for.
 #[derive(Clone, Debug)]
-enum Step {
+enum EphemeralStep {
     /// Waits for a connection of a session that has no node yet.
     Beginning,
     Creating(OpId),
@@ -76,7 +76,7 @@ enum Step {
 
 impl Machine for EphemeralMachine {
     fn is_done(&self) -> bool {
-        matches!(self.step, Step::Done)
+        matches!(self.step, EphemeralStep::Done)
     }
 
     fn outlives_session(&self) -> bool {
@@ -88,7 +88,7 @@ impl Machine for EphemeralMachine {
     }
 
     fn before_input(&mut self, turn: &mut Turn<'_>) {
-        if let Step::Beginning = self.step
+        if let EphemeralStep::Beginning = self.step
             && let Err(error) = path::validate(&self.config.lock_path)
         {
             self.conclude(Event::Failed(error.into()), turn);
@@ -97,14 +97,14 @@ impl Machine for EphemeralMachine {
 
     fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match &mut self.step {
-            Step::Creating(create) if *create == op => self.created(result, turn),
-            Step::MakingParents(requests) if requests.contains(&op) => {
+            EphemeralStep::Creating(create) if *create == op => self.created(result, turn),
+            EphemeralStep::MakingParents(requests) if requests.contains(&op) => {
                 let is_last = op == *requests.end();
                 self.made_parent(is_last, result, turn);
             }
-            Step::Watching(look) if *look == op => self.looked(result, turn),
-            Step::Deleting(delete) if *delete == op => self.deleted(result, turn),
-            Step::FindingOut(read) => match read.handle_reply(op, result) {
+            EphemeralStep::Watching(look) if *look == op => self.looked(result, turn),
+            EphemeralStep::Deleting(delete) if *delete == op => self.deleted(result, turn),
+            EphemeralStep::FindingOut(read) => match read.handle_reply(op, result) {
                 Synced::Pending => {}
                 Synced::Read(result) => self.found_out(result, turn),
                 Synced::Failed(error) => self.retry(error, turn),
@@ -115,11 +115,13 @@ impl Machine for EphemeralMachine {
 
     fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
         match self.step {
-            Step::Watching(look) if look == op && event_type == EventType::NODE_DELETED => {
+            EphemeralStep::Watching(look)
+                if look == op && event_type == EventType::NODE_DELETED =>
+            {
                 self.lose(Loss::NodeDeleted, turn);
                 self.create(turn);
             }
-            Step::Watching(look) if look == op => self.look(turn),
+            EphemeralStep::Watching(look) if look == op => self.look(turn),
             _ => {}
         }
     }
@@ -129,10 +131,12 @@ impl Machine for EphemeralMachine {
         match state {
             State::Renewing if self.is_releasing => self.conclude(Event::Released, turn),
             State::Renewing => {
-                (self.step, self.may_exist) = (Step::Beginning, false);
+                (self.step, self.may_exist) = (EphemeralStep::Beginning, false);
                 self.lose(Loss::Renewed, turn);
             }
-            State::Connected { .. } if matches!(self.step, Step::Beginning) => self.create(turn),
+            State::Connected { .. } if matches!(self.step, EphemeralStep::Beginning) => {
+                self.create(turn);
+            }
             _ => {}
         }
     }
@@ -153,7 +157,7 @@ impl Machine for EphemeralMachine {
     }
 
     fn timer_fired(&mut self, turn: &mut Turn<'_>) {
-        if matches!(self.step, Step::Pausing) {
+        if matches!(self.step, EphemeralStep::Pausing) {
             self.resume(turn);
         }
     }
@@ -163,8 +167,8 @@ impl Machine for EphemeralMachine {
             return;
         }
         match self.step {
-            Step::Beginning => self.conclude(Event::Released, turn),
-            Step::Watching(_) | Step::Pausing => {
+            EphemeralStep::Beginning => self.conclude(Event::Released, turn),
+            EphemeralStep::Watching(_) | EphemeralStep::Pausing => {
                 self.unwatch(turn);
                 self.resume(turn);
             }
@@ -179,7 +183,7 @@ impl EphemeralMachine {
     pub fn new(config: AttemptConfig) -> Self {
         Self {
             config,
-            step: Step::Beginning,
+            step: EphemeralStep::Beginning,
             czxid: None,
             lost: None,
             may_exist: false,
@@ -194,7 +198,7 @@ impl EphemeralMachine {
 
     fn create(&mut self, turn: &mut Turn<'_>) {
         let AttemptConfig { lock_path, data, acl, .. } = &self.config;
-        self.step = Step::Creating(turn.create_alone(lock_path, data, acl));
+        self.step = EphemeralStep::Creating(turn.create_alone(lock_path, data, acl));
     }
 
     fn created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
@@ -219,7 +223,7 @@ impl EphemeralMachine {
         let parent = path::parent(&self.config.lock_path).unwrap_or("/");
         match self.parents.attempt(parent, &self.config, turn) {
             Err(error) => self.fail(error, turn),
-            Ok(requests) => self.step = Step::MakingParents(requests),
+            Ok(requests) => self.step = EphemeralStep::MakingParents(requests),
         }
     }
 
@@ -239,7 +243,7 @@ impl EphemeralMachine {
     // ---- The node exists -----------------------------------------------------------------------
 
     fn look(&mut self, turn: &mut Turn<'_>) {
-        self.step = Step::Watching(turn.watch_presence(self.config.lock_path.clone()));
+        self.step = EphemeralStep::Watching(turn.watch_presence(self.config.lock_path.clone()));
     }
 
     fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
@@ -280,7 +284,7 @@ impl EphemeralMachine {
     }
 
     fn unwatch(&mut self, turn: &mut Turn<'_>) {
-        if let Step::Watching(look) = self.step {
+        if let EphemeralStep::Watching(look) = self.step {
             turn.unwatch(look);
         }
     }
@@ -341,12 +345,12 @@ impl EphemeralMachine {
         match (self.is_releasing, self.czxid) {
             (false, _) => self.look(turn),
             (true, Some(_)) => {
-                self.step = Step::Deleting(turn.delete(&self.config.lock_path));
+                self.step = EphemeralStep::Deleting(turn.delete(&self.config.lock_path));
             }
             (true, None) => {
                 let path = &self.config.lock_path;
                 let read = SyncedRead::submit(path, |turn| turn.stat(path), turn);
-                self.step = Step::FindingOut(read);
+                self.step = EphemeralStep::FindingOut(read);
             }
         }
     }
@@ -354,7 +358,7 @@ impl EphemeralMachine {
     fn retry(&mut self, error: Error, turn: &mut Turn<'_>) {
         match turn.retry(&error) {
             RetryPolicy::Now => self.resume(turn),
-            RetryPolicy::Later => self.step = Step::Pausing,
+            RetryPolicy::Later => self.step = EphemeralStep::Pausing,
             RetryPolicy::Never => self.fail(error.into(), turn),
         }
     }
@@ -370,7 +374,7 @@ impl EphemeralMachine {
     }
 
     fn conclude(&mut self, event: Event, turn: &mut Turn<'_>) {
-        self.step = Step::Done;
+        self.step = EphemeralStep::Done;
         turn.conclude(&mut self.is_concluded, event);
     }
 

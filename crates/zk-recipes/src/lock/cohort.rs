@@ -90,7 +90,7 @@ pub struct Cohort<H, W, A> {
     keeps_idle: bool,
     /// The attempts that wait, or have not noticed their turn yet.
     entries: BTreeMap<Ticket, Entry<H, W>>,
-    node: Option<Node<H>>,
+    node: Option<CohortNode<H>>,
     /// A front that has given up leaves its place in ZooKeeper's queue to the next one.
     left: Option<(LockMode, A)>,
     last_ticket: Ticket,
@@ -106,7 +106,7 @@ struct Entry<H, W> {
 
 /// The node with which the lock is held.
 #[derive(Clone, Debug)]
-struct Node<H> {
+struct CohortNode<H> {
     id: u64,
     mode: LockMode,
     held: H,
@@ -171,7 +171,7 @@ impl<H, W, A> Default for After<H, W, A> {
     }
 }
 
-impl<H> Node<H> {
+impl<H> CohortNode<H> {
     /// Returns whether another turn is within the bound.
     fn is_open(&self, bound: HandOver, now: Instant) -> bool {
         matches!(self.standing, Standing::Held | Standing::Contended)
@@ -205,8 +205,9 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
 
     /// Returns whether an attempt that enters now need not wait for another one of this process.
     pub fn admits(&self, mode: LockMode) -> bool {
-        let shares = |node: &Node<H>| (node.mode, mode) == (LockMode::Shared, LockMode::Shared);
-        let is_free = |node: &Node<H>| node.is_idle || shares(node);
+        let shares =
+            |node: &CohortNode<H>| (node.mode, mode) == (LockMode::Shared, LockMode::Shared);
+        let is_free = |node: &CohortNode<H>| node.is_idle || shares(node);
         self.front().is_none() && self.node.as_ref().is_none_or(is_free)
     }
 
@@ -302,7 +303,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
         let mode = entry.as_ref().map_or(LockMode::Exclusive, |entry| entry.mode);
         after.unused_wakers.extend(entry.and_then(|entry| entry.waker));
         let turn = Turn { node: self.last_node, number: 0, held: held.clone() };
-        self.node = Some(Node {
+        self.node = Some(CohortNode {
             id: self.last_node,
             mode,
             held,

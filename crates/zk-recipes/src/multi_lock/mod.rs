@@ -147,12 +147,12 @@ pub fn acquisition_order(locks: &[LockSpec]) -> Result<Vec<(usize, Mode)>, Multi
 #[derive(Clone, Debug)]
 pub struct MultiAcquire {
     locks: usize,
-    state: State,
+    state: MultiStep,
     outputs: VecDeque<Output>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum MultiStep {
     /// This many locks are held, and the next one is waited for.
     Acquiring(usize),
     Held,
@@ -192,7 +192,7 @@ impl MultiAcquire {
     /// Creates an attempt to acquire this many locks, at least one. The first output is there
     /// already.
     pub fn new(locks: usize) -> Self {
-        let mut this = Self { locks, state: State::Acquiring(0), outputs: VecDeque::new() };
+        let mut this = Self { locks, state: MultiStep::Acquiring(0), outputs: VecDeque::new() };
         this.enter(0);
         this
     }
@@ -205,25 +205,25 @@ impl MultiAcquire {
     /// Handles an input. Take all outputs afterwards.
     pub fn handle(&mut self, input: Input) {
         match (self.state, input) {
-            (State::Acquiring(held), Input::Acquired) => self.enter(held + 1),
-            (State::Acquiring(held), Input::Failed(error)) => self.fail(held, error),
-            (State::Acquiring(held), Input::TimedOut) => self.fail(held, LockError::TimedOut),
+            (MultiStep::Acquiring(held), Input::Acquired) => self.enter(held + 1),
+            (MultiStep::Acquiring(held), Input::Failed(error)) => self.fail(held, error),
+            (MultiStep::Acquiring(held), Input::TimedOut) => self.fail(held, LockError::TimedOut),
             // The locks would not be held together, even if the others are acquired soon.
-            (State::Acquiring(_), Input::Lost(index, loss)) => {
+            (MultiStep::Acquiring(_), Input::Lost(index, loss)) => {
                 self.fail(index, LockError::Lost(loss));
             }
-            (State::Acquiring(_) | State::Held, Input::Release) => self.release(),
+            (MultiStep::Acquiring(_) | MultiStep::Held, Input::Release) => self.release(),
             // Once all are held, the caller decides what the loss of one means.
-            (State::Held | State::Over, _) => {}
+            (MultiStep::Held | MultiStep::Over, _) => {}
         }
     }
 
     fn enter(&mut self, index: usize) {
         if index < self.locks {
-            self.state = State::Acquiring(index);
+            self.state = MultiStep::Acquiring(index);
             self.outputs.push_back(Output::Enter(index));
         } else {
-            self.state = State::Held;
+            self.state = MultiStep::Held;
             self.outputs.push_back(Output::Acquired);
         }
     }
@@ -238,11 +238,11 @@ impl MultiAcquire {
     fn release(&mut self) {
         let entered = match self.state {
             // Including the one that is waited for.
-            State::Acquiring(held) => held + 1,
-            State::Held => self.locks,
-            State::Over => 0,
+            MultiStep::Acquiring(held) => held + 1,
+            MultiStep::Held => self.locks,
+            MultiStep::Over => 0,
         };
-        self.state = State::Over;
+        self.state = MultiStep::Over;
         self.outputs.extend((0..entered).rev().map(Output::Release));
     }
 }

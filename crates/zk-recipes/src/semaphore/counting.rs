@@ -9,7 +9,7 @@ use zk_session::proto::{
 };
 use zk_session::session::Reply;
 
-use super::requests::Step;
+use super::requests::SemaphoreStep;
 use super::{PermitRequest, SemaphoreMachine};
 use crate::attempt::description::Sight;
 use crate::attempt::queue::other_lock;
@@ -59,9 +59,11 @@ impl SemaphoreMachine {
         self.unwatch(list, turn);
         let is_missing = error == Error::Server(ErrorCode::NO_NODE);
         match self.step {
-            Step::Looking if is_missing => self.counted(0, turn),
-            Step::Waiting if is_missing => self.borrow(turn),
-            Step::Looking | Step::Waiting => self.retry(error, Self::list_permit_nodes, turn),
+            SemaphoreStep::Looking if is_missing => self.counted(0, turn),
+            SemaphoreStep::Waiting if is_missing => self.borrow(turn),
+            SemaphoreStep::Looking | SemaphoreStep::Waiting => {
+                self.retry(error, Self::list_permit_nodes, turn);
+            }
             // The steps that create permit nodes list them again afterwards.
             _ => {}
         }
@@ -103,7 +105,7 @@ impl SemaphoreMachine {
                     self.own.agreed = true;
                     self.own.maximum.seen = Some(maximum);
                     match self.step {
-                        Step::Asking => self.borrow(turn),
+                        SemaphoreStep::Asking => self.borrow(turn),
                         _ => self.go_on_if_there_is_room(turn),
                     }
                 }
@@ -120,7 +122,7 @@ impl SemaphoreMachine {
                 self.retry(error, Self::look_at_maximum, turn);
             }
             // No semaphore means no permits taken.
-            Step::Looking if self.request.maximum.is_some() => self.enter(turn),
+            SemaphoreStep::Looking if self.request.maximum.is_some() => self.enter(turn),
             _ if !self.has_path_alone() => self.list_others(turn),
             _ => self.create_maximum(turn),
         }
@@ -194,13 +196,17 @@ impl SemaphoreMachine {
         };
         let maximum = maximum as usize;
         match self.step {
-            Step::Looking if taken.saturating_add(self.permits()) <= maximum => self.enter(turn),
+            SemaphoreStep::Looking if taken.saturating_add(self.permits()) <= maximum => {
+                self.enter(turn);
+            }
             // While no server answers, our permit nodes may be gone.
-            Step::Waiting if taken <= maximum && self.is_suspended() => {}
+            SemaphoreStep::Waiting if taken <= maximum && self.is_suspended() => {}
             // Our own permit nodes are included in `taken`.
-            Step::Waiting if taken <= maximum && !self.has_path_alone() => self.list_others(turn),
-            Step::Waiting if taken <= maximum => self.granted(turn),
-            Step::Looking | Step::Waiting => {
+            SemaphoreStep::Waiting if taken <= maximum && !self.has_path_alone() => {
+                self.list_others(turn);
+            }
+            SemaphoreStep::Waiting if taken <= maximum => self.granted(turn),
+            SemaphoreStep::Looking | SemaphoreStep::Waiting => {
                 // Another lock may come meanwhile.
                 self.own.others.take();
                 match self.request.config.wait_policy.refusal() {

@@ -5,7 +5,7 @@ use zk_session::proto::Zxid;
 use zk_session::session::Reply;
 
 use super::SemaphoreMachine;
-use super::requests::Step;
+use super::requests::SemaphoreStep;
 use crate::attempt::Turn;
 use crate::attempt::creation::{Creation, Nodes, Owner, Progress};
 use crate::attempt::phase::Node;
@@ -16,23 +16,23 @@ impl SemaphoreMachine {
     pub(super) fn borrow(&mut self, turn: &mut Turn<'_>) {
         self.return_permit_nodes(turn);
         if self.is_releasing {
-            self.step = Step::Leaving;
+            self.step = SemaphoreStep::Leaving;
             return;
         }
         // First, since a semaphore without a maximum needs no parents, and servers do not delete a
         // container that was never used.
         self.look_at_maximum_if_unknown(turn);
         if self.own.maximum.seen.is_none() && self.request.asks_first() {
-            self.step = Step::Asking;
+            self.step = SemaphoreStep::Asking;
             return;
         }
         let config = &self.permit_config;
         match &mut self.step {
-            Step::Creating(creation) => creation.repeat(config, turn),
+            SemaphoreStep::Creating(creation) => creation.repeat(config, turn),
             step => {
                 let batch = Some((self.request.permits, Full::On));
                 let creation = Creation::start(LockMode::Exclusive, batch, config, turn);
-                *step = Step::Creating(creation);
+                *step = SemaphoreStep::Creating(creation);
             }
         }
         self.list_permit_nodes(turn);
@@ -44,7 +44,7 @@ impl SemaphoreMachine {
         result: Result<Reply, Error>,
         turn: &mut Turn<'_>,
     ) {
-        let Step::Creating(creation) = &mut self.step else { return };
+        let SemaphoreStep::Creating(creation) = &mut self.step else { return };
         let is_leaving = |name: &str| self.returned.iter().any(|it| it.name == name);
         let config = &self.permit_config;
         let owner = Owner { config, is_leaving: &is_leaving };
@@ -63,7 +63,7 @@ impl SemaphoreMachine {
             }
             Progress::NotCreated => self.borrow(turn),
             Progress::Failed(error) => {
-                self.step = Step::Leaving;
+                self.step = SemaphoreStep::Leaving;
                 self.fail(error, turn);
             }
         }
@@ -75,10 +75,10 @@ impl SemaphoreMachine {
         others.into_iter().for_each(|node| self.hold(node, turn));
         if self.is_releasing {
             self.return_permit_nodes(turn);
-            self.step = Step::Leaving;
+            self.step = SemaphoreStep::Leaving;
             return;
         }
-        self.step = Step::Waiting;
+        self.step = SemaphoreStep::Waiting;
         // The list that was sent with the create is under way, unless it was refused.
         self.ask_for_what_is_missing(turn);
     }

@@ -37,7 +37,7 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 use self::permit_nodes::PermitNodes;
-use self::requests::{RequestState, Step};
+use self::requests::{RequestState, SemaphoreStep};
 use crate::attempt::phase::Node;
 use crate::attempt::queue::QueueReader;
 use crate::attempt::{
@@ -129,7 +129,7 @@ pub struct SemaphoreMachine {
     request: PermitRequest,
     /// The configuration of the permit nodes.
     permit_config: AttemptConfig,
-    step: Step,
+    step: SemaphoreStep,
     own: RequestState,
     /// The contender in the queue. `None` before it enters.
     queue: Option<Contender>,
@@ -166,7 +166,7 @@ struct PermitNode {
 
 impl Machine for SemaphoreMachine {
     fn is_done(&self) -> bool {
-        matches!(self.step, Step::Done)
+        matches!(self.step, SemaphoreStep::Done)
     }
 
     fn describe(&self, description: &mut Description<'_>) {
@@ -178,7 +178,7 @@ impl Machine for SemaphoreMachine {
     }
 
     fn before_input(&mut self, turn: &mut Turn<'_>) {
-        if matches!(self.step, Step::Beginning) {
+        if matches!(self.step, SemaphoreStep::Beginning) {
             match self.request.check() {
                 Err(error) => {
                     self.refuse(error, turn);
@@ -216,7 +216,7 @@ impl Machine for SemaphoreMachine {
         self.permit_config.follow(state);
         if !matches!(state, State::Connected { .. }) {
             self.not_connected(turn);
-        } else if matches!(self.step, Step::Beginning) {
+        } else if matches!(self.step, SemaphoreStep::Beginning) {
             self.begin(turn);
         }
         self.notify_parts(|part, turn| part.handle(Input::State(state), turn), turn);
@@ -224,7 +224,7 @@ impl Machine for SemaphoreMachine {
 
     /// Fails if the attempt does not wait for a connection.
     fn not_connected(&mut self, turn: &mut Turn<'_>) {
-        let is_over = self.is_releasing || matches!(self.step, Step::Held);
+        let is_over = self.is_releasing || matches!(self.step, SemaphoreStep::Held);
         if !self.request.config.wait_policy.waits_for_connection() && !is_over {
             self.fail(LockError::NoConnection, turn);
         }
@@ -232,13 +232,13 @@ impl Machine for SemaphoreMachine {
 
     fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
         let event = match self.step {
-            Step::Held => Event::Lost(Loss::Ended(end)),
+            SemaphoreStep::Held => Event::Lost(Loss::Ended(end)),
             // The session's end deletes the nodes, so the release is complete.
             _ if self.is_releasing => Event::gone_with(end),
             _ => Event::Failed(LockError::Ended(end)),
         };
         turn.conclude(&mut self.heard.is_concluded, event);
-        self.step = Step::Done;
+        self.step = SemaphoreStep::Done;
     }
 
     fn lease_ended(&mut self, turn: &mut Turn<'_>) {
@@ -265,8 +265,8 @@ impl Machine for SemaphoreMachine {
         match &mut self.step {
             // The reply to a pending creation will show whether there are more permit nodes to
             // delete.
-            Step::Creating(creation) => creation.cancel(),
-            step => *step = Step::Leaving,
+            SemaphoreStep::Creating(creation) => creation.cancel(),
+            step => *step = SemaphoreStep::Leaving,
         }
     }
 
@@ -299,7 +299,7 @@ impl SemaphoreMachine {
         Self {
             request,
             permit_config,
-            step: Step::Beginning,
+            step: SemaphoreStep::Beginning,
             own: RequestState::default(),
             queue: None,
             permit_nodes: Vec::new(),
@@ -316,7 +316,7 @@ impl SemaphoreMachine {
         match self.request.config.wait_policy {
             WaitPolicy::Queue | WaitPolicy::OnlyIfFirst => self.enter(turn),
             WaitPolicy::OnlyIfFree => {
-                self.step = Step::Looking;
+                self.step = SemaphoreStep::Looking;
                 self.ask_for_what_is_missing(turn);
             }
         }
@@ -324,7 +324,7 @@ impl SemaphoreMachine {
 
     fn enter(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_own(turn);
-        self.step = Step::Queueing;
+        self.step = SemaphoreStep::Queueing;
         let queue = Contender::new(AttemptConfig {
             scheme: Scheme::CURATOR_MUTEX,
             lock_path: path::child(&self.request.config.lock_path, "locks").into(),
@@ -373,7 +373,7 @@ impl SemaphoreMachine {
         let nodes: Vec<_> =
             self.permit_nodes.iter().map(|permit_node| permit_node.name.clone()).collect();
         let node = nodes.first().cloned().unwrap_or_default();
-        self.step = Step::Held;
+        self.step = SemaphoreStep::Held;
         self.heard.is_held = true;
         if nodes.len() > 1 {
             turn.report(Event::Permits(nodes));

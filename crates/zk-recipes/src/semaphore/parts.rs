@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::requests::Step;
+use super::requests::SemaphoreStep;
 use super::{Heard, PermitNode, QUEUE, SemaphoreMachine};
 use crate::attempt::{Event, Machine as _, OpId, Turn};
 use crate::error::LockError;
@@ -61,9 +61,9 @@ impl SemaphoreMachine {
         self.returned.retain(|permit_node| !permit_node.machine.is_done());
         let has_left = self.queue.as_ref().is_none_or(Contender::is_done);
         let is_clean = has_left && self.permit_nodes.is_empty() && self.returned.is_empty();
-        if matches!(self.step, Step::Leaving) && is_clean {
+        if matches!(self.step, SemaphoreStep::Leaving) && is_clean {
             turn.conclude(&mut self.heard.is_concluded, Event::Released);
-            self.step = Step::Done;
+            self.step = SemaphoreStep::Done;
         }
     }
 
@@ -71,7 +71,7 @@ impl SemaphoreMachine {
         match event {
             Event::Abandoned { .. } => turn.report(event),
             // The permits no longer depend on our place in the queue.
-            _ if matches!(self.step, Step::Held) => {}
+            _ if matches!(self.step, SemaphoreStep::Held) => {}
             Event::Enqueued { .. } | Event::Waiting { .. } | Event::UnknownNode(_)
                 if !self.heard.is_concluded =>
             {
@@ -108,7 +108,7 @@ impl SemaphoreMachine {
                 permit_node.suspended = false;
                 self.suspension_changed(turn);
             }
-            Event::Lost(loss) if matches!(self.step, Step::Held) => {
+            Event::Lost(loss) if matches!(self.step, SemaphoreStep::Held) => {
                 turn.conclude(&mut self.heard.is_concluded, Event::Lost(loss));
                 self.release(turn);
             }
@@ -116,7 +116,7 @@ impl SemaphoreMachine {
             Event::Lost(_) => self.borrow(turn),
             Event::Revoked => {
                 let is_known = core::mem::replace(&mut self.revoked, true);
-                if !is_known && matches!(self.step, Step::Held) {
+                if !is_known && matches!(self.step, SemaphoreStep::Held) {
                     turn.report(Event::Revoked);
                 }
             }
@@ -127,14 +127,14 @@ impl SemaphoreMachine {
     /// Handles the failure of a sub-machine: a node cannot be deleted, or the queue not entered.
     fn part_failed(&mut self, error: LockError, turn: &mut Turn<'_>) {
         // If all permits are held, a node left in the queue does no harm.
-        if !matches!(self.step, Step::Held) {
+        if !matches!(self.step, SemaphoreStep::Held) {
             turn.conclude(&mut self.heard.is_concluded, Event::Failed(error));
             self.release(turn);
         }
     }
 
     fn suspension_changed(&mut self, turn: &mut Turn<'_>) {
-        if !matches!(self.step, Step::Held) {
+        if !matches!(self.step, SemaphoreStep::Held) {
             return self.go_on_if_there_is_room(turn);
         }
         let suspended = self.is_suspended();

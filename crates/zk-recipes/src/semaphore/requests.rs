@@ -10,7 +10,7 @@ use crate::attempt::{OpId, Turn};
 
 /// The step of an attempt, with the requests that it waits for.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum SemaphoreStep {
     /// Waits for the first state of the session.
     Beginning,
     /// Counts before it enters the queue ([`WaitPolicy::OnlyIfFree`](crate::machine::WaitPolicy)).
@@ -78,7 +78,7 @@ impl SemaphoreMachine {
     pub(super) fn own_watch_fired(&mut self, op: OpId, turn: &mut Turn<'_>) {
         if self.own.taken.is(op) {
             self.own.taken.take();
-            if matches!(self.step, Step::Looking | Step::Waiting) {
+            if matches!(self.step, SemaphoreStep::Looking | SemaphoreStep::Waiting) {
                 self.list_permit_nodes(turn);
             }
         } else if self.own.maximum.is(op) {
@@ -112,11 +112,15 @@ impl SemaphoreMachine {
     /// Repeats requests that were refused or whose values are outdated. Pending requests stay.
     pub(super) fn ask_for_what_is_missing(&mut self, turn: &mut Turn<'_>) {
         match &mut self.step {
-            Step::Beginning | Step::Queueing | Step::Held | Step::Leaving | Step::Done => return,
-            Step::Creating(creation) => {
+            SemaphoreStep::Beginning
+            | SemaphoreStep::Queueing
+            | SemaphoreStep::Held
+            | SemaphoreStep::Leaving
+            | SemaphoreStep::Done => return,
+            SemaphoreStep::Creating(creation) => {
                 creation.handle_timer(&self.permit_config, turn);
             }
-            Step::Looking | Step::Waiting if self.own.taken.op.is_none() => {
+            SemaphoreStep::Looking | SemaphoreStep::Waiting if self.own.taken.op.is_none() => {
                 self.list_permit_nodes(turn);
             }
             _ => {}

@@ -47,7 +47,7 @@ const HOLDER: u32 = 1;
 #[derive(Clone, Debug)]
 pub struct SimpleContender {
     config: AttemptConfig,
-    step: Step,
+    step: SimpleStep,
     /// Watches and deletes the node while we hold the lock.
     holder: Option<Contender>,
     /// The holder's deletion of the node, if its outcome is unknown.
@@ -67,7 +67,7 @@ pub struct SimpleContender {
 
 /// The step of an attempt, with the requests that it waits for.
 #[derive(Clone, Debug)]
-enum Step {
+enum SimpleStep {
     /// Waits for the first state of the session.
     Beginning,
     /// Creates the node.
@@ -96,7 +96,7 @@ enum Step {
 
 impl Machine for SimpleContender {
     fn is_done(&self) -> bool {
-        matches!(self.step, Step::Done)
+        matches!(self.step, SimpleStep::Done)
     }
 
     fn describe(&self, description: &mut Description<'_>) {
@@ -105,7 +105,9 @@ impl Machine for SimpleContender {
 
     fn before_input(&mut self, turn: &mut Turn<'_>) {
         let is_valid = || path::validate(&self.config.lock_path).is_ok();
-        if matches!(self.step, Step::Beginning) && (self.config.begins_at_once() || !is_valid()) {
+        if matches!(self.step, SimpleStep::Beginning)
+            && (self.config.begins_at_once() || !is_valid())
+        {
             self.begin(turn);
         }
     }
@@ -113,18 +115,18 @@ impl Machine for SimpleContender {
     fn handle_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         match &mut self.step {
             _ if op.part() == HOLDER => self.holder_heard(op, result, turn),
-            Step::Creating { create } if *create == op => self.created(result, turn),
-            Step::MakingParents { requests } if requests.contains(&op) => {
+            SimpleStep::Creating { create } if *create == op => self.created(result, turn),
+            SimpleStep::MakingParents { requests } if requests.contains(&op) => {
                 let is_last = op == *requests.end();
                 self.made_parent(is_last, result, turn);
             }
-            Step::Watching { look, .. } if *look == op => self.looked(result, turn),
-            Step::FindingOut(Some(stat)) => match stat.handle_reply(op, result) {
+            SimpleStep::Watching { look, .. } if *look == op => self.looked(result, turn),
+            SimpleStep::FindingOut(Some(stat)) => match stat.handle_reply(op, result) {
                 Synced::Pending => {}
                 Synced::Read(result) => self.found_out(result, turn),
                 Synced::Failed(error) => self.retry_finding_out(error, turn),
             },
-            Step::FindingOwn(Some(data)) => {
+            SimpleStep::FindingOwn(Some(data)) => {
                 let (read, synced) = (data.read(), data.handle_reply(op, result));
                 if !matches!(synced, Synced::Pending) {
                     turn.unwatch(read);
@@ -144,10 +146,12 @@ impl Machine for SimpleContender {
             _ if op.part() == HOLDER => {
                 self.tell_holder(|holder, turn| holder.notice(op, event_type, turn), turn);
             }
-            Step::Watching { look, .. } if look == op && event_type == EventType::NODE_DELETED => {
+            SimpleStep::Watching { look, .. }
+                if look == op && event_type == EventType::NODE_DELETED =>
+            {
                 self.create(turn);
             }
-            Step::Watching { look, .. } if look == op => self.look(turn),
+            SimpleStep::Watching { look, .. } if look == op => self.look(turn),
             _ => {}
         }
     }
@@ -155,7 +159,7 @@ impl Machine for SimpleContender {
     fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
         self.config.follow(state);
         match (&self.step, state) {
-            (Step::Beginning, State::Connected { .. }) => self.begin(turn),
+            (SimpleStep::Beginning, State::Connected { .. }) => self.begin(turn),
             (_, State::Connected { .. }) => {}
             _ => self.not_connected(turn),
         }
@@ -209,11 +213,11 @@ impl Machine for SimpleContender {
     fn release(&mut self, turn: &mut Turn<'_>) {
         self.is_releasing = true;
         match self.step {
-            Step::Watching { answered: true, .. } => {
+            SimpleStep::Watching { answered: true, .. } => {
                 self.unwatch(turn);
                 self.conclude(Event::Released, turn);
             }
-            Step::Beginning => self.conclude(Event::Released, turn),
+            SimpleStep::Beginning => self.conclude(Event::Released, turn),
             // Without a holder, the pending reply will show whether there is a node to delete.
             _ => self.tell_holder(|holder, turn| holder.command(Command::Release, turn), turn),
         }
@@ -229,7 +233,7 @@ impl SimpleContender {
     pub fn new(config: AttemptConfig) -> Self {
         Self {
             config,
-            step: Step::Beginning,
+            step: SimpleStep::Beginning,
             holder: None,
             deletion: None,
             czxid: Zxid::ZERO,
@@ -254,7 +258,7 @@ impl SimpleContender {
         let AttemptConfig { lock_path, data, acl, .. } = &self.config;
         let data = [mark(self.config.own_guid()).as_bytes(), data.as_ref()].concat();
         let create = turn.create_alone(lock_path, &data, acl);
-        self.step = Step::Creating { create };
+        self.step = SimpleStep::Creating { create };
     }
 
     fn created(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
@@ -277,7 +281,7 @@ impl SimpleContender {
         let lock_path = path::parent(&self.config.lock_path).unwrap_or("/");
         match self.parents.attempt(lock_path, &self.config, turn) {
             Err(error) => self.fail(error, turn),
-            Ok(requests) => self.step = Step::MakingParents { requests },
+            Ok(requests) => self.step = SimpleStep::MakingParents { requests },
         }
     }
 
@@ -297,7 +301,7 @@ impl SimpleContender {
     fn look(&mut self, turn: &mut Turn<'_>) {
         self.unwatch(turn);
         let look = turn.watch_data(self.config.lock_path.clone());
-        self.step = Step::Watching { look, answered: false };
+        self.step = SimpleStep::Watching { look, answered: false };
     }
 
     fn looked(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
@@ -318,7 +322,7 @@ impl SimpleContender {
                 if let Some(error) = self.config.wait_policy.refusal() {
                     return self.fail(error, turn);
                 }
-                if let Step::Watching { answered, .. } = &mut self.step
+                if let SimpleStep::Watching { answered, .. } = &mut self.step
                     && !core::mem::replace(answered, true)
                 {
                     turn.report(Event::Waiting { behind: self.name(), ahead: 1 });
@@ -358,7 +362,7 @@ impl SimpleContender {
     }
 
     fn unwatch(&mut self, turn: &mut Turn<'_>) {
-        if let Step::Watching { look, .. } = self.step {
+        if let SimpleStep::Watching { look, .. } = self.step {
             turn.unwatch(look);
         }
     }
@@ -368,7 +372,7 @@ impl SimpleContender {
     fn hold(&mut self, czxid: Zxid, turn: &mut Turn<'_>) {
         let node = Node::new(self.config.lock_path.clone(), czxid);
         self.czxid = czxid;
-        self.step = Step::Held;
+        self.step = SimpleStep::Held;
         self.is_unwanted = self.is_releasing;
         let config = self.config.clone();
         self.holder = self.turn_of_holder(turn, |_, turn| {
@@ -400,7 +404,7 @@ impl SimpleContender {
             }
         });
         if self.holder.as_ref().is_some_and(Contender::is_done) {
-            self.step = Step::Done;
+            self.step = SimpleStep::Done;
         }
     }
 
@@ -453,7 +457,7 @@ impl SimpleContender {
     fn find_out(&mut self, turn: &mut Turn<'_>) {
         let path = &self.config.lock_path;
         let read = SyncedRead::submit(path, |turn| turn.stat(path), turn);
-        self.step = Step::FindingOut(Some(read));
+        self.step = SimpleStep::FindingOut(Some(read));
     }
 
     fn found_out(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
@@ -467,7 +471,7 @@ impl SimpleContender {
             Err(error @ Error::Server(ErrorCode::NO_NODE)) => error,
             Err(error) => return self.retry_finding_out(error, turn),
         };
-        self.step = Step::Held;
+        self.step = SimpleStep::Held;
         self.tell_holder_reply(op, Err(error), turn);
     }
 
@@ -475,11 +479,11 @@ impl SimpleContender {
         match (RetryPolicy::of(&error), self.deletion) {
             (RetryPolicy::Now, _) => self.find_out(turn),
             (RetryPolicy::Never, Some(op)) => {
-                self.step = Step::Held;
+                self.step = SimpleStep::Held;
                 self.tell_holder_reply(op, Err(error), turn);
             }
             (RetryPolicy::Later | RetryPolicy::Never, _) => {
-                self.step = Step::FindingOut(None);
+                self.step = SimpleStep::FindingOut(None);
                 turn.set_timer(RETRY_AFTER);
             }
         }
@@ -498,12 +502,12 @@ impl SimpleContender {
     /// Repeats the current step. That is always safe.
     fn repeat(&mut self, turn: &mut Turn<'_>) {
         match self.step {
-            Step::Creating { .. } => self.create(turn),
-            Step::MakingParents { .. } => self.make_parents(turn),
-            Step::Watching { .. } => self.look(turn),
-            Step::FindingOut(_) => self.find_out(turn),
-            Step::FindingOwn(_) => self.find_own(turn),
-            Step::Beginning | Step::Held | Step::Done => {}
+            SimpleStep::Creating { .. } => self.create(turn),
+            SimpleStep::MakingParents { .. } => self.make_parents(turn),
+            SimpleStep::Watching { .. } => self.look(turn),
+            SimpleStep::FindingOut(_) => self.find_out(turn),
+            SimpleStep::FindingOwn(_) => self.find_own(turn),
+            SimpleStep::Beginning | SimpleStep::Held | SimpleStep::Done => {}
         }
     }
 
@@ -524,7 +528,7 @@ impl SimpleContender {
     fn find_own(&mut self, turn: &mut Turn<'_>) {
         let path = &self.config.lock_path;
         let read = SyncedRead::submit(path, |turn| turn.watch_data(path.clone()), turn);
-        self.step = Step::FindingOwn(Some(read));
+        self.step = SimpleStep::FindingOwn(Some(read));
     }
 
     fn found_own(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
@@ -540,7 +544,7 @@ impl SimpleContender {
     fn retry_finding_own(&mut self, error: Error, turn: &mut Turn<'_>) {
         match turn.retry(&error) {
             RetryPolicy::Now => self.find_own(turn),
-            RetryPolicy::Later => self.step = Step::FindingOwn(None),
+            RetryPolicy::Later => self.step = SimpleStep::FindingOwn(None),
             // Nobody can tell whose it is.
             RetryPolicy::Never => self.conclude(Event::Released, turn),
         }
@@ -550,7 +554,7 @@ impl SimpleContender {
         if !self.has_failed {
             turn.report(event);
         }
-        self.step = Step::Done;
+        self.step = SimpleStep::Done;
     }
 
     fn name(&self) -> String {

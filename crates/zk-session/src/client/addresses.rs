@@ -30,15 +30,15 @@ type Resolve = dyn Fn(&ServerAddress) -> io::Result<Vec<SocketAddr>> + Send + Sy
 /// The addresses of the servers of a client. Clones share them.
 #[derive(Clone)]
 pub(crate) struct AddressBook {
-    hosts: Arc<Mutex<Vec<Host>>>,
+    hosts: Arc<Mutex<Vec<KnownHost>>>,
     resolve: Arc<Resolve>,
 }
 
 /// A server by its name.
-struct Host {
+struct KnownHost {
     server: ServerAddress,
     /// The newest addresses that a look-up has found, the least recently tried one first.
-    known: Vec<Known>,
+    known: Vec<KnownAddress>,
     /// The address of the latest connection.
     connected: Option<SocketAddr>,
     is_looked_up: bool,
@@ -48,7 +48,7 @@ struct Host {
     wakers: Vec<Waker>,
 }
 
-struct Known {
+struct KnownAddress {
     address: SocketAddr,
     /// Whether the address was tried, and has not served the session since.
     has_failed: bool,
@@ -108,7 +108,7 @@ impl AddressBook {
 
     /// Looks up a name in a thread of its own, since no look-up has a time limit. At most one is
     /// under way for each name.
-    fn look_up(&self, host: &mut Host) {
+    fn look_up(&self, host: &mut KnownHost) {
         if let Ok(address) = host.server.host.parse::<IpAddr>() {
             return host.learn([SocketAddr::new(address, host.server.port)].into(), 0);
         }
@@ -135,14 +135,14 @@ impl AddressBook {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Host>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<KnownHost>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn host_of<'a>(hosts: &'a mut Vec<Host>, server: &ServerAddress) -> &'a mut Host {
+fn host_of<'a>(hosts: &'a mut Vec<KnownHost>, server: &ServerAddress) -> &'a mut KnownHost {
     let place = hosts.iter().position(|host| host.server == *server).unwrap_or_else(|| {
-        hosts.push(Host {
+        hosts.push(KnownHost {
             server: server.clone(),
             known: Vec::new(),
             connected: None,
@@ -156,7 +156,7 @@ fn host_of<'a>(hosts: &'a mut Vec<Host>, server: &ServerAddress) -> &'a mut Host
 }
 
 /// Which address to try next: without a clock and randomness of its own.
-impl Host {
+impl KnownHost {
     /// Replaces the addresses by those that a look-up has found. New ones come first, in random
     /// order, so that clients spread over them.
     fn learn(&mut self, mut found: Vec<SocketAddr>, seed: u64) {
@@ -167,19 +167,19 @@ impl Host {
         fastrand::Rng::with_seed(seed).shuffle(&mut found);
         for address in found {
             if self.find(address).is_none() {
-                self.known.insert(0, Known { address, has_failed: false, refused_at: None });
+                self.known.insert(0, KnownAddress { address, has_failed: false, refused_at: None });
             }
         }
     }
 
-    fn find(&mut self, address: SocketAddr) -> Option<&mut Known> {
+    fn find(&mut self, address: SocketAddr) -> Option<&mut KnownAddress> {
         self.known.iter_mut().find(|known| known.address == address)
     }
 
     /// Takes the next address besides those that the attempt has tried. One that has served the
     /// session comes before one that has failed, and of several the least recently tried one first.
     fn take_next(&mut self, tried: &[SocketAddr], now: Instant) -> Option<SocketAddr> {
-        let is_open = |known: &Known| {
+        let is_open = |known: &KnownAddress| {
             !tried.contains(&known.address)
                 && known.refused_at.is_none_or(|at| now.duration_since(at) >= REFUSED)
         };
@@ -254,8 +254,11 @@ impl AddressBook {
     /// Makes one that knows these addresses of a name, in this order. Look-ups fail.
     pub(crate) fn of(server: &ServerAddress, addresses: &[SocketAddr]) -> Self {
         let book = Self::new(|_| Err(io::ErrorKind::NotFound.into()));
-        let known =
-            |address: &SocketAddr| Known { address: *address, has_failed: false, refused_at: None };
+        let known = |address: &SocketAddr| KnownAddress {
+            address: *address,
+            has_failed: false,
+            refused_at: None,
+        };
         host_of(&mut book.lock(), server).known = addresses.iter().map(known).collect();
         book
     }

@@ -12,9 +12,9 @@ use zk_proto::recording::Kind;
 
 use super::effects::{Deferred, Effects};
 use super::port::AnySession;
-use super::seat::Seat;
 #[cfg(feature = "blocking")]
 use super::port::Submission;
+use super::seat::Seat;
 #[cfg(feature = "blocking")]
 use super::shared_lists::{SHARED, SharedList, SharedLists};
 use super::{Attached, Input, Port};
@@ -71,7 +71,7 @@ struct Slot {
 }
 
 /// A call of a machine.
-enum Call<'a> {
+enum MachineCall<'a> {
     Handle(Input),
     Command(&'a mut dyn Any),
     /// Its timer, in the drain of what was due at this time.
@@ -145,7 +145,7 @@ impl Machines {
             slot.machine = Some(machine);
             key.generation = slot.generation;
         }
-        self.call(session, now, key, Call::Handle(Input::State(self.state)));
+        self.call(session, now, key, MachineCall::Handle(Input::State(self.state)));
         self.deliver_late_end_of_lease(session, now, key);
         if let State::Ended(_) = self.state {
             self.detach(session, key);
@@ -163,7 +163,7 @@ impl Machines {
         // Ahead of the command: what was held may be lost already. Behind it: the answer to a release
         // may be due already.
         self.deliver_late_end_of_lease(session, now, key);
-        let attached = self.call(session, now, key, Call::Command(message));
+        let attached = self.call(session, now, key, MachineCall::Command(message));
         self.deliver_late_end_of_lease(session, now, key);
         attached
     }
@@ -174,7 +174,7 @@ impl Machines {
         session: &mut dyn AnySession,
         now: Instant,
         key: Key,
-        call: Call<'_>,
+        call: MachineCall<'_>,
     ) -> bool {
         let Some(slot) = self.slots.get_mut(key.place as usize) else { return false };
         let Slot { generation, machine: Some(machine), deadline, watches } = slot else {
@@ -185,9 +185,9 @@ impl Machines {
         }
         let before = *deadline;
         match &call {
-            Call::Handle(input) => session.recorder().called(key, Some(input)),
-            Call::Command(_) => session.recorder().called(key, None),
-            Call::Timer { .. } => session.recorder().called(key, Some(&Input::Timer)),
+            MachineCall::Handle(input) => session.recorder().called(key, Some(input)),
+            MachineCall::Command(_) => session.recorder().called(key, None),
+            MachineCall::Timer { .. } => session.recorder().called(key, Some(&Input::Timer)),
         }
         let mut seat = Seat {
             session: &mut *session,
@@ -203,9 +203,9 @@ impl Machines {
         };
         let port = &mut Port::new(&mut seat, now);
         match call {
-            Call::Handle(input) => machine.handle(input, port),
-            Call::Command(message) => machine.command(message, port),
-            Call::Timer { due } => {
+            MachineCall::Handle(input) => machine.handle(input, port),
+            MachineCall::Command(message) => machine.command(message, port),
+            MachineCall::Timer { due } => {
                 machine.handle(Input::Timer, port);
                 // A timer set for the past waits for the next drain, or this drain would never end.
                 let next = now.max(due) + Duration::from_nanos(1);
@@ -301,7 +301,7 @@ impl Machines {
         {
             return;
         }
-        self.call(session, now, key, Call::Handle(Input::Reply { tag, result }));
+        self.call(session, now, key, MachineCall::Handle(Input::Reply { tag, result }));
     }
 
     /// Delivers a list, or a piece of it, to the machines that share it. Submits the list for those that
@@ -351,7 +351,7 @@ impl Machines {
 
     fn deliver_late_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant, key: Key) {
         if session.lease_has_ended(now) {
-            self.call(session, now, key, Call::Handle(Input::LeaseEnded));
+            self.call(session, now, key, MachineCall::Handle(Input::LeaseEnded));
         }
     }
 
@@ -367,7 +367,7 @@ impl Machines {
     ) {
         requests.retain(|request| {
             if let Some((key, tag)) = self.watcher(*request, is_over) {
-                self.call(session, now, key, Call::Handle(input(tag)));
+                self.call(session, now, key, MachineCall::Handle(input(tag)));
             }
             request.is_callers()
         });
@@ -405,7 +405,7 @@ impl Machines {
             return;
         }
         self.for_each(|all, key| {
-            all.call(session, now, key, Call::Handle(Input::State(state)));
+            all.call(session, now, key, MachineCall::Handle(Input::State(state)));
             all.deliver_late_end_of_lease(session, now, key);
         });
     }
@@ -418,9 +418,14 @@ impl Machines {
             let Some(slot) = all.slots.get_mut(key.place as usize) else { return };
             drop_watches(session, &mut slot.watches);
             if all.outlives_session(key) {
-                all.call(session, now, key, Call::Handle(Input::State(State::Renewing)));
+                all.call(session, now, key, MachineCall::Handle(Input::State(State::Renewing)));
             } else {
-                all.call(session, now, key, Call::Handle(Input::State(State::Ended(End::Expired))));
+                all.call(
+                    session,
+                    now,
+                    key,
+                    MachineCall::Handle(Input::State(State::Ended(End::Expired))),
+                );
                 // Most machines are done then, and detached.
                 all.detach(session, key);
             }
@@ -428,11 +433,13 @@ impl Machines {
     }
 
     pub(super) fn deliver_end_of_lease(&mut self, session: &mut dyn AnySession, now: Instant) {
-        self.for_each(|all, key| all.call(session, now, key, Call::Handle(Input::LeaseEnded)));
+        self.for_each(|all, key| {
+            all.call(session, now, key, MachineCall::Handle(Input::LeaseEnded))
+        });
     }
 
     pub(super) fn deliver_closing(&mut self, session: &mut dyn AnySession, now: Instant) {
-        self.for_each(|all, key| all.call(session, now, key, Call::Handle(Input::Closing)));
+        self.for_each(|all, key| all.call(session, now, key, MachineCall::Handle(Input::Closing)));
     }
 
     pub(super) fn is_unsettled(&self) -> bool {
@@ -447,7 +454,7 @@ impl Machines {
         for key in unsettled {
             // The process may have been stopped since the last events arrived.
             self.deliver_late_end_of_lease(session, now, key);
-            self.call(session, now, key, Call::Handle(Input::Settled));
+            self.call(session, now, key, MachineCall::Handle(Input::Settled));
         }
     }
 
@@ -488,7 +495,7 @@ impl Machines {
             slot.deadline = None;
         }
         self.forget_changed_timers();
-        self.call(session, now, key, Call::Timer { due });
+        self.call(session, now, key, MachineCall::Timer { due });
         true
     }
 }

@@ -24,7 +24,7 @@ pub(super) const SHARED: Key = Key { place: u32::MAX, generation: 1 };
 pub(super) type Memo = Option<Box<dyn Any + Send>>;
 
 /// A machine, and the tag of its request.
-pub(super) type Receiver = (Key, u64);
+pub(super) type ListReceiver = (Key, u64);
 
 /// A list, and the machines that receive it.
 pub(super) struct SharedList {
@@ -32,8 +32,8 @@ pub(super) struct SharedList {
     pub(super) number: u64,
     path: Arc<str>,
     /// Mostly there is only one.
-    first: Receiver,
-    others: Vec<Receiver>,
+    first: ListReceiver,
+    others: Vec<ListReceiver>,
 }
 
 impl SharedList {
@@ -45,7 +45,7 @@ impl SharedList {
         !self.others.is_empty()
     }
 
-    pub(super) fn receivers(&self) -> impl Iterator<Item = Receiver> {
+    pub(super) fn receivers(&self) -> impl Iterator<Item = ListReceiver> {
         core::iter::once(self.first).chain(self.others.iter().copied())
     }
 }
@@ -64,7 +64,7 @@ pub(super) struct SharedLists {
 
 impl SharedLists {
     /// Returns a list for this machine alone. `None` if it waits for the next one that is shared.
-    pub(super) fn list(&mut self, path: &Arc<str>, receiver: Receiver) -> Option<SharedList> {
+    pub(super) fn list(&mut self, path: &Arc<str>, receiver: ListReceiver) -> Option<SharedList> {
         if let Some(next) = self.next.iter_mut().find(|next| next.path == *path) {
             next.others.push(receiver);
             return None;

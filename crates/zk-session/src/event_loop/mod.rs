@@ -136,7 +136,7 @@ impl core::error::Error for ConfigError {}
 
 /// What the loop has done with the link.
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum LinkStage {
     Down,
     /// The session wants this server.
     Chosen(usize),
@@ -153,7 +153,7 @@ pub struct Loop<T, L> {
     pub dispatcher: Dispatcher<T>,
     /// The transport.
     pub link: L,
-    stage: Stage,
+    stage: LinkStage,
     arrivals: Arrivals,
 }
 
@@ -172,7 +172,7 @@ impl<T, L: Link> Loop<T, L> {
         }
         let arrivals = Arrivals::new(config.max_reply);
         let dispatcher = Dispatcher::new(Session::new(now, config));
-        Ok(Self { dispatcher, link, stage: Stage::Down, arrivals })
+        Ok(Self { dispatcher, link, stage: LinkStage::Down, arrivals })
     }
 
     /// Takes what has arrived, handles what is due, and sends. `handle` receives the events of the
@@ -201,15 +201,15 @@ impl<T, L: Link> Loop<T, L> {
             let session = &mut self.dispatcher.session.0;
             match session.poll_action() {
                 // The session has ended the connection before, or was told that it is lost.
-                Some(Action::Connect(server)) => self.stage = Stage::Chosen(server),
+                Some(Action::Connect(server)) => self.stage = LinkStage::Chosen(server),
                 Some(Action::Disconnect) => {
-                    self.stage = Stage::Down;
+                    self.stage = LinkStage::Down;
                     self.link.hang_up();
                 }
                 Some(Action::Probe(_)) => {}
                 None => {
                     let output = session.output();
-                    if !matches!(self.stage, Stage::Up) || output.is_empty() {
+                    if !matches!(self.stage, LinkStage::Up) || output.is_empty() {
                         break;
                     }
                     match self.link.send(output) {
@@ -232,7 +232,7 @@ impl<T, L: Link> Loop<T, L> {
     fn receive(&mut self, now: Instant) -> bool {
         self.link.poll(now);
         let session = &mut self.dispatcher.session.0;
-        if matches!(self.stage, Stage::Up) {
+        if matches!(self.stage, LinkStage::Up) {
             let link = &mut self.link;
             if self.arrivals.receive(session.max_kept(), |buffer| link.receive(buffer)) > 0 {
                 // Frames before the end of a connection still count.
@@ -245,17 +245,17 @@ impl<T, L: Link> Loop<T, L> {
         }
         let session = &mut self.dispatcher.session.0;
         match (self.stage, self.link.state()) {
-            (Stage::Chosen(server), _) => {
+            (LinkStage::Chosen(server), _) => {
                 self.arrivals = Arrivals::new(session.max_reply());
-                self.stage = Stage::Connecting;
+                self.stage = LinkStage::Connecting;
                 self.link.connect(server);
             }
             (_, LinkState::Up) => {
-                self.stage = Stage::Up;
+                self.stage = LinkStage::Up;
                 session.handle_connected(now);
             }
             _ => {
-                self.stage = Stage::Down;
+                self.stage = LinkStage::Down;
                 self.link.hang_up();
                 session.handle_disconnected(now);
             }
@@ -267,10 +267,10 @@ impl<T, L: Link> Loop<T, L> {
     fn has_changed(&self) -> bool {
         let state = self.link.state();
         match self.stage {
-            Stage::Down => false,
-            Stage::Chosen(_) => state == LinkState::Down,
-            Stage::Connecting => state != LinkState::Connecting,
-            Stage::Up => state != LinkState::Up,
+            LinkStage::Down => false,
+            LinkStage::Chosen(_) => state == LinkState::Down,
+            LinkStage::Connecting => state != LinkState::Connecting,
+            LinkStage::Up => state != LinkState::Up,
         }
     }
 }

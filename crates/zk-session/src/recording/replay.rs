@@ -311,7 +311,7 @@ fn apply(dispatcher: &mut Dispatcher<()>, step: &Step) -> Result<(), Malformed> 
     match step.kind {
         Kind::COMMAND => {
             let key = Key { place: fields.small()?, generation: fields.small()? };
-            dispatcher.command(now, key, &mut Message(step.bytes.slice_ref(fields.rest())));
+            dispatcher.command(now, key, &mut RecordedCommand(step.bytes.slice_ref(fields.rest())));
         }
         Kind::CLOSE_ALL => dispatcher.close(now),
         Kind::CLOSE_WHEN_DONE => dispatcher.close_when_done(),
@@ -425,9 +425,9 @@ fn decode(opcode: OpCode, body: &[u8]) -> Result<Request<'_>, Malformed> {
 }
 
 /// How a machine has described a message of its owner.
-struct Message(Bytes);
+struct RecordedCommand(Bytes);
 
-impl Message {
+impl RecordedCommand {
     fn fields(message: &dyn Any) -> FieldReader<'_> {
         FieldReader::new(message.downcast_ref().map_or(&[], |Self(fields)| fields))
     }
@@ -460,7 +460,7 @@ impl Attached for Again {
 
     fn command(&mut self, message: &mut dyn Any, port: &mut Port<'_>) {
         lock(&self.script).machine = Some(self.name.clone());
-        let command = self.machine.described_command(Message::fields(message));
+        let command = self.machine.described_command(RecordedCommand::fields(message));
         self.machine.command(command.unwrap_or_else(|| Box::new(())).as_mut(), port);
     }
 
@@ -477,7 +477,7 @@ impl Attached for Again {
     }
 
     fn describe_command(&self, message: &dyn Any, description: &mut Description<'_>) {
-        if let Some(command) = self.machine.described_command(Message::fields(message)) {
+        if let Some(command) = self.machine.described_command(RecordedCommand::fields(message)) {
             self.machine.describe_command(&*command, description);
         }
     }
@@ -572,6 +572,6 @@ impl Attached for Replica {
     }
 
     fn describe_command(&self, message: &dyn Any, description: &mut Description<'_>) {
-        description.fields(Message::fields(message).rest());
+        description.fields(RecordedCommand::fields(message).rest());
     }
 }

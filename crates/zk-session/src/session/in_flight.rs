@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use zk_proto::Xid;
 
 use super::outbox::{Late, PendingRequest};
-use super::queue::Queue;
+use super::queue::ShortQueue;
 use crate::time::{Instant, Span};
 
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Sent<T> {
 /// The requests in flight on one connection, in the order in which they were sent.
 #[derive(Clone, Debug)]
 pub(super) struct InFlight<T> {
-    sent: Queue<Sent<T>>,
+    sent: ShortQueue<Sent<T>>,
     /// How many of `sent` are requests of callers.
     pub(super) callers: usize,
     /// How many bytes the queue keeps when it is empty.
@@ -26,7 +26,7 @@ pub(super) struct InFlight<T> {
 
 impl<T> InFlight<T> {
     pub(super) fn new(max_kept: usize) -> Self {
-        Self { sent: Queue::new(), callers: 0, max_kept }
+        Self { sent: ShortQueue::new(), callers: 0, max_kept }
     }
 
     pub(super) fn push(&mut self, sent: Sent<T>) {

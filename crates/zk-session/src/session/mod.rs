@@ -102,7 +102,7 @@ pub use self::handshake::ServerKind;
 use self::history::{History, Purpose};
 pub(crate) use self::outbox::Again;
 use self::outbox::{Late, Outbox, PendingRequest, RequestOwner};
-use self::queue::Queue;
+use self::queue::ShortQueue;
 use self::refusals::Suspect;
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
@@ -210,8 +210,8 @@ pub struct Session<T> {
     statistics: Statistics,
     exchanges: Exchanges,
     pub(crate) recorder: Recorder,
-    actions: Queue<Action>,
-    events: Queue<Event<T>>,
+    actions: ShortQueue<Action>,
+    events: ShortQueue<Event<T>>,
 }
 
 /// Counters of what a session has sent and received.
@@ -420,8 +420,8 @@ impl<T> Session<T> {
             statistics: Statistics::default(),
             exchanges: Exchanges::default(),
             recorder: Recorder::default(),
-            actions: Queue::new(),
-            events: Queue::new(),
+            actions: ShortQueue::new(),
+            events: ShortQueue::new(),
             config,
         };
         if session.ended.is_none() {

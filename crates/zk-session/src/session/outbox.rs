@@ -15,7 +15,7 @@ use zk_proto::{Encode, OpCode, Request, RequestHeader, Sink, Xid, frame};
 use super::RequestId;
 use super::ephemerals::Changes;
 use super::in_flight::{InFlight, Sent};
-use super::queue::Queue;
+use super::queue::ShortQueue;
 use super::watches::{PersistentPath, Registration};
 use crate::time::Instant;
 
@@ -166,7 +166,7 @@ pub(super) struct Outbox<T> {
     bytes: SendBuffer,
     /// How many bytes each empty buffer keeps. See [`Config::max_kept`](super::Config::max_kept).
     max_kept: usize,
-    unsent: Queue<Unsent<T>>,
+    unsent: ShortQueue<Unsent<T>>,
     /// How many of `unsent` are requests of callers.
     pub(super) callers: usize,
     /// How many of `bytes` belong to requests of callers.
@@ -179,7 +179,7 @@ impl<T> Outbox<T> {
         Self {
             bytes: SendBuffer::default(),
             max_kept,
-            unsent: Queue::new(),
+            unsent: ShortQueue::new(),
             callers: 0,
             callers_bytes: 0,
             last_xid: Xid(0),
@@ -317,7 +317,7 @@ impl<T> Outbox<T> {
             removed.push(self.forget(first));
         }
         if self.unsent.iter().any(|unsent| unwanted(&unsent.pending)) {
-            let mut kept = Queue::new();
+            let mut kept = ShortQueue::new();
             // Frames move from `from` to `to` and close the gaps.
             let (mut from, mut to) = (0, 0);
             for unsent in core::mem::take(&mut self.unsent) {

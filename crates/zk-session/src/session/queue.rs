@@ -6,9 +6,9 @@ use core::ops::{Deref, DerefMut};
 use super::growth::room_for_growth;
 
 #[derive(Clone, Debug)]
-pub(super) struct Queue<E>(VecDeque<E>);
+pub(super) struct ShortQueue<E>(VecDeque<E>);
 
-impl<E> Queue<E> {
+impl<E> ShortQueue<E> {
     pub(super) const fn new() -> Self {
         Self(VecDeque::new())
     }
@@ -30,13 +30,13 @@ impl<E> Queue<E> {
     }
 }
 
-impl<E> Default for Queue<E> {
+impl<E> Default for ShortQueue<E> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<E> Deref for Queue<E> {
+impl<E> Deref for ShortQueue<E> {
     type Target = VecDeque<E>;
 
     fn deref(&self) -> &VecDeque<E> {
@@ -44,13 +44,13 @@ impl<E> Deref for Queue<E> {
     }
 }
 
-impl<E> DerefMut for Queue<E> {
+impl<E> DerefMut for ShortQueue<E> {
     fn deref_mut(&mut self) -> &mut VecDeque<E> {
         &mut self.0
     }
 }
 
-impl<E> IntoIterator for Queue<E> {
+impl<E> IntoIterator for ShortQueue<E> {
     type Item = E;
     type IntoIter = vec_deque::IntoIter<E>;
 

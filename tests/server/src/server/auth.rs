@@ -2,7 +2,9 @@
 
 use core::net::IpAddr;
 
-use zk_proto::{AuthPacket, ClientInfo, DigestId};
+#[cfg(feature = "digest")]
+use zk_proto::DigestId;
+use zk_proto::{AuthPacket, ClientInfo};
 
 /// A proven identity: the id of a connection under a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,7 @@ impl Identity {
         match packet.scheme {
             "ip" => Some(Self::of_address(address)),
             // This never fails: a wrong password proves another id, which no list has.
+            #[cfg(feature = "digest")]
             "digest" => {
                 let credentials = String::from_utf8_lossy(packet.auth?);
                 Some(Self {

@@ -8,7 +8,7 @@ use zk_session::{End, State};
 use super::{Guard, Holder, Holding, LATE, Other, over, released};
 use crate::attempt::{Command, LockMode};
 use crate::client::session_client::before;
-use crate::client::status::{HeldNode, Report};
+use crate::client::status::{HeldNode, MachineReport};
 use crate::client::{Pending, SessionClient};
 use crate::error::{LeaveError, LockError, ModeError, RecipeError};
 use crate::lock::recipe::hand_over::LocalTurn;
@@ -80,7 +80,7 @@ impl<C: SessionClient> Guard<C> {
 type Converted = Option<Result<HeldNode, ModeError>>;
 
 /// Returns the result of a conversion, once it is reported.
-fn converted(report: &mut Report) -> Option<Converted> {
+fn converted(report: &mut MachineReport) -> Option<Converted> {
     match report.take_answer() {
         // Then the conversion cannot succeed.
         None if !report.status.is_open() => Some(None),

@@ -12,7 +12,7 @@ use crate::metrics::names;
 /// What the recorder of the process knows of an attempt, and what it does not know yet.
 pub(super) struct Meter {
     recipe: &'static str,
-    phase: Phase,
+    phase: MeterPhase,
     /// When the current phase began.
     since: Instant,
     /// Whether another contender was ahead.
@@ -24,7 +24,7 @@ pub(super) struct Meter {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum MeterPhase {
     /// The attempt has not begun.
     New,
     Waiting,
@@ -33,7 +33,7 @@ enum Phase {
     Over,
 }
 
-impl Phase {
+impl MeterPhase {
     /// Returns the gauge of the attempts in this phase.
     const fn gauge(self) -> Option<&'static str> {
         match self {
@@ -55,7 +55,7 @@ impl Meter {
     pub(super) const fn new(recipe: &'static str) -> Self {
         Self {
             recipe,
-            phase: Phase::New,
+            phase: MeterPhase::New,
             since: Instant::START,
             has_waited: false,
             woken_at: None,
@@ -65,18 +65,18 @@ impl Meter {
     }
 
     fn end(&mut self) {
-        self.enter(Phase::Over, self.since);
+        self.enter(MeterPhase::Over, self.since);
         self.clean_up(false);
     }
 
-    fn enter(&mut self, phase: Phase, now: Instant) {
+    fn enter(&mut self, phase: MeterPhase, now: Instant) {
         self.since = now;
         let before = core::mem::replace(&mut self.phase, phase);
         if before != phase {
             self.measured.extend(before.gauge().map(Measured::Fewer));
             self.measured.extend(phase.gauge().map(Measured::More));
         }
-        if phase == Phase::Waiting {
+        if phase == MeterPhase::Waiting {
             (self.has_waited, self.woken_at) = (false, None);
         }
     }
@@ -99,8 +99,8 @@ impl Meter {
 
 impl Observer for Meter {
     fn input(&mut self, input: &Input, port: &mut Port<'_>) {
-        if self.phase == Phase::New {
-            self.enter(Phase::Waiting, port.now());
+        if self.phase == MeterPhase::New {
+            self.enter(MeterPhase::Waiting, port.now());
         }
         if let Input::Watch { .. } = input {
             self.woken_at = Some(port.now());
@@ -111,8 +111,8 @@ impl Observer for Meter {
     fn command(&mut self, command: Command, port: &mut Port<'_>) {
         if command == Command::Release {
             self.clean_up(true);
-            if self.phase == Phase::Waiting {
-                self.enter(Phase::Over, port.now());
+            if self.phase == MeterPhase::Waiting {
+                self.enter(MeterPhase::Over, port.now());
             }
         }
         self.emit(port);
@@ -122,9 +122,9 @@ impl Observer for Meter {
         let now = port.now();
         match event {
             // A candidate, or an ephemeral node, that was lost.
-            Event::Enqueued { .. } if self.phase == Phase::Over => {
+            Event::Enqueued { .. } if self.phase == MeterPhase::Over => {
                 self.clean_up(false);
-                self.enter(Phase::Waiting, now);
+                self.enter(MeterPhase::Waiting, now);
             }
             Event::Waiting { .. } => self.has_waited = true,
             Event::Acquired { .. } => {
@@ -132,16 +132,16 @@ impl Observer for Meter {
                 if let Some(woken_at) = self.woken_at.filter(|_| self.has_waited) {
                     self.measured.push(Measured::Took(names::HAND_OVER, now - woken_at));
                 }
-                self.enter(Phase::Held, now);
+                self.enter(MeterPhase::Held, now);
             }
             Event::Lost(_) | Event::Released | Event::Failed(_) | Event::Refused(_) => {
-                if self.phase == Phase::Held {
+                if self.phase == MeterPhase::Held {
                     self.measured.push(Measured::Took(names::HOLD, now - self.since));
                     if let Event::Lost(_) = event {
                         self.measured.push(Measured::Lost);
                     }
                 }
-                self.enter(Phase::Over, now);
+                self.enter(MeterPhase::Over, now);
                 self.clean_up(true);
             }
             _ => {}

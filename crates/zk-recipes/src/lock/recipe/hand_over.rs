@@ -24,7 +24,7 @@ use crate::client::guard::{Guard, Holding, holding};
 use crate::client::known::lock;
 use crate::client::queue::{Attempted, Entrance};
 use crate::client::session_client::TimeLimit;
-use crate::client::status::{Handle, HeldNode, OnLoss, Report, SharedStatus};
+use crate::client::status::{Handle, HeldNode, MachineReport, OnLoss, SharedStatus};
 use crate::error::{LockError, RecipeError};
 use crate::lock::cohort::{After, Cohort, HandOver, Next, Standing, Ticket, Turn};
 use crate::lock::idle_watch::IdleWatch;
@@ -201,10 +201,10 @@ impl<C> LocalLock<C> {
 pub(crate) struct LocalAttempt<C> {
     entrance: Entrance<C>,
     local: Arc<LocalLock<C>>,
-    phase: Phase<C>,
+    phase: LocalPhase<C>,
 }
 
-enum Phase<C> {
+enum LocalPhase<C> {
     Waiting(Ticket),
     /// It is the front, and gets a node: by the attempt that another front has left, if any.
     Front(Ticket, Option<Attempted<C>>),
@@ -225,7 +225,7 @@ impl<C: SessionClient> LocalAttempt<C> {
             _ => Ok(cohort.enter(entrance.mode)),
         });
         match admitted {
-            Ok(ticket) => Ok(Self { entrance, local, phase: Phase::Waiting(ticket) }),
+            Ok(ticket) => Ok(Self { entrance, local, phase: LocalPhase::Waiting(ticket) }),
             Err(refusal) => Err(entrance.queue.call(entrance.operation).failed(refusal)),
         }
     }
@@ -233,24 +233,24 @@ impl<C: SessionClient> LocalAttempt<C> {
     /// Returns the status of its node, if it has one of its own.
     pub(crate) fn status(&self) -> Option<Arc<SharedStatus>> {
         match &self.phase {
-            Phase::Attempting(_, attempted) => attempted.status(),
+            LocalPhase::Attempting(_, attempted) => attempted.status(),
             _ => None,
         }
     }
 
     /// Waits for others of this process.
     pub(crate) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Phase::Waiting(ticket) = self.phase else { return Poll::Ready(()) };
+        let LocalPhase::Waiting(ticket) = self.phase else { return Poll::Ready(()) };
         let waker = cx.waker().clone();
         self.local.check_idle();
         let (next, rest) = self.local.with(|cohort, now| cohort.poll(ticket, now, waker));
         self.phase = match next {
-            Next::Hold(turn) => Phase::Holding(LocalTurn::new(&self.local, turn)),
-            Next::Attempt(left) => Phase::Front(ticket, left),
-            Next::Wait => Phase::Waiting(ticket),
+            Next::Hold(turn) => LocalPhase::Holding(LocalTurn::new(&self.local, turn)),
+            Next::Attempt(left) => LocalPhase::Front(ticket, left),
+            Next::Wait => LocalPhase::Waiting(ticket),
         };
         finish(rest);
-        if let Phase::Waiting(_) = self.phase { Poll::Pending } else { Poll::Ready(()) }
+        if let LocalPhase::Waiting(_) = self.phase { Poll::Pending } else { Poll::Ready(()) }
     }
 
     /// Waits until the lock is held, or the attempt has failed.
@@ -264,21 +264,21 @@ impl<C: SessionClient> LocalAttempt<C> {
             let Entrance { queue, operation, .. } = &self.entrance;
             return Poll::Ready(Err(queue.call(operation).failed(LockError::TimedOut)));
         }
-        if let Phase::Front(ticket, left) = &mut self.phase {
+        if let LocalPhase::Front(ticket, left) = &mut self.phase {
             let attempted = left.take().unwrap_or_else(|| self.entrance.clone().enter());
-            self.phase = Phase::Attempting(*ticket, attempted);
+            self.phase = LocalPhase::Attempting(*ticket, attempted);
         }
-        if let Phase::Attempting(ticket, attempted) = &mut self.phase {
+        if let LocalPhase::Attempting(ticket, attempted) = &mut self.phase {
             let (node, handle) = match ready!(attempted.poll_held(limit, cx)) {
                 Ok(guard) => guard.into_node(),
                 Err(error) => return Poll::Ready(Err(error)),
             };
             if let (ticket, Some(handle)) = (*ticket, handle) {
-                self.phase = Phase::Holding(self.acquired(ticket, node, handle));
+                self.phase = LocalPhase::Holding(self.acquired(ticket, node, handle));
             }
         }
-        match core::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Holding(turn) => Poll::Ready(Ok(self.guard(turn))),
+        match core::mem::replace(&mut self.phase, LocalPhase::Over) {
+            LocalPhase::Holding(turn) => Poll::Ready(Ok(self.guard(turn))),
             _ => Poll::Pending,
         }
     }
@@ -315,13 +315,13 @@ impl<C: SessionClient> LocalAttempt<C> {
 
 impl<C> Drop for LocalAttempt<C> {
     fn drop(&mut self) {
-        let phase = core::mem::replace(&mut self.phase, Phase::Over);
+        let phase = core::mem::replace(&mut self.phase, LocalPhase::Over);
         let (ticket, attempted) = match phase {
-            Phase::Waiting(ticket) => (ticket, None),
-            Phase::Front(ticket, left) => (ticket, left),
-            Phase::Attempting(ticket, attempted) => (ticket, Some(attempted)),
+            LocalPhase::Waiting(ticket) => (ticket, None),
+            LocalPhase::Front(ticket, left) => (ticket, left),
+            LocalPhase::Attempting(ticket, attempted) => (ticket, Some(attempted)),
             // A turn that is dropped is passed on.
-            Phase::Holding(_) | Phase::Over => return,
+            LocalPhase::Holding(_) | LocalPhase::Over => return,
         };
         let waits = self.entrance.wait_policy == WaitPolicy::Queue;
         let (left, unused) = match attempted {
@@ -437,7 +437,7 @@ impl<C> LocalTurn<C> {
         }
         if let Some(signal) = self.signals.get() {
             signal.store(true, Ordering::Release);
-            let (waiters, callbacks) = status.change(|_: &mut Report| {});
+            let (waiters, callbacks) = status.change(|_: &mut MachineReport| {});
             waiters.wakers().for_each(Waker::wake);
             callbacks.into_iter().for_each(crate::client::status::LossCallbacks::finish);
         }

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// Identifies a hold of the lock, or a caller that waits for one.
-pub(crate) type Ticket = u64;
+pub(crate) type HoldNumber = u64;
 
 /// Owners hold the lock one after another, in the order in which they first entered.
 ///
@@ -15,10 +15,10 @@ pub(crate) type Ticket = u64;
 #[derive(Debug)]
 pub(crate) struct LocalQueue<O, W> {
     /// All entries that have not left, with the wakers of those that wait.
-    entries: BTreeMap<Ticket, (O, Option<W>)>,
+    entries: BTreeMap<HoldNumber, (O, Option<W>)>,
     /// The current owner, and the number of its entries.
     current: Option<(O, usize)>,
-    last: Ticket,
+    last: HoldNumber,
 }
 
 impl<O, W> Default for LocalQueue<O, W> {
@@ -29,7 +29,7 @@ impl<O, W> Default for LocalQueue<O, W> {
 
 impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
     /// Enters the queue.
-    pub(crate) fn enter(&mut self, owner: O) -> Ticket {
+    pub(crate) fn enter(&mut self, owner: O) -> HoldNumber {
         self.last += 1;
         let (current, levels) = self.current.get_or_insert((owner, 0));
         if *current == owner {
@@ -50,7 +50,7 @@ impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
 
     /// Returns whether this entry holds the lock. If not, `waker` replaces its waker. The caller
     /// must drop the waker that is returned.
-    pub(crate) fn wait(&mut self, ticket: Ticket, waker: W) -> (bool, Option<W>) {
+    pub(crate) fn wait(&mut self, ticket: HoldNumber, waker: W) -> (bool, Option<W>) {
         let current = self.current.map(|(owner, _)| owner);
         match self.entries.get_mut(&ticket) {
             Some((owner, waiter)) if Some(*owner) != current => (false, waiter.replace(waker)),
@@ -60,7 +60,7 @@ impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
 
     /// Leaves the queue, at any time. Returns the waker of this entry. If that ends a hold, also
     /// returns the wakers of the next owner's entries.
-    pub(crate) fn leave(&mut self, ticket: Ticket) -> (Option<W>, Option<Vec<W>>) {
+    pub(crate) fn leave(&mut self, ticket: HoldNumber) -> (Option<W>, Option<Vec<W>>) {
         let Some((owner, waker)) = self.entries.remove(&ticket) else { return (None, None) };
         let Some((_, levels)) = self.current.as_mut().filter(|(current, _)| *current == owner)
         else {
@@ -96,13 +96,13 @@ mod tests {
     type Queue = LocalQueue<char, char>;
 
     /// Enters, and waits if necessary. Owners and wakers are letters.
-    fn enter(queue: &mut Queue, owner: char) -> (Ticket, bool) {
+    fn enter(queue: &mut Queue, owner: char) -> (HoldNumber, bool) {
         let ticket = queue.enter(owner);
         (ticket, queue.wait(ticket, owner).0)
     }
 
     /// Leaves, and returns the wakers of the next owner if that ends a hold.
-    fn leave(queue: &mut Queue, ticket: Ticket) -> Option<Vec<char>> {
+    fn leave(queue: &mut Queue, ticket: HoldNumber) -> Option<Vec<char>> {
         queue.leave(ticket).1
     }
 

@@ -12,7 +12,7 @@ use zk_session::blocking::Client as Threads;
 use zk_session::threads::Mutex as StdMutex;
 use zk_session::threads::thread::{self, ThreadId};
 
-use super::local_queue::{LocalQueue, Ticket};
+use super::local_queue::{HoldNumber, LocalQueue};
 use crate::Client;
 use crate::attempt::{LockMode, Scheme, WaitPolicy};
 use crate::client::SessionClient;
@@ -32,10 +32,10 @@ use crate::options::Options;
 
 /// The owner of a [`ReentrantMutex`], which can acquire it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Owner(Kind);
+pub struct Owner(OwnerId);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum OwnerId {
     Thread(ThreadId),
     Unique(u64),
 }
@@ -43,12 +43,12 @@ enum Kind {
 impl Owner {
     /// Returns the current thread.
     pub fn current_thread() -> Self {
-        Self(Kind::Thread(thread::current().id()))
+        Self(OwnerId::Thread(thread::current().id()))
     }
 
     /// Returns an owner that equals no other in this process, except its copies.
     pub fn unique() -> Self {
-        Self(Kind::Unique(count::next()))
+        Self(OwnerId::Unique(count::next()))
     }
 }
 
@@ -319,7 +319,7 @@ impl ReentrantMutex<Threads> {
 /// An entry in the local queue, until it is dropped.
 struct LocalHold<C> {
     local: Arc<StdMutex<Local<C>>>,
-    ticket: Ticket,
+    ticket: HoldNumber,
 }
 
 impl<C> Drop for LocalHold<C> {
