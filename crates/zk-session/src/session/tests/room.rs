@@ -175,7 +175,7 @@ fn a_small_session_has_small_limits() {
 #[test]
 fn an_empty_queue_keeps_so_many_bytes() {
     let kept = |max_kept| {
-        let mut queue = Queue::<u64>::new();
+        let mut queue = ShortQueue::<u64>::new();
         queue.reserve_exact(16);
         queue.shrink(max_kept);
         queue.capacity()
