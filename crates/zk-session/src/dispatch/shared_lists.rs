@@ -1,8 +1,8 @@
 //! Lists of children that attached machines share.
 //!
-//! An attempt at a lock lists the queue behind the creation of its node. Of many attempts at once, a few do so on
-//! their own. The others wait until one of these lists is answered. Then they share one list, which is behind all of
-//! their creations.
+//! An attempt at a lock lists the queue behind the creation of its node. Of many attempts at once, a
+//! few do so on their own. The others wait until one of these lists is answered. Then they share one
+//! list, which is behind all of their creations.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -12,6 +12,7 @@ use core::any::Any;
 use zk_proto::{GetChildrenRequest, Request};
 
 use super::machines::Key;
+use crate::session::growth::room_for_growth;
 use crate::sync::Arc;
 
 /// How many lists of one path may be under way. So few machines wait for no other.
@@ -86,6 +87,10 @@ impl SharedLists {
     /// Takes note that a list was submitted.
     pub(super) fn submitted(&mut self, list: SharedList) {
         self.last_number = list.number;
+        // Mostly there is only one.
+        if self.under_way.len() == self.under_way.capacity() {
+            self.under_way.reserve_exact(room_for_growth(self.under_way.len()));
+        }
         self.under_way.push_back(list);
     }
 
