@@ -287,7 +287,7 @@ impl Creation {
         let CreationStep::Resolving { listing, .. } = &mut self.step else {
             return Progress::Pending;
         };
-        let mut paths = match ours(self.mode, listing, result, owner) {
+        let paths = match ours(self.mode, listing, result, owner) {
             Ok(Some(paths)) => paths,
             Ok(None) => return Progress::Pending,
             Err(Error::Server(ErrorCode::NO_NODE)) => return Progress::NotCreated,
@@ -301,7 +301,9 @@ impl Creation {
             Err(error) => return self.failed(error, owner, turn),
         };
         // A server creates all of them or none. More are a forgery, and the lowest count.
-        self.strays.append(&mut paths.split_off(self.count().min(paths.len())));
+        let mut found = paths.into_iter();
+        let paths: Vec<_> = found.by_ref().take(self.count()).collect();
+        self.strays.extend(found);
         let Some(first) = paths.first() else {
             return Progress::NotCreated;
         };
