@@ -2,7 +2,6 @@
 
 formatted_by_debug! {
     [] crate::CheckedItems<'_>;
-    [] crate::DigestId<'_>;
     [] crate::Reader<'_>;
     [] crate::SliceSink<'_>;
     [] crate::ZnodePath<'_>;
@@ -31,6 +30,11 @@ formatted_by_debug! {
     [T: core::fmt::Debug] crate::owned::Multi<T>;
     [] crate::frame::Piece;
     [] crate::frame::Splitter;
+}
+
+#[cfg(feature = "digest")]
+formatted_by_debug! {
+    [] crate::DigestId<'_>;
 }
 
 impl defmt::Format for crate::Xid {

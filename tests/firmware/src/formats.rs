@@ -26,7 +26,6 @@ const _: () = {
     formats::<zk_proto::DecodeErrorKind>();
     formats::<zk_proto::DeleteContainerRequest<'static>>();
     formats::<zk_proto::DeleteRequest<'static>>();
-    formats::<zk_proto::DigestId<'static>>();
     formats::<zk_proto::EncodeError>();
     formats::<zk_proto::ErrorCode>();
     formats::<zk_proto::ErrorResponse>();

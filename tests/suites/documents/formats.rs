@@ -6,10 +6,11 @@ use super::names::listings;
 use super::root;
 
 /// The types of the clients and of features that need an operating system.
-const NOT_CORES: [&str; 35] = [
+const NOT_CORES: [&str; 36] = [
     "zk_proto::ClientCodec",
     "zk_proto::ClientMessage",
     "zk_proto::CodecError",
+    "zk_proto::DigestId",
     "zk_proto::FrameCodec",
     "zk_proto::GeneratorMode",
     "zk_proto::ServerCodec",
