@@ -1,15 +1,16 @@
 //! The scripts of the guide: what happens in each picture.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use uuid::Uuid;
-use zk_proto::diagram::{Diagram, Style};
+use zk_proto::diagram::{Activity, Diagram, Style};
 use zk_proto::{
     Acl, AddWatchMode, AddWatchRequest, AuthPacket, CheckVersionRequest, CreateMode, CreateRequest,
-    ExistsRequest, GetChildrenRequest, GetDataRequest, List, Multi, MultiOp, Request,
-    SetDataRequest, SetWatches,
+    DeleteRequest, ExistsRequest, GetChildrenRequest, GetDataRequest, List, Multi, MultiOp,
+    Request, SetDataRequest, SetWatches,
 };
 
 use zk_recipes::machine::AttemptConfig;
@@ -38,6 +39,7 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ("transactions", transactions),
     ("acls", acls),
     ("queue", queue),
+    ("hand-over", hand_over),
     ("lost-create", lost_create),
     ("lost-connection", lost_connection),
     ("readers", readers),
@@ -302,6 +304,41 @@ fn queue() -> (Diagram, Vec<Frame>) {
     release(&mut sim, 1, second);
     sim.advance(50 * MS);
     played(&sim, "Two clients take turns", &["client A", "server", "client B"])
+}
+
+fn hand_over() -> (Diagram, Vec<Frame>) {
+    let (mut stage, clients) = Stage::new(
+        "Three tasks of a client share a node, while another client waits",
+        &["tasks of A", "server", "client B"],
+    );
+    let (a, b) = (clients[0], clients[1]);
+    stage.connect(a, 0);
+    stage.connect(b, 0);
+    let enter =
+        [create2("/lock/node-", "", CreateMode::EPHEMERAL_SEQUENTIAL), children("/lock", false)];
+    stage.ask(a, &[create("/lock", "", CreateMode::PERSISTENT)]);
+    stage.ask(a, &enter);
+    stage.activity(a, Activity::Holding);
+    let czxid = stage.last_zxid(a).0;
+    let turn = |stage: &mut Stage, task: u32| {
+        let text = format!("task {task} holds: token ({czxid}, {})", task - 1);
+        stage.note(a, Style::Plain, &text);
+        stage.wait(20 * MS);
+    };
+    turn(&mut stage, 1);
+    stage.ask(b, &enter);
+    stage.ask(b, &[children("/lock/node-0000000000", true)]);
+    stage.activity(b, Activity::Waiting);
+    turn(&mut stage, 2);
+    turn(&mut stage, 3);
+    stage.note(a, Style::Plain, "the last turn: the node goes");
+    stage.activity(a, Activity::Idle);
+    let node = DeleteRequest { path: "/lock/node-0000000000", version: -1 };
+    stage.ask(a, &[Request::Delete(node)]);
+    stage.activity(b, Activity::Holding);
+    stage.note(b, Style::Plain, &format!("holds: token ({}, 0)", czxid + 1));
+    stage.wait(20 * MS);
+    done(stage)
 }
 
 fn lost_create() -> (Diagram, Vec<Frame>) {
