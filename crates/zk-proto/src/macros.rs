@@ -178,8 +178,7 @@ macro_rules! encoded_variants {
     ([$($generics:tt)*] $self:ty { $($variant:ident)* }) => {
         impl<$($generics)*> $crate::wire::Encode for $self {
             // Inlined, a board would have it once for each kind of sink.
-            #[cfg_attr(target_os = "none", inline(never))]
-            #[cfg_attr(not(target_os = "none"), inline)]
+            #[inline(never)]
             fn encode<Out: $crate::sink::Sink + ?Sized>(&self, out: &mut Out) {
                 match self {
                     $( Self::$variant(body) => $crate::wire::Encode::encode(body, out), )*
