@@ -34,19 +34,19 @@ use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
 use crate::semaphore::{PermitRequest, SemaphoreMachine};
 use crate::textbook::{HerdContender, SimpleContender};
 
-/// Replays a recording, as [`zk_session::recording::replay`]. The machines of this crate decide again,
-/// and each of their requests, watches, timers and reports is compared. What other machines did is
-/// repeated.
+/// Replays a recording, like [`zk_session::recording::replay`]. The machines of this crate decide
+/// again, and the replay compares each of their requests, watches, timers and reports. Other
+/// machines repeat what was recorded.
 ///
 /// # Errors
 ///
-/// [`ReplayError::Diverged`] with the first step that differs. Then the recording was altered, or made
+/// [`ReplayError::Diverged`] with the first step that differs: the recording was altered, or made
 /// by a version that decides otherwise.
 pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
     replay_with(recording, &mut machine)
 }
 
-/// Makes a machine of this crate again, for [`replay_with`]. `None` if it is of somebody else.
+/// Makes a machine of this crate again, for [`replay_with`]. `None` for other machines.
 ///
 /// It has no owner, so it wakes and calls nobody.
 ///

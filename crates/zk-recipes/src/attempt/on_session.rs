@@ -18,7 +18,7 @@ use super::{Command, Event, Machine, Renewal, Turn, Watches};
 /// The dispatcher calls it while it delivers. In a client, the session is locked then. It must not
 /// block, and leaves user code to [`Port::wake`] and [`Port::defer`]. In a single-threaded loop, a
 /// channel or a shared cell can pass the events to the owner. It leaves requests and timers to the
-/// machine: a [replay](zk_session::dispatch::Attached::describe) makes that again, and no observer.
+/// machine: a [replay](zk_session::dispatch::Attached::describe) has the machine, but no observer.
 pub trait Observer {
     /// Handles an event.
     fn observe(&mut self, event: Event, port: &mut Port<'_>);
