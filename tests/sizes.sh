@@ -7,13 +7,13 @@ cd "$(dirname "$0")/.."
 
 declare -A expected=(
     [get]=242160
-    [mutex]=364976
+    [mutex]=381398
     [blocking-get]=287152
-    [blocking-mutex]=408096
+    [blocking-mutex]=409910
     [get,full]=300529
-    [mutex,full]=539489
+    [mutex,full]=588727
     [blocking-get,full]=335233
-    [blocking-mutex,full]=575057
+    [blocking-mutex,full]=603031
 )
 
 build() {

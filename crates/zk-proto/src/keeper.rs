@@ -257,7 +257,7 @@ fn wide_xid(
     leaf(reader, &path, visit, |xid: i64| xid).map_err(|error| error.within(name))
 }
 
-/// Returns the name of a field of the handshake.
+/// Names a field of the handshake.
 const fn named(field: &'static str) -> FieldName {
     FieldName { record: "ConnectRequest", field }
 }

@@ -177,7 +177,7 @@ macro_rules! encoded_fields {
 macro_rules! encoded_variants {
     ([$($generics:tt)*] $self:ty { $($variant:ident)* }) => {
         impl<$($generics)*> $crate::wire::Encode for $self {
-            // Inlined, a board would have it once for each kind of sink.
+            // Inlined, each kind of sink would have it again in each place that encodes.
             #[inline(never)]
             fn encode<Out: $crate::sink::Sink + ?Sized>(&self, out: &mut Out) {
                 match self {
@@ -247,8 +247,8 @@ macro_rules! wire_number {
     };
 }
 
-/// Declares an enum whose values have a name, that of their variant: errors above all. What a `[from]`
-/// variant holds converts to it.
+/// Declares an enum whose values have the names of their variants: errors above all. The content of
+/// a `[from]` variant converts to it.
 ///
 /// Hidden: for the crates of this project alone.
 #[doc(hidden)]

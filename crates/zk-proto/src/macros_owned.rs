@@ -1,5 +1,5 @@
 //! The macros that derive owned forms and generators from the declaration of a record. Without the
-//! feature `alloc`, there are none.
+//! feature `alloc`, they derive nothing.
 
 /// Declares the owned form of a record. A record that borrows nothing is its own owned form.
 ///

@@ -410,7 +410,7 @@ impl<'a> Request<'a> {
     }
 }
 
-// Behind the macro that it uses.
+// After the macro that it uses.
 #[cfg(feature = "alloc")]
 mod owned_requests;
 

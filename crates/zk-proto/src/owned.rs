@@ -2,7 +2,7 @@
 //!
 //! Each borrowing record has an owned form with the same name, the same fields and the same
 //! encoding. The parameter [`Storage`] determines where it keeps strings and buffers: [`Heap`]
-//! copies them, and `Bytes` (feature `bytes`) shares the memory of the frame.
+//! copies them, and `Bytes` shares the memory of the frame.
 //!
 //! Use an owned record to keep a message, to send it to another thread, or to generate one.
 //!

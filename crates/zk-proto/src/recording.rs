@@ -1,4 +1,4 @@
-//! The format of recordings: what a client's session was told, and what it decided.
+//! The format of recordings: the inputs and the decisions of a client's session.
 //!
 //! A recording repeats a run. The session core is deterministic, so its settings and its *inputs*
 //! with their times determine its *outputs*. A recording has both: a replay feeds the inputs to the
@@ -120,9 +120,9 @@ kinds! {
     CLOSE = 27 "close";
     /// A machine is attached. Fields: none, or its [`Description`].
     ATTACH = 28 "attach";
-    /// A machine receives a message of its owner. Fields: place and generation of its key, and how the
-    /// machine describes the message. Those of `zk-recipes`: number of the command (0 convert, 1 leave,
-    /// 2 release, 3 behind an abandoned node, 4 check the lease), the new mode of a conversion.
+    /// A machine receives a message of its owner. Fields: place and generation of its key, and the
+    /// message as the machine describes it. In `zk-recipes`: number of the command (0 convert, 1
+    /// leave, 2 release, 3 behind an abandoned node, 4 check the lease), and for 0 the new mode.
     COMMAND = 29 "command";
     /// The session is closed.
     CLOSE_ALL = 30 "close-all";
@@ -138,7 +138,7 @@ kinds! {
     EVENT = 65 "event";
     /// A machine is called. Fields: place and generation of its key, number of the input, what it says.
     CALL = 66 "call";
-    /// The machine submits a request, which follows. Fields: tag, 0 plain, 1 in pieces, 2 with a
+    /// The machine submits a request, which follows. Fields: tag; 0 plain, 1 in pieces, 2 with a
     /// watch, or 3 a list that machines may share.
     MACHINE_SUBMIT = 67 "machine-submit";
     /// The machine drops watches. Field: their tag.
@@ -151,12 +151,12 @@ kinds! {
     MACHINE_SETTLE = 71 "machine-settle";
     /// The call is over. Fields: whether the machine is done, whether it outlives the session.
     RETURN = 72 "return";
-    /// The machine sees something outside of its session, so this is an input, too. Fields: what, and
-    /// numbers of that. In `zk-recipes`: 0 an abandoned node ahead, 1 a hint, 2 the maximum of a
+    /// The machine observes something outside its session, so this is an input, too. Fields: what,
+    /// and its numbers. In `zk-recipes`: 0 an abandoned node ahead, 1 a hint, 2 the maximum of a
     /// semaphore, 3 a request to release, 4 its mark in the data of a node.
     MACHINE_SEES = 73 "machine-sees";
-    /// The machine notes what it decides, beside its requests. Fields: name, and what it says of that.
-    /// In `zk-recipes`: an event for its owner, or its error, and its token or number; or `hint` and
+    /// The machine notes a decision other than a request. Fields: name, and its values. In
+    /// `zk-recipes`: an event for its owner, or its error, and its token or number; or `hint` and
     /// the hint that it leaves.
     MACHINE_NOTES = 74 "machine-notes";
 }
@@ -473,7 +473,7 @@ impl<'r> FieldReader<'r> {
     ///
     /// # Errors
     ///
-    /// If it is not there, or not UTF-8.
+    /// If it is missing, or not UTF-8.
     pub fn text(&mut self) -> Result<&'r str, Malformed> {
         core::str::from_utf8(self.bytes()?).map_err(|_| Malformed::Record)
     }

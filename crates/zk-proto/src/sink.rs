@@ -4,8 +4,7 @@ use crate::error::EncodeError;
 
 /// A destination of encoded bytes.
 ///
-/// [`SliceSink`] implements it always, `Vec<u8>` with feature `alloc`, and `BytesMut` with feature
-/// `bytes`.
+/// [`SliceSink`] implements it always, `Vec<u8>` and `BytesMut` with the feature `alloc`.
 ///
 /// A sink of your own can count or hash the bytes instead of storing them:
 ///

@@ -31,7 +31,7 @@ pub trait Encode {
     #[inline]
     fn encoded_len(&self) -> usize {
         let mut counter = Counter::default();
-        // Boards have each encoder once, with a dynamic sink.
+        // On boards, a dynamic sink keeps one copy of each encoder.
         #[cfg(target_os = "none")]
         self.encode::<dyn Sink>(&mut counter);
         #[cfg(not(target_os = "none"))]

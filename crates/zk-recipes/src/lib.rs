@@ -32,7 +32,7 @@ pub mod metrics;
 mod multi_lock;
 #[cfg(feature = "blocking")]
 mod options;
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 pub mod recording;
 #[cfg(feature = "full")]
 mod semaphore;

@@ -127,9 +127,9 @@ impl Options {
     /// # Guarantee
     ///
     /// At most one holds the lock, as without it. Attempts of this process are served in the order
-    /// in which they were first polled. When a turn ends and the [bound](crate::HandOver) is reached, the
-    /// node is deleted, and the next attempt queues at the end. So a contender of another process
-    /// waits for the bound and one turn, and not for all who wait here.
+    /// in which they were first polled. When a turn ends and the [bound](crate::HandOver) is
+    /// reached, the node is deleted, and the next attempt queues at the end. So a contender of
+    /// another process waits for the bound and one turn, and not for all who wait here.
     ///
     /// A loss reaches the holder, and ends the sharing: who waits gets another node at once. A lock
     /// that is suspended or [revoked](crate::Guard::revoked) is not passed on.

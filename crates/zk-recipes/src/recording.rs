@@ -9,10 +9,8 @@
 //! ```
 
 use alloc::boxed::Box;
-#[cfg(feature = "full")]
 use core::time::Duration;
 
-#[cfg(feature = "full")]
 use zk_session::Chroot;
 use zk_session::dispatch::{Attached, Port};
 use zk_session::proto::recording::{Described, FieldReader, Malformed};
@@ -20,33 +18,29 @@ pub use zk_session::recording::*;
 
 use crate::attempt::{AttemptConfig, Event, Machine, Observer, OnSession, Requeuing, WaitPolicy};
 use crate::barrier::BarrierWait;
-#[cfg(feature = "full")]
 use crate::cache::{CacheConfig, recipe::Follower};
 use crate::client::lookout;
-#[cfg(feature = "full")]
 use crate::double_barrier::Participant;
 use crate::election::ElectionMachine;
 use crate::ephemeral::EphemeralMachine;
-#[cfg(feature = "full")]
 use crate::lock::idle_watch::IdleWatch;
 use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
-#[cfg(feature = "full")]
 use crate::semaphore::{PermitRequest, SemaphoreMachine};
 use crate::textbook::{HerdContender, SimpleContender};
 
-/// Replays a recording, as [`zk_session::recording::replay`]. The machines of this crate decide again,
-/// and each of their requests, watches, timers and reports is compared. What other machines did is
-/// repeated.
+/// Replays a recording, like [`zk_session::recording::replay`]. The machines of this crate decide
+/// again, and the replay compares each of their requests, watches, timers and reports. Other
+/// machines repeat what was recorded.
 ///
 /// # Errors
 ///
-/// [`ReplayError::Diverged`] with the first step that differs. Then the recording was altered, or made
+/// [`ReplayError::Diverged`] with the first step that differs: the recording was altered, or made
 /// by a version that decides otherwise.
 pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
     replay_with(recording, &mut machine)
 }
 
-/// Makes a machine of this crate again, for [`replay_with`]. `None` if it is of somebody else.
+/// Makes a machine of this crate again, for [`replay_with`]. `None` for other machines.
 ///
 /// It has no owner, so it wakes and calls nobody.
 ///
@@ -73,14 +67,10 @@ pub fn machine(described: Described<'_>) -> Result<Option<Box<dyn Attached>>, Ma
         }
         "barrier" => attached(BarrierWait::new(path.into(), WaitPolicy::described(it)?), it)?,
         "lookout" => lookout::described(it)?,
-        #[cfg(feature = "full")]
         _ => return of_full(name, path, it),
-        #[cfg(not(feature = "full"))]
-        _ => return Ok(None),
     }))
 }
 
-#[cfg(feature = "full")]
 fn of_full(
     name: &str,
     path: &str,
@@ -119,7 +109,6 @@ fn hinting(path: &str, it: &mut FieldReader<'_>) -> Result<HintingContender<Hint
     Ok(HintingContender::new(config, hint))
 }
 
-#[cfg(feature = "full")]
 fn semaphore(path: &str, it: &mut FieldReader<'_>) -> Result<SemaphoreMachine, Malformed> {
     let (config, permits) = (config(path, it)?, it.small()?);
     let maximum = it.number()?.checked_sub(1).map(u32::try_from).transpose();
@@ -159,5 +148,5 @@ impl HintCell for Hint {
     fn set(&self, _: Option<FastPathHint>) {}
 }
 
-#[cfg(all(test, feature = "full"))]
+#[cfg(test)]
 mod tests;

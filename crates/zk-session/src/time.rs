@@ -40,7 +40,7 @@ const fn nanoseconds(duration: Duration) -> u64 {
 
 /// A length of time in nanoseconds, at most 584 years.
 ///
-/// `Duration` keeps the seconds apart, so each comparison and each sum takes twice the code, and its
+/// `Duration` keeps the seconds apart: each comparison and each sum takes twice the code, and its
 /// arithmetic can panic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(u64);
@@ -119,8 +119,8 @@ impl Instant {
     }
 
     /// Adds a length of time. The sum saturates at [`Instant::END`].
-    // Boards have it once, not in each of many places. An `Add` besides that of `Duration` would leave
-    // callers' types open.
+    // One copy on boards, not one in each of many places. A second `Add`, besides that of
+    // `Duration`, would make types in callers ambiguous.
     #[cfg_attr(target_os = "none", inline(never))]
     pub(crate) const fn after(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))

@@ -1,5 +1,5 @@
-//! Replays recordings of clients: the same session and the same machines of recipes decide the same
-//! again, record by record.
+//! Replays recordings of clients: session and machines of recipes decide the same again, record by
+//! record.
 //!
 //! A step that diverges ends the command with status 1.
 

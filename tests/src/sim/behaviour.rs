@@ -39,7 +39,7 @@ const CROWD: [&str; 12] = [
     "/locks/shared#3",
     "/locks/shared#4",
 ];
-/// The times at which a crowd comes.
+/// The interval at which a crowd of attempts begins.
 const CROWD_EVERY: Duration = Duration::from_millis(250);
 /// A mutex.
 pub(super) const MUTEX: &str = "/locks/mutex";

@@ -400,7 +400,7 @@ impl SimClient {
         self.drain(now);
     }
 
-    /// Returns, once, whether the lock of an attempt was idle for long enough.
+    /// Returns, once, whether the lock of an attempt was idle for the time to keep it.
     pub(super) fn take_late(&self, attempt: AttemptId) -> bool {
         self.log.take_late(attempt)
     }

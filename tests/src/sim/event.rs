@@ -87,7 +87,7 @@ pub enum ClientEvent {
     TookTurn(AttemptId, usize, u32),
     /// Others may wait for the lock that this attempt holds.
     Contended(AttemptId),
-    /// The lock of this attempt was idle for long enough, or was taken meanwhile.
+    /// The lock of this attempt was idle for the time to keep it, or was taken meanwhile.
     Late(AttemptId),
     /// The task holds it no longer.
     EndedTurn(AttemptId, usize),

@@ -309,8 +309,8 @@ impl Sim {
         self.recordings.iter().map(Ring::bytes)
     }
 
-    /// Replays the recordings of all clients. Returns what differs, and how many machines have decided
-    /// again. Without recordings, there is nothing to replay.
+    /// Replays the recordings of all clients. Returns the differences, and how many machines have
+    /// decided again. Without recordings, there is nothing to replay.
     pub fn replay(&self) -> (Vec<ReplayError>, usize) {
         let (mut errors, mut decided) = (Vec::new(), 0);
         for recording in self.recordings() {

@@ -316,7 +316,7 @@ fn since(embedded: &Embedded, before: &[u64]) -> Vec<u64> {
     done(embedded).iter().zip(before).map(|(now, before)| now - before).collect()
 }
 
-/// Returns how many lists the attempts of one client need, of which so many begin at once.
+/// Returns how many lists of the queue this many simultaneous attempts of one client need.
 fn lists_of(attempts: usize) -> usize {
     attempts.min(4 + 1)
 }
@@ -338,8 +338,8 @@ async fn mutex_with(waiters: usize) {
             })
         })
         .collect();
-    // Each watches its predecessor, and the second in line also its own node. Of many attempts of one
-    // client, four list the queue alone, and the others together.
+    // Each watches its predecessor, and the second in line also its own node. Of many attempts of
+    // one client, four list the queue alone, and the others share a list.
     let n = waiters as u64;
     let lists: usize =
         (0..clients.len()).map(|client| lists_of((waiters - client).div_ceil(clients.len()))).sum();

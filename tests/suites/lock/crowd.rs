@@ -9,9 +9,9 @@ use zk_testkit::serve::Embedded;
 use super::frozen::Frozen;
 use super::{LOCK, SESSION_TIMEOUT, begun, client, eventually, lock_nodes, start, watches};
 
-/// So many lists are under way before attempts wait for another one's.
+/// How many lists are in flight before attempts wait to share one.
 const AT_ONCE: usize = 4;
-/// Some alone, and some that share a list.
+/// Enough attempts for lists of their own and for a shared one.
 const CROWD: usize = 12;
 
 fn lists(embedded: &Embedded) -> u64 {
@@ -55,8 +55,8 @@ async fn a_few_attempts_list_alone_and_all_others_together() {
         let held = mutex(&holder).acquire().await.expect("acquired");
         let (before, requests) = (lists(&embedded), ours.statistics().requests);
         let crowd = crowd(&ours, count);
-        // Each watches its predecessor, by another list, and the second in line also its own node. So
-        // does the third.
+        // Each watches its predecessor, by another list, and the second in line also its own node.
+        // So does the third.
         let all_wait = |embedded: &Embedded| watches(embedded) == count.max(2);
         eventually(&embedded, "all wait", all_wait).await;
         let own_lists = count.min(AT_ONCE + 1);
@@ -92,7 +92,7 @@ async fn readers_at_once_hold_the_lock_together() {
     nothing_is_left(&embedded).await;
 }
 
-/// Attempts that expect nobody omit the list, and so find out together.
+/// Attempts that expect nobody omit the list, so they find each other at the same time.
 #[tokio::test]
 async fn attempts_that_expect_nobody_list_together_once_there_is_somebody() {
     let _frozen = Frozen::start();
@@ -127,7 +127,8 @@ async fn attempts_that_try_at_once_see_each_other() {
     nothing_is_left(&embedded).await;
 }
 
-/// One attempt, or all but one, give up at any moment: before, while and after they wait for a list.
+/// One attempt, or all but one, give up at any moment: before, during and after the wait for a
+/// list.
 #[tokio::test]
 async fn attempts_can_be_dropped_while_their_list_waits() {
     let embedded = start().await;

@@ -17,14 +17,14 @@ use zk_testkit::suite::HANG_TIMEOUT;
 const PASSWORD: &str = "correct horse battery staple";
 const DATA: &[u8] = b"the data of a node";
 
-/// A client that holds what recipes give while servers go and come back.
+/// Records a client that uses each recipe while servers stop and restart.
 async fn record_recipes(recording: Recording) {
     let ensemble = Embedded::start(3).await.expect("servers");
     let builder = Client::builder(&ensemble.connect_string()).record(recording).retry_reads(true);
     let client = builder.connect().await.expect("a server");
     let options = || Options::new().data(DATA).revocable();
     let mutex = Mutex::with(&client, "/mutex", options()).expect("a path");
-    // The last of them skip the list, by the hint of those before.
+    // The last attempts skip the list, by the hints of earlier ones.
     for _ in 0..12 {
         mutex.acquire().await.expect("free").release().await.expect("released");
     }
@@ -77,12 +77,12 @@ async fn the_machines_of_recipes_decide_again() {
     for name in names.iter().chain(&["participant", "lookout"]) {
         assert!(has(&recording, name.as_bytes()), "{name}");
     }
-    // The maximum of a semaphore is its data, which is left out, and known nevertheless.
+    // The maximum of a semaphore is node data, which is left out, but the machine records it.
     let seen: Vec<_> =
         of(Kind::MACHINE_SEES).map(|record| record.fields().rest().to_vec()).collect();
     assert!(seen.contains(&vec![2, 3]), "the maximum: {seen:?}");
     assert!(seen.contains(&vec![3]), "the request to release: {seen:?}");
-    // Without those who can make them, their decisions are repeated.
+    // `zk-session` alone cannot make the machines, so it repeats their decisions.
     let repeated = zk_session::recording::replay(&recording).expect("the same decisions");
     assert_eq!((repeated.decided, repeated.repeated), (0, replayed.decided));
 }

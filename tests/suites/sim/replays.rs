@@ -5,8 +5,8 @@ use zk_recipes::recording::{ReplayError, replay};
 use zk_testkit::sim::{Bug, Scale, Targets, record};
 use zk_testkit::suite::{is_long, number};
 
-/// Whatever faults a run has, each of its clients decides the same again, and each of their machines.
-/// The runs of elections, kept nodes and caches replay some of their own.
+/// Whatever faults a run has, each of its clients and machines decides the same again. The tests of
+/// elections, kept nodes and caches replay some of their own runs.
 #[test]
 fn every_client_of_a_run_with_faults_is_replayed() {
     let runs = number("ZK_SIM_RUNS").unwrap_or(if is_long() { 200 } else { 6 });
@@ -64,7 +64,7 @@ fn a_replay_finds_machines_with_bugs() {
         println!("{bug:?}: seed {seed}: {}", ReplayError::Diverged(divergence.clone()));
         assert!(divergence.machine.is_some(), "{bug:?}");
     }
-    // Recordings describe these.
+    // The recorded descriptions include these bugs, so the replay repeats them.
     for bug in [Bug::WatchesParent, Bug::NeverRenewsWatches] {
         let (errors, decided) = record(2, &Scale::small(), Some(bug)).replay();
         assert!(errors.is_empty() && decided > 20, "{bug:?}: {errors:?}");
@@ -92,7 +92,7 @@ fn a_replay_of_an_altered_recording_diverges() {
     assert!(outcomes[1] > 100);
 }
 
-/// So does a byte of what a machine was made with, unless that did not matter in this run.
+/// An altered description of a machine makes the replay diverge, unless the byte did not matter.
 #[test]
 fn a_replay_with_other_machines_diverges() {
     let sim = record(1, &Scale::small(), None);
@@ -112,7 +112,7 @@ fn a_replay_with_other_machines_diverges() {
         altered[place] ^= 1;
         outcomes[match replay(&altered) {
             Ok(replayed) if replayed.decided == decided => 0,
-            // The name of a machine that is not known.
+            // The name of an unknown machine.
             Ok(_) => 1,
             Err(ReplayError::Diverged(_)) => 2,
             Err(_) => 3,

@@ -1,4 +1,4 @@
-//! What a recording says of a machine.
+//! Descriptions of machines in a recording.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -7,9 +7,9 @@ use super::{FieldReader, Fields, Malformed};
 
 /// Describes what a machine was made with, so that a replay can make it again.
 ///
-/// The fields are its name, its path, and then its own. Those of `zk-recipes` follow. The seed is 0, or 1
-/// and the seed of the renewals of watches. `requeuing ` or `election ` comes before the name of a
-/// machine that is inside of such a one.
+/// The fields are the name of the machine, its path, and then its own. Those of `zk-recipes`
+/// follow. The seed is 0, or 1 and the seed of the renewals of watches. A machine inside another
+/// has the prefix `requeuing ` or `election ` before its name.
 ///
 /// | name | its own fields |
 /// |---|---|
@@ -21,10 +21,11 @@ use super::{FieldReader, Fields, Malformed};
 /// | `cache` | whether recursive, whether persistent, most nodes, bytes and requests |
 /// | `lookout` | 0, or 1 and nanoseconds to wait; whether it minds the loss of the connection |
 ///
-/// The config is: length of the chroot, scheme, mode, GUID, session, data as a message, access control
-/// lists of the node and its parents, kind of parents, wait policy, disconnect policy, policy for unknown
-/// nodes, whether revocable, hint. An access control list is 0, or its length plus 1, and for each entry
-/// permissions, scheme, length of the id. Enumerations are numbers in the order of their variants.
+/// The config is: length of the chroot, scheme, mode, GUID, session, data as a message, access
+/// control lists of the node and its parents, kind of parents, wait policy, disconnect policy,
+/// policy for unknown nodes, whether revocable, hint. An access control list is 0, or its length
+/// plus 1, and for each entry permissions, scheme, and 0 or the length of the id plus 1.
+/// Enumerations are numbers in the order of their variants.
 #[derive(Debug)]
 pub struct Description<'o> {
     fields: Fields<'o>,
@@ -39,13 +40,13 @@ impl<'o> Description<'o> {
         Self { fields: Fields(fields.0), keeps_data, prefix: "", has_name: false }
     }
 
-    /// Sets what comes before the name of a machine that is inside of another.
+    /// Sets the prefix of the name, for a machine inside another.
     pub fn inside(&mut self, prefix: &'static str) -> &mut Self {
         self.prefix = prefix;
         self
     }
 
-    /// Begins with the name and the path.
+    /// Begins a description, with the name and the path.
     pub fn machine(&mut self, name: &str, path: &str) {
         self.has_name = true;
         self.fields.number((self.prefix.len() + name.len()) as u64);
@@ -54,7 +55,7 @@ impl<'o> Description<'o> {
         self.fields.bytes(path.as_bytes());
     }
 
-    /// Returns whether the name is there.
+    /// Returns whether the description has begun.
     pub const fn has_name(&self) -> bool {
         self.has_name
     }
@@ -80,7 +81,7 @@ impl DerefMut for Description<'_> {
     }
 }
 
-/// A [`Description`], read.
+/// A [`Description`] that was read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Described<'r> {

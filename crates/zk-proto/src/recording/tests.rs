@@ -48,7 +48,7 @@ fn secrets_are_left_out_and_data_by_default() {
     let set = SetDataRequest { path: "/a", data: Some(b"data"), version: -1 };
     assert_eq!(left_out(OpCode::SET_DATA, &set, false), b"data");
     assert_eq!(left_out(OpCode::SET_DATA, &set, true), b"");
-    // What cannot be decoded may be anything.
+    // A body that cannot be decoded may hold secrets.
     assert_eq!(left_out(OpCode::AUTH, &"alice:secret", true), b"alice:secret");
 }
 

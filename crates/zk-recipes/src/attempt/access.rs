@@ -10,7 +10,7 @@ use zk_session::sync::Arc;
 #[derive(Clone)]
 pub struct AccessList(Option<(Arc<[u8]>, ReadList)>);
 
-/// How a list is read. A program that makes none does not contain that code.
+/// Decodes a list. Behind a pointer, so that the linker drops it where nobody makes a list.
 type ReadList = for<'a> fn(&'a [u8]) -> List<'a, Acl<'a>>;
 
 fn read(bytes: &[u8]) -> List<'_, Acl<'_>> {

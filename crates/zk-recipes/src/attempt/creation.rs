@@ -50,7 +50,7 @@ pub(crate) struct Creation {
     step: CreationStep,
 }
 
-/// A number of nodes that one transaction creates: only semaphores do that.
+/// The number of nodes that one transaction creates. Only semaphores create several.
 pub(crate) type Batch = (u32, Full);
 
 /// The requests that a creation waits for.

@@ -1,8 +1,8 @@
-//! What recordings say of machines: what they were made with, what they see, and what they decide.
+//! Descriptions of machines for recordings: their configuration, observations and decisions.
 //!
 //! [`Description`] documents the fields.
 
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 mod read;
 
 use zk_session::proto::recording::{Description, Fields};
@@ -10,7 +10,7 @@ use zk_session::proto::recording::{Description, Fields};
 use super::name::PrefixFormat;
 use super::{AccessList, AttemptConfig, Command, Event, LockMode, Scheme, UnknownNodePolicy};
 
-/// What a machine sees outside of its session, or in data that recordings leave out.
+/// What a machine observes outside its session, or in data that recordings leave out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sight {
     AbandonedAhead,
@@ -31,7 +31,7 @@ impl UnknownNodePolicy {
 }
 
 impl AttemptConfig {
-    /// Describes a machine that was made with this.
+    /// Describes a machine with this configuration.
     pub(crate) fn describe(&self, name: &str, description: &mut Description<'_>) {
         let Self { lock_path, chroot_length, scheme, mode, guid, session, data, .. } = self;
         let Self { acl, parent_acl, parents, wait_policy, disconnect_policy, .. } = self;
@@ -72,7 +72,7 @@ impl Scheme {
 }
 
 impl AccessList {
-    /// Without the ids, which may be secrets.
+    /// Describes the list without the ids, which may be secrets.
     fn describe(&self, fields: &mut Fields<'_>) {
         if *self == Self::OPEN {
             return fields.number(0);
@@ -87,11 +87,9 @@ impl AccessList {
 }
 
 impl Command {
-    /// Describes the command.
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     pub(crate) fn describe(self, fields: &mut Fields<'_>) {
         match self {
-            #[cfg(feature = "full")]
             Self::Convert(mode) => {
                 fields.number(0);
                 fields.number(mode as u64);
@@ -105,7 +103,7 @@ impl Command {
 }
 
 impl Event {
-    /// Writes the fields of a note: what is decided, without names of nodes.
+    /// Writes the fields of a note, without names of nodes.
     pub(crate) fn note(&self, fields: &mut Fields<'_>) {
         let (name, value) = match self {
             Self::Enqueued { token, .. } => ("enqueued", token.0),

@@ -1,4 +1,4 @@
-//! What only the feature `full` has.
+//! Types that have values only with the feature `full`.
 
 /// Shows that the feature is on.
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
@@ -7,7 +7,7 @@ pub(crate) enum Full {
     On,
 }
 
-/// A value that only the feature has.
+/// A value that exists only with the feature.
 #[derive(Clone, Debug)]
 pub(crate) struct OfFull<T>(T);
 

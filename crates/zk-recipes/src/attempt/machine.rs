@@ -25,8 +25,8 @@ pub trait Machine: core::fmt::Debug {
         false
     }
 
-    /// Describes what the machine was made with, for
-    /// [recordings](zk_session::dispatch::Attached::describe). By default nothing is said.
+    /// Describes the machine's configuration, for
+    /// [recordings](zk_session::dispatch::Attached::describe). The default describes nothing.
     fn describe(&self, _description: &mut Description<'_>) {}
 
     /// Handles an input. The first one is the state of the session.
@@ -106,7 +106,8 @@ pub trait Machine: core::fmt::Debug {
     /// Called when all inputs that had arrived at the last [`Turn::settle`] have been handled.
     fn settled(&mut self, _turn: &mut Turn<'_>) {}
 
-    /// Executes `Command::Convert`, of the feature `full`. The default refuses, for what has no shared mode.
+    /// Executes `Command::Convert`, of the feature `full`. The default refuses, for locks without a
+    /// shared mode.
     fn convert(&mut self, _mode: LockMode, turn: &mut Turn<'_>) {
         turn.report(Event::NO_READERS);
     }

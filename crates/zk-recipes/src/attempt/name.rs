@@ -92,8 +92,8 @@ impl Scheme {
         self.private
     }
 
-    /// Returns whether contenders may order nodes by the transactions that created them: those of
-    /// other libraries do not.
+    /// Returns whether contenders may order nodes by the transactions that created them. Other
+    /// libraries do not.
     pub(crate) const fn ranks(&self) -> Option<Full> {
         #[cfg(feature = "full")]
         if self.private {
@@ -402,7 +402,7 @@ pub(crate) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;
-    // Two halves are far less work than 128 bits.
+    // Two 64-bit halves take far less work than one 128-bit number.
     let (mut high, mut low) = (0, 0);
     for (place, byte) in guid.bytes().enumerate() {
         if length == 36 && matches!(place, 8 | 13 | 18 | 23) {

@@ -1,4 +1,5 @@
-//! Without the feature `full`, there are no such values, so the compiler drops the code that has one.
+//! Without the feature `full`, these types have no values, so the compiler drops the code that uses
+//! them.
 
 use core::marker::PhantomData;
 

@@ -1,12 +1,12 @@
 //! Connects a machine to the session that it is attached to.
 
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
 
 use zk_session::dispatch::{Attached, Input, Port};
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 use zk_session::proto::recording::{Description, FieldReader};
 use zk_session::{End, State};
 
@@ -18,7 +18,7 @@ use super::{Command, Event, Machine, Renewal, Turn, Watches};
 /// The dispatcher calls it while it delivers. In a client, the session is locked then. It must not
 /// block, and leaves user code to [`Port::wake`] and [`Port::defer`]. In a single-threaded loop, a
 /// channel or a shared cell can pass the events to the owner. It leaves requests and timers to the
-/// machine: a [replay](zk_session::dispatch::Attached::describe) makes that again, and no observer.
+/// machine: a [replay](zk_session::dispatch::Attached::describe) has the machine, but no observer.
 pub trait Observer {
     /// Handles an event.
     fn observe(&mut self, event: Event, port: &mut Port<'_>);
@@ -178,7 +178,7 @@ impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
         self.machine.outlives_session()
     }
 
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     fn describe(&self, description: &mut Description<'_>) {
         self.machine.describe(description);
         if description.has_name() {
@@ -188,14 +188,14 @@ impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
         }
     }
 
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     fn describe_command(&self, message: &dyn Any, description: &mut Description<'_>) {
         if let Some(command) = message.downcast_ref::<Command>() {
             command.describe(description);
         }
     }
 
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     fn described_command(&self, mut description: FieldReader<'_>) -> Option<Box<dyn Any>> {
         Some(Box::new(Command::described(&mut description).ok()?))
     }

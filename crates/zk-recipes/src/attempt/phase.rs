@@ -53,7 +53,7 @@ pub(crate) struct Looking {
     pub(crate) listing: Option<Box<Listing>>,
 }
 
-/// The contenders, and for how many the stat is missing.
+/// The contenders, and how many stats are missing.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranks {
     pub(crate) all: Vec<Rank>,

@@ -43,7 +43,7 @@ impl Renewal {
     }
 
     /// Returns the seed, before the first wait.
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     pub(crate) fn seed(&self) -> u64 {
         self.random.get_seed()
     }

@@ -73,7 +73,7 @@ impl Turn<'_> {
         self.submit_in_pieces(&Request::GetChildren(GetChildrenRequest { path, watch: false }))
     }
 
-    /// Lists the queue of a lock in the same way. Many attempts of one client do so together.
+    /// Lists the queue of a lock in the same way. Many attempts of one client share the list.
     #[cfg(all(feature = "full", feature = "blocking"))]
     pub(crate) fn list_queue(&mut self, path: &Arc<str>) -> OpId {
         self.list_together(path)

@@ -41,7 +41,7 @@ impl RetryPolicy {
 }
 
 impl Turn<'_> {
-    /// Returns when to repeat a failed request. The timer is set if that is [`RetryPolicy::Later`].
+    /// Returns when to repeat a failed request. Sets the timer for [`RetryPolicy::Later`].
     pub(crate) fn retry(&mut self, error: &Error) -> RetryPolicy {
         let policy = RetryPolicy::of(error);
         if policy == RetryPolicy::Later {

@@ -1,4 +1,4 @@
-//! The queue of a mutex in order, for many attempts that share one list of it.
+//! The sorted queue of a mutex, for attempts that share one list of it.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -17,7 +17,8 @@ pub(crate) struct SortedQueue {
 }
 
 impl SortedQueue {
-    /// Sorts a list. `None` if it has anything but exclusive contenders with safe sequence numbers.
+    /// Sorts a list. `None` unless it has only exclusive contenders with safe, distinct sequence
+    /// numbers.
     pub(crate) fn new<'a>(
         scheme: Scheme,
         children: impl Iterator<Item = &'a str> + Clone,
@@ -35,7 +36,8 @@ impl SortedQueue {
         (!names.windows(2).any(is_twice)).then_some(Self { scheme, names, tags })
     }
 
-    /// Returns the position of the node `own`, as [`QueueReader::observe`] finds it. `None` if only that can.
+    /// Returns the position of the node `own`, like [`QueueReader::observe`]. `None` if only
+    /// `observe` can find it.
     pub(crate) fn position(&self, reader: &QueueReader, own: &str) -> Option<QueuePosition> {
         let digits = sort_key(own).digits();
         let place = self.names.binary_search_by_key(&digits, |(digits, _)| *digits).ok()?;

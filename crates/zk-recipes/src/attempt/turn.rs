@@ -122,7 +122,7 @@ impl<'a> Turn<'a> {
         op
     }
 
-    /// Lists children, perhaps [together](Port::list) with other machines.
+    /// Lists children, and may [share](Port::list) the list with other machines.
     #[cfg(all(feature = "full", feature = "blocking"))]
     pub fn list_together(&mut self, path: &Arc<str>) -> OpId {
         let op = self.next();
@@ -130,7 +130,7 @@ impl<'a> Turn<'a> {
         op
     }
 
-    /// See [`Port::memo`].
+    /// Returns the [memo](Port::memo) of a shared list.
     #[cfg(all(feature = "full", feature = "blocking"))]
     pub(crate) fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
         self.port.memo()
@@ -179,7 +179,7 @@ impl<'a> Turn<'a> {
         self.port.settle();
     }
 
-    /// Returns what the machine [has seen](Port::see) outside of its session.
+    /// Returns what the machine [observes](Port::see) outside its session.
     #[inline]
     pub(crate) fn see<T, const N: usize>(
         &mut self,
@@ -191,13 +191,13 @@ impl<'a> Turn<'a> {
         self.port.see(what as u64, seen, encode, decode)
     }
 
-    /// Returns whether the machine has seen it.
+    /// Returns whether the machine observes this.
     #[inline]
     pub(crate) fn sees(&mut self, what: Sight, is_seen: bool) -> bool {
         self.see(what, is_seen.then_some(()), |()| [], |[]| Some(())).is_some()
     }
 
-    /// [Notes](Port::note) what the machine decides.
+    /// [Records](Port::note) a decision of the machine.
     #[inline]
     pub(crate) fn note(&mut self, write: impl Fn(&mut Fields<'_>)) {
         self.port.note(write);

@@ -94,7 +94,7 @@ impl Watches {
     }
 
     /// Returns the seed of the renewals, before the first wait.
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     pub(crate) fn seed(&self) -> Option<u64> {
         self.renewal.as_ref().map(Renewal::seed)
     }

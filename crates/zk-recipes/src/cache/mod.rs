@@ -216,8 +216,9 @@ impl CacheMachine {
         &self.state
     }
 
-    /// Describes the machine, in [`Attached::describe`](zk_session::dispatch::Attached::describe) of
-    /// what contains nothing else that decides.
+    /// Describes the machine. Call it in
+    /// [`Attached::describe`](zk_session::dispatch::Attached::describe) of a machine that adds no
+    /// decisions.
     pub fn describe(&self, description: &mut Description<'_>) {
         let CacheConfig { root, is_recursive, is_persistent, .. } = &self.config;
         let CacheConfig { max_nodes, max_bytes, max_requests, .. } = &self.config;

@@ -36,9 +36,9 @@ pub struct QueueEntry {
     pub token: Zxid,
     /// The time when its node was created, by the leader's clock: milliseconds since 1970.
     pub since: i64,
-    /// How many attempts of this lock value and its clones wait for this holder within this process, and
-    /// have [no node](crate::Options::local_hand_over). For holders of other processes it is 0, however many
-    /// wait there: to report them would take a write for each change.
+    /// How many attempts of this lock value and its clones wait for this holder within this
+    /// process, and have [no node](crate::Options::local_hand_over). It is 0 for holders of other
+    /// processes, however many wait there: reporting them would take a write for each change.
     pub local_waiters: usize,
 }
 

@@ -106,7 +106,7 @@ impl SharedGraph {
 }
 
 impl<C: SessionClient> Entrance<C> {
-    /// Looks for a deadlock, on request.
+    /// Adds the wait to the graph and looks for a deadlock, if deadlocks are reported.
     pub(crate) fn mark(&self) -> Option<Mark> {
         let (owner, local) = (self.owner.clone()?, &self.queue.options.local);
         let deadlocks = local.deadlocks.as_ref()?;

@@ -1,11 +1,11 @@
-//! What the clones of a recipe know.
+//! State that the clones of a recipe share.
 
 use alloc::sync::Arc;
 use std::sync::PoisonError;
 
 use zk_session::threads::{Mutex, MutexGuard};
 
-/// What all clones know, written while the session is locked.
+/// The shared state, written while the session is locked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known<T>(Arc<Mutex<T>>);
 

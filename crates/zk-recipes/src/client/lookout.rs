@@ -8,6 +8,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use zk_session::dispatch::{Attached, Attachment, Input, Port};
+#[cfg(feature = "full")]
 use zk_session::proto::recording::{Description, FieldReader, Malformed};
 use zk_session::threads::Mutex;
 use zk_session::{AnyClient, State};
@@ -94,6 +95,7 @@ struct Watcher {
 }
 
 /// Makes the machine of a [`Lookout`] that a recording describes.
+#[cfg(feature = "full")]
 pub(crate) fn described(fields: &mut FieldReader<'_>) -> Result<Box<dyn Attached>, Malformed> {
     let has_timeout = fields.number()? != 0;
     let timeout = has_timeout.then(|| fields.number().map(Duration::from_nanos)).transpose()?;
@@ -139,6 +141,7 @@ impl Attached for Watcher {
         self.is_done
     }
 
+    #[cfg(feature = "full")]
     fn describe(&self, description: &mut Description<'_>) {
         description.machine("lookout", "");
         description.number(self.timeout.is_some().into());

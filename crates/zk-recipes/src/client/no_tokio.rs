@@ -1,5 +1,5 @@
-//! Without the feature `tokio`, there is no default client. So programs name theirs, and their types
-//! stay the same when another crate enables that feature.
+//! Without the feature `tokio`, there is no default client: programs name theirs. So their types
+//! stay the same when another crate enables the feature.
 
 /// The default client: none.
 #[derive(Debug)]

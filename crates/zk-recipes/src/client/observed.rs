@@ -1,7 +1,7 @@
-//! The observers of the process: the log and the metrics of each attempt, with the features `tracing`
-//! and `metrics`. They receive the machine's events, as its owner does.
+//! The observers of an attempt: its log and metrics, with the features `tracing` and `metrics`.
+//! They receive the machine's events, as its owner does.
 //!
-//! They run user code. So they do that after the session is unlocked, in the order of the events.
+//! They run user code after the session is unlocked, in the order of the events.
 
 #[cfg(feature = "tracing")]
 mod log;
@@ -15,7 +15,7 @@ use crate::attempt::Observer;
 
 pub(crate) type Observers = Vec<Box<dyn Observer + Send>>;
 
-/// Begins to observe an attempt, which runs user code.
+/// Begins to observe an attempt. Runs user code.
 #[cfg_attr(not(all(feature = "tracing", feature = "metrics")), allow(unused_variables))]
 pub(crate) fn observers(recipe: &'static str, path: &str) -> Observers {
     Vec::from([
@@ -26,7 +26,7 @@ pub(crate) fn observers(recipe: &'static str, path: &str) -> Observers {
     ])
 }
 
-/// Notes that a recipe is in use, which runs user code.
+/// Registers the metrics of a recipe. Runs user code.
 pub(crate) fn register(_recipe: &'static str) {
     #[cfg(feature = "metrics")]
     meter::register(_recipe);

@@ -144,7 +144,7 @@ impl Participant {
         }
     }
 
-    /// Creates `ready`, or writes it, in one transaction that checks that all of `present` exist.
+    /// Creates or writes `ready`, in one transaction that checks that all of `present` exist.
     fn announce(&mut self, present: Vec<String>, is_new: bool, turn: &mut Turn<'_>) {
         let operations = present.len() + 1;
         let acl = is_new.then_some(&self.config.parent_acl);

@@ -407,7 +407,7 @@ impl Participant {
 /// The position of a participant: first those with foreign names, then ours as they have come.
 type Position = (Option<i32>, String);
 
-/// Refuses a transaction unless `path` exists.
+/// Returns an operation that fails its transaction unless `path` exists.
 fn check_presence(path: &str) -> MultiOp<'_> {
     MultiOp::Check(CheckVersionRequest { path, version: -1 })
 }

@@ -57,7 +57,8 @@ pub enum Standing {
     Held,
     /// It is held, and somebody of another process waits. Needed only if idle locks are kept.
     Contended,
-    /// It is held, and was idle for long enough. Report this once. It means nothing once the lock is in use.
+    /// It is held, and has been idle for the time to keep it. Report this once; it has no effect
+    /// while the lock is in use.
     Late,
     /// Its present holders keep it, and it is not passed on: it is suspended, or asked for.
     Withheld,
@@ -116,7 +117,7 @@ struct CohortNode<H> {
     /// How many turns were given.
     turns: u32,
     holders: usize,
-    /// Whether nobody holds the lock, which is kept.
+    /// Whether the node is kept although nobody holds the lock.
     is_idle: bool,
 }
 
@@ -223,8 +224,8 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
 
     // ---- Inputs --------------------------------------------------------------------------------
 
-    /// Takes note of what is known of the node that is [held](Self::held). Turns of a lost one that
-    /// were not noticed yet are not taken. An idle one is kept only while it is [`Standing::Held`].
+    /// Updates the standing of the node that is [held](Self::held). Once it is lost, turns that
+    /// were not noticed yet are void. An idle node is kept only while it is [`Standing::Held`].
     pub fn update(&mut self, now: Instant, standing: Standing) -> After<H, W, A> {
         let mut after = After::default();
         let Some(node) = self.node.as_mut() else { return after };

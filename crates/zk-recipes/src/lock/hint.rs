@@ -46,7 +46,7 @@ pub struct FastPathHint {
 }
 
 impl FastPathHint {
-    /// Returns what a recording has of it.
+    /// Returns the hint as numbers, for recordings.
     pub(crate) fn numbers(&self) -> [u64; 6] {
         [
             self.unknown_nodes as u64,
@@ -58,7 +58,7 @@ impl FastPathHint {
         ]
     }
 
-    /// Returns the hint with these numbers.
+    /// Returns the hint with these [`numbers`](Self::numbers).
     pub(crate) fn of_numbers(numbers: [u64; 6]) -> Option<Self> {
         let [unknown_nodes, mode, number, czxid, followed, is_deleted] = numbers;
         Some(Self {

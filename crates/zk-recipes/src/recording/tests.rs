@@ -14,7 +14,7 @@ fn described(machine: &dyn Attached, keeps_data: bool) -> Vec<u8> {
     bytes
 }
 
-/// A configuration in which nothing is as usual.
+/// A configuration in which nothing is a default.
 fn config() -> AttemptConfig {
     let id = Id { scheme: "digest", id: Some("user:secret") };
     let acl = [Acl { perms: Perms::READ, id }, Acl::OPEN];

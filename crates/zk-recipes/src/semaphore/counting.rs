@@ -132,7 +132,7 @@ impl SemaphoreMachine {
         let Some(maximum) = self.request.maximum else {
             return self.refuse(SemaphoreError::NoMaximum, turn);
         };
-        // In the format of Curator's `SharedCount`.
+        // The format of Curator's `SharedCount`.
         let (path, data) = (self.maximum_path(), maximum.to_be_bytes());
         let acl = &self.request.config.parent_acl;
         let node = create(&path, &data, CreateMode::PERSISTENT, acl);

@@ -316,8 +316,8 @@ impl<C> ClientBuilder<C> {
 }
 
 impl<D: Driver> ClientBuilder<Client<D>> {
-    /// Checks the settings, and makes a client. `drive` makes its driver. `read` is
-    /// the clock unless the program gives one.
+    /// Checks the settings, and makes a client. `drive` makes its driver. `read` is the clock
+    /// unless the program gives one.
     pub(crate) fn client(
         self,
         read: fn() -> std::time::Instant,

@@ -1,8 +1,8 @@
-//! What a client reports to the observers of its process: its log and its metrics, with the features
-//! `tracing` and `metrics`.
+//! Reports to the observers of a client: its log and its metrics, with the features `tracing` and
+//! `metrics`.
 //!
-//! Observers run user code. So they collect reports while the session is locked, and emit them as
-//! one of the effects.
+//! Emitting a report runs user code. So observers collect reports while the session is locked, and
+//! emit them as one of the effects.
 
 #[cfg(feature = "tracing")]
 mod log;
@@ -35,7 +35,7 @@ enum Report<'a> {
     State(State, &'a str),
     /// A server that failed.
     Failed(&'a Failure),
-    /// What has happened since the last drain.
+    /// The requests finished since the last drain, and the current counts.
     Drained { exchanges: &'a [FinishedRequest], statistics: Statistics, watches: usize },
 }
 

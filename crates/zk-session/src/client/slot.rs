@@ -99,11 +99,11 @@ fn lock<V>(slot: &ValueSlot<V>) -> MutexGuard<'_, SlotContent<V>> {
     slot.content.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The session's end. It must be used, not just dropped, while a receiver may wait.
+/// The session's sending end. Use it instead of only dropping it while a receiver may wait.
 pub(crate) struct Sender<V>(Arc<ValueSlot<V>>);
 
 impl<V> Sender<V> {
-    /// Delivers the value, or that the slot is closed. Returns the waker to run once the session is
+    /// Delivers the value, or closes the slot. Returns the waker to run once the session is
     /// unlocked.
     #[inline]
     pub(crate) fn send(self, content: SlotContent<V>) -> Option<Waker> {

@@ -12,10 +12,10 @@ use zk_proto::recording::Kind;
 
 use super::effects::{Deferred, Effects};
 use super::port::AnySession;
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 use super::port::Submission;
 use super::seat::Seat;
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 use super::shared_lists::{SHARED, SharedList, SharedLists};
 use super::{Attached, Input, Port};
 use crate::end::End;
@@ -87,7 +87,7 @@ pub(super) struct Machines {
     /// The deadlines of machines, and earlier deadlines that were changed. The first one is valid.
     timers: BinaryHeap<Reverse<(Instant, Key)>>,
     waiting: Waiting,
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     lists: SharedLists,
     /// The state that was delivered last.
     state: State,
@@ -110,7 +110,7 @@ impl Machines {
             free: Vec::new(),
             timers: BinaryHeap::new(),
             waiting: Waiting::default(),
-            #[cfg(feature = "blocking")]
+            #[cfg(all(feature = "full", feature = "blocking"))]
             lists: SharedLists::default(),
             state,
             due: None,
@@ -196,7 +196,7 @@ impl Machines {
             deadline,
             own: watches,
             waiting: &mut self.waiting,
-            #[cfg(feature = "blocking")]
+            #[cfg(all(feature = "full", feature = "blocking"))]
             lists: &mut self.lists,
             effects: &mut self.effects,
             has_submitted: false,
@@ -291,7 +291,7 @@ impl Machines {
         tag: u64,
         result: Result<Reply, Error>,
     ) {
-        #[cfg(feature = "blocking")]
+        #[cfg(all(feature = "full", feature = "blocking"))]
         if key == SHARED {
             return self.deliver_list(session, now, tag, result);
         }
@@ -304,9 +304,9 @@ impl Machines {
         self.call(session, now, key, MachineCall::Handle(Input::Reply { tag, result }));
     }
 
-    /// Delivers a list, or a piece of it, to the machines that share it. Submits the list for those that
-    /// have waited for this reply.
-    #[cfg(feature = "blocking")]
+    /// Delivers a list, or a piece of it, to the machines that share it. Submits the next list for
+    /// the machines that have waited for this reply.
+    #[cfg(all(feature = "full", feature = "blocking"))]
     fn deliver_list(
         &mut self,
         session: &mut dyn AnySession,
@@ -317,7 +317,7 @@ impl Machines {
         let Some(list) = self.lists.answered(number) else { return };
         let has_more = result.as_ref().is_ok_and(|reply| reply.has_more);
         if !has_more && let Some(next) = self.lists.next(&list) {
-            // They were accepted when they began to wait.
+            // The requests were accepted when the machines began to wait.
             match session.submit(&next.request(), (SHARED, next.number), Submission::InPieces, true)
             {
                 Ok(_) => self.lists.submitted(next),
@@ -330,7 +330,7 @@ impl Machines {
         }
     }
 
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     fn deliver_to_all(
         &mut self,
         session: &mut dyn AnySession,
@@ -355,8 +355,8 @@ impl Machines {
         }
     }
 
-    /// Delivers an input about watches to their machines, by the tag of each, and takes those
-    /// requests out of the list.
+    /// Delivers an input about watches to their machines, with the tag of each. Removes the
+    /// requests of machines from the list.
     pub(super) fn deliver_to_watchers(
         &mut self,
         session: &mut dyn AnySession,
@@ -373,8 +373,8 @@ impl Machines {
         });
     }
 
-    /// Returns the machine of a watch and its tag, and forgets the watch if it is over. `None` if the
-    /// machine has dropped it.
+    /// Returns the machine of a watch and its tag, and forgets the watch if it is over. `None` if
+    /// no machine has the watch any more.
     fn watcher(&mut self, request: RequestId, is_over: bool) -> Option<(Key, u64)> {
         let slot = self.slots.get_mut(request.machine as usize)?;
         let place = slot.watches.iter().position(|(_, id)| id.number == request.number)?;

@@ -109,7 +109,7 @@ pub(crate) mod effects;
 mod machines;
 mod port;
 mod seat;
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 mod shared_lists;
 mod shared_session;
 
@@ -209,16 +209,17 @@ pub trait Attached: Send {
         false
     }
 
-    /// Describes what the machine was made with, for [recordings](crate::recording). It is called
-    /// before the first input. By default nothing is said, so that a replay does not make it again.
+    /// Describes the machine's configuration, for [recordings](crate::recording). It is called
+    /// before the first input. The default describes nothing, so a replay does not make the machine
+    /// again.
     #[cfg(feature = "blocking")]
     fn describe(&self, _description: &mut Description<'_>) {}
 
-    /// Describes a message for [`command`](Self::command). By default nothing is said.
+    /// Describes a message for [`command`](Self::command). The default describes nothing.
     #[cfg(feature = "blocking")]
     fn describe_command(&self, _message: &dyn Any, _description: &mut Description<'_>) {}
 
-    /// Returns the message that was described so. With `None`, the default, a replay gives `()`.
+    /// Returns the message of a description. With `None`, the default, a replay passes `()`.
     #[cfg(feature = "blocking")]
     fn described_command(&self, _description: FieldReader<'_>) -> Option<Box<dyn Any>> {
         None

@@ -1,13 +1,13 @@
 //! The interface of an attached machine to its session.
 
 use alloc::boxed::Box;
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 use core::any::Any;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 use zk_proto::GetChildrenRequest;
 use zk_proto::recording::Fields;
 use zk_proto::{Request, SessionId};
@@ -17,7 +17,7 @@ use super::machines::Key;
 use crate::error::Error;
 use crate::recording::Recorder;
 use crate::session::{Again, RequestId, ServerKind, Session};
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 use crate::sync::Arc;
 use crate::time::Instant;
 
@@ -106,15 +106,15 @@ impl<T> AnySession for Session<Token<T>> {
 pub trait Host {
     /// Submits a request, whose reply and events are delivered with this tag.
     fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission);
-    /// Lists children, perhaps for several machines at once. The default submits a list for this machine
-    /// alone.
-    #[cfg(feature = "blocking")]
+    /// Lists children, perhaps for several machines at once. The default submits a list for this
+    /// machine alone.
+    #[cfg(all(feature = "full", feature = "blocking"))]
     fn list(&mut self, tag: u64, path: &Arc<str>) {
         let list = GetChildrenRequest { path, watch: false };
         self.submit(tag, &Request::GetChildren(list), Submission::InPieces);
     }
-    /// Returns what machines leave for each other while they receive the same list. The default has nothing.
-    #[cfg(feature = "blocking")]
+    /// Returns the memo of the machines that receive the same list. The default has none.
+    #[cfg(all(feature = "full", feature = "blocking"))]
     fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
         None
     }
@@ -142,13 +142,13 @@ pub trait Host {
     fn report(&mut self, run: Box<dyn FnOnce() + Send>);
     /// Runs a closure later, which may use the session.
     fn defer(&mut self, run: Box<dyn FnOnce() + Send>);
-    /// Records what the machine sees outside of its session. In a replay, returns what was recorded.
-    /// The default records nothing.
+    /// Records what the machine observes outside its session. In a replay, returns what was
+    /// recorded. The default records nothing.
     #[cfg(feature = "blocking")]
     fn see(&mut self, _what: u64, is_seen: bool, _numbers: &mut [u64]) -> bool {
         is_seen
     }
-    /// Records what the machine decides. The default records nothing.
+    /// Records a decision. The default records nothing.
     #[cfg(feature = "blocking")]
     fn note(&mut self, _write: &dyn Fn(&mut Fields<'_>)) {}
 }
@@ -211,21 +211,22 @@ impl<'a> Port<'a> {
         self.host.submit(tag, request, Submission::InPieces);
     }
 
-    /// Lists the children of a node, for one of many machines that may do so at the same time. Each reply, or
-    /// [piece](Self::submit_in_pieces) of it, is an [`Input::Reply`](super::Input::Reply) with this tag.
+    /// Lists the children of a node. Machines that list it at the same time may share the list.
+    /// Each reply, or [piece](Self::submit_in_pieces) of it, is an
+    /// [`Input::Reply`](super::Input::Reply) with this tag.
     ///
-    /// With four lists of the node under way, the machine waits until one of them is answered. All that have
-    /// waited share the next list, so its reply is late by a round trip. It shows what all their
-    /// earlier requests have changed.
-    #[cfg(feature = "blocking")]
+    /// With four lists of the node in flight, the machine waits until one of them is answered. All
+    /// machines that have waited share the next list, so its reply comes up to a round trip later.
+    /// It shows the effects of all their earlier requests.
+    #[cfg(all(feature = "full", feature = "blocking"))]
     pub fn list(&mut self, tag: u64, path: &Arc<str>) {
         self.host.list(tag, path);
     }
 
-    /// Returns where a machine can leave something for the next one that receives the same
-    /// [list](Self::list), or the same piece of it, such as the names in order. It is dropped when all have
-    /// received that. `None` if no other machine receives this input.
-    #[cfg(feature = "blocking")]
+    /// Returns a place in which a machine can leave something, such as the sorted names, for the
+    /// next one that receives the same [list](Self::list) or piece of it. It is dropped once all
+    /// have received that. `None` if no other machine receives this input.
+    #[cfg(all(feature = "full", feature = "blocking"))]
     pub fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
         self.host.memo()
     }
@@ -314,8 +315,8 @@ impl<'a> Port<'a> {
         self.host.defer(Box::new(run));
     }
 
-    /// Returns what the machine has seen outside of its session, such as in memory that it shares, or
-    /// in data that recordings leave out. A [recording](crate::recording) has it, as the numbers that
+    /// Returns what the machine observes outside its session, such as in shared memory, or in data
+    /// that recordings leave out. A [recording](crate::recording) has it, as the numbers that
     /// `encode` returns. In a replay, returns what was recorded.
     #[inline]
     #[cfg_attr(
@@ -338,7 +339,7 @@ impl<'a> Port<'a> {
         seen
     }
 
-    /// Records what the machine decides beside its requests, so that a replay compares that, too.
+    /// Records a decision other than a request, so that a replay compares it, too.
     #[inline]
     #[cfg_attr(
         not(feature = "blocking"),
@@ -349,7 +350,7 @@ impl<'a> Port<'a> {
         self.host.note(&write);
     }
 
-    /// Returns what stands behind the port, for another that stands before it.
+    /// Returns the host behind the port, for a port that wraps this one.
     #[cfg(feature = "blocking")]
     pub fn host(&mut self) -> &mut dyn Host {
         self.host

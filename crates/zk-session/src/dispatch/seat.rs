@@ -11,11 +11,11 @@ use zk_proto::{Request, SessionId};
 use super::effects::{Deferred, Effects};
 use super::machines::{Key, Refusal, Waiting, drop_watches};
 use super::port::{AnySession, Host, Submission};
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 use super::shared_lists::{Memo, SHARED, SharedLists};
 use crate::session::growth::room_for_growth;
 use crate::session::{RequestId, ServerKind};
-#[cfg(feature = "blocking")]
+#[cfg(all(feature = "full", feature = "blocking"))]
 use crate::sync::Arc;
 use crate::time::Instant;
 
@@ -27,7 +27,7 @@ pub(super) struct Seat<'a> {
     pub(super) deadline: &'a mut Option<Instant>,
     pub(super) own: &'a mut Vec<(u64, RequestId)>,
     pub(super) waiting: &'a mut Waiting,
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     pub(super) lists: &'a mut SharedLists,
     pub(super) effects: &'a mut Effects,
     /// Whether the session has accepted a request of this call.
@@ -53,7 +53,7 @@ impl Host for Seat<'_> {
         }
     }
 
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     fn list(&mut self, tag: u64, path: &Arc<str>) {
         self.session.recorder().machine_lists(tag);
         let key = self.key;
@@ -72,7 +72,7 @@ impl Host for Seat<'_> {
         self.has_submitted = true;
     }
 
-    #[cfg(feature = "blocking")]
+    #[cfg(all(feature = "full", feature = "blocking"))]
     fn memo(&mut self) -> Option<&mut Memo> {
         self.lists.memo.as_mut()
     }

@@ -1,8 +1,8 @@
 //! Lists of children that attached machines share.
 //!
-//! An attempt at a lock lists the queue behind the creation of its node. Of many attempts at once, a
-//! few do so on their own. The others wait until one of these lists is answered. Then they share one
-//! list, which is behind all of their creations.
+//! An attempt at a lock lists the queue after it has submitted the creation of its node. Of many
+//! attempts at once, a few list it on their own. The others wait until one of these lists is
+//! answered. Then they share one list, submitted after all their creations.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -15,10 +15,11 @@ use super::machines::Key;
 use crate::session::growth::room_for_growth;
 use crate::sync::Arc;
 
-/// How many lists of one path may be under way. So few machines wait for no other.
+/// How many lists of one path may be in flight. Up to this number, no machine waits for another.
 const AT_ONCE: usize = 4;
 
-/// Stands for the machines that share a list, whose number is the tag. No machine has this key.
+/// Stands for the machines that share a list. The tag is the number of the list. No machine has
+/// this key.
 pub(super) const SHARED: Key = Key { place: u32::MAX, generation: 1 };
 
 /// What one of the machines that share a list leaves for the next.
@@ -29,7 +30,7 @@ pub(super) type ListReceiver = (Key, u64);
 
 /// A list, and the machines that receive it.
 pub(super) struct SharedList {
-    /// Given when it is submitted.
+    /// Assigned when the list is submitted.
     pub(super) number: u64,
     path: Arc<str>,
     /// Mostly there is only one.
@@ -56,15 +57,15 @@ impl SharedList {
 pub(super) struct SharedLists {
     /// Those without a reply, in the order of their numbers.
     under_way: VecDeque<SharedList>,
-    /// The next one of each path with [`AT_ONCE`] under way, if machines wait for it.
+    /// The next one of each path with [`AT_ONCE`] in flight, if machines wait for it.
     next: Vec<SharedList>,
     last_number: u64,
-    /// While a list is delivered to several machines.
+    /// Set while a list is delivered to several machines.
     pub(super) memo: Option<Memo>,
 }
 
 impl SharedLists {
-    /// Returns a list for this machine alone. `None` if it waits for the next one that is shared.
+    /// Returns a list for this machine alone. `None` if the machine waits for the next shared one.
     pub(super) fn list(&mut self, path: &Arc<str>, receiver: ListReceiver) -> Option<SharedList> {
         if let Some(next) = self.next.iter_mut().find(|next| next.path == *path) {
             next.others.push(receiver);
@@ -84,7 +85,7 @@ impl SharedLists {
         None
     }
 
-    /// Takes note that a list was submitted.
+    /// Adds a list that was submitted.
     pub(super) fn submitted(&mut self, list: SharedList) {
         self.last_number = list.number;
         // Mostly there is only one.
@@ -94,7 +95,7 @@ impl SharedLists {
         self.under_way.push_back(list);
     }
 
-    /// Takes a list that has a reply.
+    /// Removes a list that has a reply.
     pub(super) fn answered(&mut self, number: u64) -> Option<SharedList> {
         let place = self.under_way.binary_search_by_key(&number, |list| list.number).ok()?;
         let list = self.under_way.remove(place);
@@ -110,7 +111,7 @@ impl SharedLists {
         self.under_way.insert(place, list);
     }
 
-    /// Takes the list that others wait for until this one is answered.
+    /// Removes the list that waits for the reply to this one.
     pub(super) fn next(&mut self, answered: &SharedList) -> Option<SharedList> {
         let place = self.next.iter().position(|next| next.path == answered.path)?;
         Some(SharedList { number: self.last_number + 1, ..self.next.swap_remove(place) })

@@ -45,11 +45,11 @@
 //!
 //! Those of this crate run the same session, dispatcher and splitter of frames, but not
 //! [`turn`](Loop::turn). A turn owns session and transport from the first byte read to the last one
-//! written. A client has many threads or tasks: one of them reads without the lock, while the calling
-//! method writes its request, which saves a wake-up and a context switch. Effects run user code, so
-//! only after the session is unlocked. Names, TLS and probes need a future or a thread for each
-//! attempt to connect, and a read registers the waker of a task. What is left in common is a `match`
-//! of three actions. The loop does not probe servers, which `Config::read_only` requests.
+//! written. A client has many threads or tasks: one of them reads without the lock, while the
+//! calling method writes its request, which saves a wake-up and a context switch. Effects run user
+//! code, so they run after the session is unlocked. Names, TLS and probes need a future or a thread
+//! for each attempt to connect, and a read registers the waker of a task. Only a `match` of three
+//! actions is left in common. The loop does not probe servers, which `Config::read_only` requests.
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! The flight recorder: a session that writes down what happens to it, and a replay.
 //!
 //! A recording has every input of the session and of its dispatcher with its time, and every output:
-//! frames, requests, states, and what attached machines were told and did. Its format is that of
-//! [`zk_proto::recording`]. It is for the day when something has gone wrong once:
+//! frames, requests, states, and the inputs and actions of attached machines. Its format is that of
+//! [`zk_proto::recording`]. It helps to explain a failure that happened only once:
 //!
 //! ```no_run
 //! # fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,9 +20,9 @@
 //!
 //! * **`zk-explain FILE`** shows its messages, as those of a packet capture.
 //! * **[`replay`]** makes the same session and dispatcher again and gives them the same inputs. It
-//!   fails at the first record that differs. With [`replay_with`], attached machines are made again,
-//!   and decide again. What others did is an input of the replay, and what they were told is compared.
-//!   `zk-recipes` makes all of its machines.
+//!   fails at the first record that differs. With [`replay_with`], attached machines are made again
+//!   and decide again. The recorded actions of other machines are inputs of the replay, and their
+//!   inputs are compared. `zk-recipes` makes all of its machines.
 //! * **Secrets** never reach the recorder's buffers: see [`zk_proto::recording`]. Paths, node names
 //!   and the lengths of secrets do. A recording tells a lot about an application.
 //! * **Cost.** A client that does not record tests one pointer at each input. One that records copies

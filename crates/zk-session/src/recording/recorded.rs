@@ -49,7 +49,7 @@ struct Recorded {
     /// What was sent of the next frame.
     sent: Vec<u8>,
     frame: Vec<u8>,
-    /// The xids of the lists that may come in pieces. Their names are no data.
+    /// The xids of lists that may come in pieces. Names of nodes are not data.
     lists: VecDeque<u64>,
     /// Whether the reply that comes in pieces is one of them.
     is_list: bool,
@@ -330,7 +330,7 @@ impl Recorded {
         }
     }
 
-    /// Returns whether a reply, of which this is the start, is one of the lists. They are answered in
+    /// Returns whether the reply with this start answers one of the lists. Those are answered in
     /// order, unless they were lost.
     fn answered(&mut self, start: &[u8]) -> bool {
         let xid = start.first_chunk().map_or(0, |xid| u32::from_be_bytes(*xid));

@@ -6,7 +6,6 @@ use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
 
-use zk_proto::GetChildrenRequest;
 use zk_proto::frame::FrameError;
 use zk_proto::recording::{Fields, Kind};
 use zk_proto::{ErrorCode, Request, Xid};
@@ -17,16 +16,17 @@ use crate::error::Error;
 use crate::session::{Action, Cause, Event, Reply, RequestId, State, WatchedEvent};
 use crate::time::Instant;
 
-/// A list that machines may share, beside the kinds of [`Submission`].
+/// Stands for a list that machines may share, next to the kinds of [`Submission`].
+#[cfg(feature = "full")]
 pub(super) const LIST: u64 = 3;
 
 /// What records a session.
 pub(super) trait Record: Send + Sync {
     /// Records a call of the dispatcher. Until its [end](Self::end), nothing is an input.
     fn begin(&mut self, kind: Kind, now: Instant, numbers: &[u64]);
-    /// Begins one in which a machine is attached.
+    /// Begins a call that attaches a machine.
     fn attached(&mut self, now: Instant, machine: &dyn Attached);
-    /// Begins one in which a machine receives a message.
+    /// Begins a call in which a machine receives a message.
     fn commanded(
         &mut self,
         now: Instant,
@@ -53,7 +53,7 @@ pub(super) trait Record: Send + Sync {
     fn add_auth(&mut self, scheme: &str, auth: &[u8]);
     fn event(&mut self, event: EventView<'_>);
     fn called(&mut self, key: Key, input: Option<&Input>);
-    /// Returns whether a machine sees something, and replaces the numbers, in a replay.
+    /// Records what a machine observes. A replay returns what was recorded instead.
     fn sees(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool;
     fn notes(&mut self, write: &dyn Fn(&mut Fields<'_>));
 }
@@ -308,16 +308,18 @@ impl Recorder {
         self.output(Kind::MACHINE_SUBMIT, &[tag, kind as u64]);
     }
 
+    #[cfg(feature = "full")]
     #[inline]
     pub(crate) fn machine_lists(&mut self, tag: u64) {
         self.output(Kind::MACHINE_SUBMIT, &[tag, LIST]);
     }
 
-    /// Records a list for which the machine waits. It has no request of its own.
+    /// Records a list for which the machine waits, without a request of its own.
+    #[cfg(feature = "full")]
     #[inline]
     pub(crate) fn list_waits(&mut self, path: &str) {
         if self.is_on() {
-            let list = GetChildrenRequest { path, watch: false };
+            let list = zk_proto::GetChildrenRequest { path, watch: false };
             self.submitted(&Request::GetChildren(list), None, true, None);
         }
     }

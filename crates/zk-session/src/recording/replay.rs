@@ -15,6 +15,7 @@ use zk_proto::recording::{Described, Description, FieldReader, Kind, Malformed, 
 use zk_proto::{OpCode, Request};
 
 use super::Recording;
+#[cfg(feature = "full")]
 use super::recorder::LIST;
 use super::settings::{self, LONGEST_SECRET, MOST_SERVERS};
 use super::sink::{Shared, Sink, lock};
@@ -33,9 +34,9 @@ pub struct Replayed {
     pub inputs: usize,
     /// The time from the first record to the last.
     pub duration: Duration,
-    /// The attached machines that decided again.
+    /// The attached machines that were made again, and decided again.
     pub decided: usize,
-    /// Those whose decisions were repeated, as nobody made them again.
+    /// The other machines, whose recorded decisions were repeated.
     pub repeated: usize,
 }
 
@@ -45,7 +46,7 @@ pub struct Replayed {
 pub struct Divergence {
     /// The number of the record, from 0, without those of parts and of servers' names.
     pub step: usize,
-    /// The name and the path of the machine that decides there, if one was made again.
+    /// The name and the path of the machine that decided, if it was made again.
     pub machine: Option<String>,
     /// What was recorded, or `None` behind the end.
     pub recorded: Option<String>,
@@ -200,7 +201,7 @@ impl Script {
         self.records.get(self.position).filter(|_| self.divergence.is_none()).cloned()
     }
 
-    /// Returns whether the machine has seen this at this point of the recording, and the numbers.
+    /// Returns whether the machine has observed this at this point, and fills in the numbers.
     pub(super) fn has_seen(&self, what: u64, numbers: &mut [u64]) -> bool {
         let step = self.records.get(self.position);
         let Some(step) = step.filter(|step| step.kind == Kind::MACHINE_SEES) else { return false };
@@ -213,7 +214,7 @@ impl Script {
     }
 }
 
-/// Makes a machine again, as it was attached. Returns `None` if it is not known.
+/// Makes a machine again, as it was attached. Returns `None` for an unknown machine.
 pub type MakeMachine<'m> =
     dyn FnMut(Described<'_>) -> Result<Option<Box<dyn Attached>>, Malformed> + 'm;
 
@@ -230,8 +231,8 @@ pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
     replay_with(recording, &mut |_| Ok(None))
 }
 
-/// Replays a recording, as [`replay`]. The machines that `make` returns decide again, from the same
-/// inputs. What others did is repeated.
+/// Replays a recording, like [`replay`]. The machines that `make` returns decide again, from the
+/// same inputs. Other machines repeat what was recorded.
 ///
 /// # Errors
 ///
@@ -424,7 +425,7 @@ fn decode(opcode: OpCode, body: &[u8]) -> Result<Request<'_>, Malformed> {
     Request::decode(opcode, body).map_err(|_| Malformed::Record)
 }
 
-/// How a machine has described a message of its owner.
+/// A message of an owner, as its machine has described it.
 struct RecordedCommand(Bytes);
 
 impl RecordedCommand {
@@ -440,7 +441,7 @@ struct Again {
     script: Shared<Script>,
 }
 
-/// Makes a machine again, if it is known.
+/// Makes the machine of an attach record again, if `make` knows it.
 fn again(
     step: &Step,
     script: &Shared<Script>,
@@ -522,6 +523,7 @@ impl Replica {
                 match kind {
                     1 => port.submit_in_pieces(tag, &request),
                     2 => port.submit_and_watch(tag, &request),
+                    #[cfg(feature = "full")]
                     LIST => port.list(tag, &Arc::from(request.path().unwrap_or_default())),
                     _ => port.submit(tag, &request),
                 }

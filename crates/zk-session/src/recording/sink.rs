@@ -56,8 +56,8 @@ impl Sink {
         }
     }
 
-    /// Returns whether the machine has seen this when it was recorded, and the numbers. `None` unless
-    /// this is a replay.
+    /// In a replay, returns whether the machine has observed this, and fills in the numbers.
+    /// Otherwise `None`.
     pub(super) fn recorded(&self, what: u64, numbers: &mut [u64]) -> Option<bool> {
         match self {
             Self::Script(script) => Some(lock(script).has_seen(what, numbers)),

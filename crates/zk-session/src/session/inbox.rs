@@ -32,7 +32,7 @@ impl Frames {
         Self { splitter: Splitter::new(max_frame), reported: 0 }
     }
 
-    /// Passes whole frames to the session, and the pieces of those that are too long.
+    /// Passes whole frames to the session, and the pieces of frames above the limit.
     fn hand_on<T>(
         &mut self,
         bytes: &mut (impl Buf + Deref<Target = [u8]>),
@@ -55,7 +55,7 @@ impl Frames {
     }
 }
 
-/// What arrives at a loop: one read. Frames that it completes share its memory.
+/// The received bytes of a loop: one read. The frames that it completes share its memory.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     bytes: Vec<u8>,
@@ -69,7 +69,7 @@ impl Arrivals {
 
     /// Lets a transport write once. Returns how many bytes it wrote.
     ///
-    /// If empty buffers are not kept, that is no more than the next frame.
+    /// With `kept` 0, that is no more than the next frame.
     pub(crate) fn receive(&mut self, kept: usize, read: impl FnOnce(&mut [u8]) -> usize) -> usize {
         let before = self.bytes.len();
         let missing = self.frames.splitter.missing(&self.bytes).unwrap_or(PIECE);
@@ -87,7 +87,7 @@ impl Arrivals {
     }
 }
 
-/// What arrives at a client.
+/// The received bytes of a client.
 #[cfg(feature = "blocking")]
 #[derive(Debug)]
 pub(crate) struct Inbox {

@@ -373,7 +373,7 @@ impl<T> Session<T> {
 /// # Inputs
 impl<T> Session<T> {
     /// Makes a session that starts to connect now. Its first action is [`Action::Connect`].
-    // Inlined, its fields would be moved one by one.
+    // Inlined, it would move the fields one by one.
     #[cfg_attr(target_os = "none", inline(never))]
     pub fn new(now: Instant, mut config: Config) -> Self {
         // The wire format has 32 bits for each.

@@ -97,12 +97,12 @@ pub(super) struct Late<T> {
 #[derive(Clone, Default)]
 pub(super) struct SendBuffer {
     bytes: Vec<u8>,
-    /// How many of the bytes are sent. The others wait.
+    /// How many of the bytes are sent. The rest waits.
     sent: usize,
 }
 
 impl SendBuffer {
-    /// Notes that the transport has taken bytes from the front, of those that wait.
+    /// Removes waiting bytes that the transport has taken from the front.
     pub(super) fn advance(&mut self, count: usize) {
         self.sent += count;
         if self.is_empty() {
@@ -389,7 +389,7 @@ impl<T> Outbox<T> {
 /// Appends a frame. Its length was checked: no request is longer than
 /// [`max_request`](super::Config::max_request), which is below 2 GiB.
 pub(super) fn put_frame(message: &impl Encode, out: &mut SendBuffer) {
-    // Boards have each encoder once: the length is counted by a dynamic sink, too.
+    // A dynamic sink keeps one copy of each encoder on boards. The length is counted by one, too.
     #[cfg(target_os = "none")]
     let out: &mut dyn Sink = out;
     let encoded = frame::encode(message, out);

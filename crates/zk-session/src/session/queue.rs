@@ -14,7 +14,7 @@ impl<E> ShortQueue<E> {
     }
 
     pub(super) fn push_back(&mut self, entry: E) {
-        // `VecDeque` begins with room for four. Boards mostly have one entry.
+        // `VecDeque` begins with room for four. Boards rarely have more than one entry.
         if !cfg!(feature = "full") && self.len() == self.capacity() {
             let room = room_for_growth(self.len());
             self.0.reserve_exact(room);

@@ -56,7 +56,8 @@ impl Timer for ConnectionTimer {
 
 #[derive(Clone, Debug)]
 pub(super) struct Timers<K> {
-    /// [`Instant::END`] if it is not set: no session reaches that. Sums saturate there.
+    /// [`Instant::END`] for a timer that is not set: no session reaches it, and sums saturate
+    /// there.
     due: [Instant; 4],
     key: PhantomData<K>,
 }
@@ -102,7 +103,7 @@ impl<K: Timer> Timers<K> {
     }
 }
 
-// Boards have it once for both tables.
+// One copy for both tables on boards.
 #[cfg_attr(target_os = "none", inline(never))]
 fn earliest(due: &[Instant; 4]) -> Option<Instant> {
     is_set(due.iter().fold(Instant::END, |earliest, at| earliest.min(*at)))

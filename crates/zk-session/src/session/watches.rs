@@ -164,7 +164,7 @@ pub(super) struct Removal {
 /// The path of a persistent watch that is being removed.
 #[cfg(feature = "full")]
 pub(super) type PersistentPath = Arc<str>;
-/// No watch is persistent, so the compiler drops the code for it.
+/// It has no values: no watch is persistent, so the compiler drops the code for it.
 #[cfg(not(feature = "full"))]
 #[derive(Clone, Debug)]
 pub(super) enum PersistentPath {}
@@ -374,9 +374,9 @@ impl SessionWatches {
         }
     }
 
-    /// Passes all watches that requests wait for to `send`, in batches that fit a request of
-    /// `max_request` bytes. Persistent ones come last, so that as few batches as possible need a server
-    /// that knows them.
+    /// Passes to `send` all watches that requests wait for, in batches that fit a request of
+    /// `max_request` bytes. Persistent ones come last, so that as few batches as possible need a
+    /// server that knows them.
     pub(super) fn replay<'a>(&'a self, max_request: usize, send: &mut dyn FnMut(&Batch<'a>)) {
         let room = max_request.min(BATCH).saturating_sub(REPLAY);
         let (mut batch, mut size) = (Batch::default(), 0);

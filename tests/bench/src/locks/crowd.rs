@@ -14,7 +14,7 @@ use zk_session::Client;
 use super::tap::{Tally, Tap};
 use super::{Process, Server, start};
 
-/// The hand-overs that are measured, at most.
+/// The most hand-overs that are measured.
 const HAND_OVERS: usize = 100;
 
 #[derive(Debug, Args)]
@@ -107,7 +107,7 @@ async fn reach(counter: &AtomicUsize, count: usize) {
     }
 }
 
-/// Returns the most memory that the process has had, in kilobytes.
+/// Returns the peak memory of the process, in kilobytes.
 fn memory() -> io::Result<String> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"));

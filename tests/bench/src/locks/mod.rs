@@ -59,7 +59,7 @@ pub(crate) enum LockCommand {
     MeasureTurns(turns::Measurement),
     /// Measures how many tasks of one client queue for one lock at once, each with a node.
     ///
-    /// Prints their requests, what they receive, the time and the memory until all wait, and then the
+    /// Prints their requests, the bytes they receive, the time and memory until all wait, and the
     /// time of a hand-over.
     Crowd(crowd::Arguments),
     /// Internal: runs one process of it.

@@ -46,7 +46,7 @@ struct Records {
     nodes: BTreeMap<AttemptId, String>,
     /// The locks that others may wait for.
     contended: BTreeSet<AttemptId>,
-    /// The locks that were idle for long enough, until it is noticed.
+    /// The locks that were idle for the time to keep them, until that is noticed.
     late: BTreeSet<AttemptId>,
     /// The last list of children.
     list: Bytes,
@@ -93,7 +93,7 @@ impl Log {
         self.records().late.remove(&attempt)
     }
 
-    /// Returns whether a list is the very one that another attempt has received before.
+    /// Returns whether another attempt has received this same list before.
     fn is_shared(&self, list: &Bytes) -> bool {
         let before = mem::replace(&mut self.records().list, list.clone());
         before.as_ptr() == list.as_ptr() && !list.is_empty()
@@ -118,7 +118,8 @@ impl Log {
     }
 }
 
-/// Records that others are in the queue of an attempt, or that its lock was idle for long enough.
+/// Records that others queue at the lock of an attempt, or that it was idle for the time to keep
+/// it.
 #[derive(Debug)]
 pub(super) struct QueueObserver {
     attempt: AttemptId,

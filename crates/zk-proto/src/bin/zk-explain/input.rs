@@ -128,7 +128,7 @@ fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
 
-/// Returns whether a payload is the request of a handshake, in ZooKeeper's form.
+/// Returns whether a payload is a handshake request of ZooKeeper.
 pub(crate) fn is_connect_request(payload: &[u8]) -> bool {
     ConnectRequest::decode_all(payload).is_ok_and(|request| request.protocol_version == 0)
 }

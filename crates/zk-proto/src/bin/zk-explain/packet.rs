@@ -87,7 +87,7 @@ struct Fragments {
 }
 
 impl Packets {
-    /// Returns the segment in a packet. A fragment has none, unless it completes one.
+    /// Returns the segment in a packet. A fragment has none, unless it completes a datagram.
     pub(crate) fn read(&mut self, link: i32, bytes: &[u8]) -> Result<Option<Segment>, Other> {
         let (layer, header) = match link {
             1 => (Layer::Ethernet, 0),

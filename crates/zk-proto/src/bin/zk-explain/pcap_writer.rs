@@ -24,7 +24,7 @@ pub(crate) struct Writer {
 }
 
 struct Sequences {
-    /// That of the client.
+    /// The port of the client.
     port: u16,
     /// The next sequence number of each direction.
     next: [u32; 2],

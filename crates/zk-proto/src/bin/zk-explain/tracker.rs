@@ -74,7 +74,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Returns the path of the node that it reports as created, alone.
+    /// Returns the path of the created node, if this is the reply to a single `create`.
     pub(crate) fn created(&self) -> Option<&str> {
         match self.message.response()?.ok()? {
             Response::Create(body) => Some(body.path),

@@ -1,4 +1,4 @@
-//! Reading what a recording says.
+//! Reads descriptions from recordings.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,7 +9,6 @@ use zk_session::proto::recording::{FieldReader, Malformed};
 use zk_session::proto::{Acl, Id, Perms, SessionId};
 
 use super::PrefixFormat;
-#[cfg(feature = "full")]
 use crate::attempt::full::Full;
 use crate::attempt::{
     AccessList, AttemptConfig, Command, DisconnectPolicy, LockMode, Parents, Scheme,
@@ -17,7 +16,7 @@ use crate::attempt::{
 };
 use crate::lock::FastPathHint;
 
-/// No id of an access control list is longer.
+/// The longest id of an access control list.
 const LONGEST_ID: usize = 1 << 20;
 
 /// Reads an enumeration, by the order of its variants.
@@ -26,7 +25,7 @@ fn one_of<T: Copy>(fields: &mut FieldReader<'_>, all: &[T]) -> Result<T, Malform
 }
 
 impl AttemptConfig {
-    /// Reads what was described, for this path.
+    /// Reads a description, for this path.
     pub(crate) fn described(path: &str, fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
         let chroot_length = fields.small()?;
         let (scheme, mode) = (Scheme::described(fields)?, one_of(fields, &LockMode::ALL)?);
@@ -61,10 +60,7 @@ impl AttemptConfig {
 
 impl WaitPolicy {
     pub(crate) fn described(fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
-        #[cfg(feature = "full")]
         let all = [Self::Queue, Self::OnlyIfFirst, Self::OnlyIfFree];
-        #[cfg(not(feature = "full"))]
-        let all = [Self::Queue];
         one_of(fields, &all)
     }
 }
@@ -86,17 +82,13 @@ impl Scheme {
             &[
                 PrefixFormat::Curator { dashes: false },
                 PrefixFormat::Curator { dashes: true },
-                #[cfg(feature = "full")]
                 PrefixFormat::Kazoo(Full::On),
-                #[cfg(feature = "full")]
                 PrefixFormat::Compact(Full::On),
-                #[cfg(feature = "full")]
                 PrefixFormat::Session(Full::On),
             ],
         )?;
         let exclusive = marker(fields)?;
         let shared = if fields.number()? != 0 { Some(marker(fields)?) } else { None };
-        #[cfg(feature = "full")]
         if let PrefixFormat::Compact(_) = format {
             return Ok(Self::private(exclusive, shared));
         }
@@ -104,8 +96,8 @@ impl Scheme {
     }
 }
 
-/// The markers of private schemes in the recordings that this process has replayed. They stay, since
-/// those of a scheme are static. So only short ones, and only a few, are read.
+/// The markers of private schemes in the recordings that this process has replayed. They are
+/// leaked, since markers are `'static`. So their length and number are limited.
 static MARKERS: StdMutex<Vec<&'static str>> = StdMutex::new(Vec::new());
 const MOST_MARKERS: usize = 64;
 const LONGEST_MARKER: usize = 256;
@@ -125,7 +117,7 @@ fn marker(fields: &mut FieldReader<'_>) -> Result<&'static str, Malformed> {
 }
 
 impl AccessList {
-    /// Zeros stand for the ids.
+    /// Reads a list. Zeros stand for the ids.
     fn described(fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
         let Some(count) = fields.number()?.checked_sub(1) else { return Ok(Self::OPEN) };
         let mut entries = Vec::new();
@@ -145,10 +137,8 @@ impl AccessList {
 }
 
 impl Command {
-    /// Reads a described command.
     pub(crate) fn described(fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
         Ok(match fields.number()? {
-            #[cfg(feature = "full")]
             0 => Self::Convert(one_of(fields, &LockMode::ALL)?),
             1 => Self::Leave,
             2 => Self::Release,

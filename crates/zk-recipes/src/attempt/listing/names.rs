@@ -1,4 +1,4 @@
-//! The names of a list, all at once if it comes whole.
+//! The names of a list: all at once if the list comes whole.
 
 use zk_session::Error;
 use zk_session::proto::{GetChildrenResponse, List};

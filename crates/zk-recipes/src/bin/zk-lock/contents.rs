@@ -11,7 +11,7 @@ use zk_recipes::{
 
 use crate::{Failure, lock_error};
 
-/// A contender: what [`QueueEntry`] says, also of locks that this library does not have.
+/// A contender, like [`QueueEntry`], but also of locks that this library does not have.
 pub(crate) struct Contender {
     /// The kind of its lock.
     pub(crate) kind: &'static str,

@@ -215,7 +215,8 @@ enum Command {
     Release,
     /// Show the holders of a lock and its waiters
     ///
-    /// A program that lets several attempts share one node (local hand-over) shows as one contender.
+    /// A program that lets several attempts share one node (local hand-over) shows as one
+    /// contender.
     Ls(show::ListArguments),
     /// Show the holders of a lock and its waiters, and every change, until interrupted or expired
     Watch(show::WatchArguments),

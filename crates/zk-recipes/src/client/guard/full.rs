@@ -1,4 +1,4 @@
-//! A guard with the feature `full`: it may take turns, change its mode, and leave a double barrier.
+//! Guards with the feature `full`: turns, conversions, and leaving a double barrier.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -24,7 +24,7 @@ impl<C> Holder<C> {
 }
 
 impl<C: SessionClient> Guard<C> {
-    /// Holds a lock for a turn.
+    /// Creates a guard that holds a lock for a turn.
     pub(crate) fn of_turn(client: C, path: Arc<str>, node: HeldNode, turn: LocalTurn<C>) -> Self {
         let handle = Holder::Other(Box::new(Other::Turn(turn)));
         Self { client, parent: path.clone(), path, node, handle }

@@ -88,7 +88,7 @@ impl Meter {
         }
     }
 
-    /// Gives the recorder everything new, once the session is unlocked.
+    /// Passes new measurements to the recorder once the session is unlocked.
     fn emit(&mut self, port: &mut Port<'_>) {
         if !self.measured.is_empty() {
             let (measured, recipe) = (core::mem::take(&mut self.measured), self.recipe);

@@ -197,13 +197,13 @@ impl Restart for Contender {
 }
 
 impl Contender {
-    /// Describes a machine that this is the only part of.
+    /// Describes a machine that wraps only this contender.
     pub(crate) fn describe_as(&self, name: &str, description: &mut Description<'_>) {
         self.config.describe(name, description);
     }
 }
 
-// For machines that consist of contenders.
+// For machines made of contenders.
 #[cfg(feature = "full")]
 impl Contender {
     /// Creates an attempt that begins now. The session is connected, or waits for a connection by

@@ -6,7 +6,7 @@ use zk_session::session::Reply;
 use super::Contender;
 use crate::attempt::{LockMode, OpId, Turn};
 
-/// There is none, so the compiler drops the code for it.
+/// It has no values, so the compiler drops the code for it.
 pub(super) type Conversion = core::convert::Infallible;
 
 impl Contender {

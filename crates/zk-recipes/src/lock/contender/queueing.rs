@@ -28,7 +28,7 @@ impl Contender {
         self.phase = Phase::Deciding { list, listing: None };
     }
 
-    /// The same for one that may be the next holder, and waits for no other list.
+    /// Lists the queue without waiting for shared lists, because this may be the next holder.
     #[cfg(all(feature = "full", feature = "blocking"))]
     fn decide_at_once(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_predecessor(turn);
@@ -79,7 +79,7 @@ impl Contender {
             }
             (position, _) => position,
         };
-        // A long list makes room for what comes now.
+        // Frees the memory of a long list before the next allocations.
         drop(reply);
         // The shortcut of `predecessor_watch_fired` is unsafe if the order comes from ranks.
         self.judge(position, true, turn);

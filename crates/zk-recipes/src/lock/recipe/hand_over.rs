@@ -30,7 +30,7 @@ use crate::lock::cohort::{After, Cohort, HandOver, Next, Standing, Ticket, Turn}
 use crate::lock::idle_watch::IdleWatch;
 use crate::options::Options;
 
-/// The [`Options`] about attempts of one process.
+/// The [`Options`] for attempts of one process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocalOptions {
     pub(crate) hand_over: Option<HandOver>,
@@ -171,7 +171,7 @@ impl<C> LocalLock<C> {
         drop(cohort);
         rest.into_iter().for_each(finish);
         if let Some(kept) = idle.as_ref().and_then(|share| share.kept.as_ref()) {
-            // Its time begins.
+            // Starts the time to keep it.
             kept.watch.command(&mut Command::Leave);
         }
         result

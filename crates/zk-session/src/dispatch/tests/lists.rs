@@ -6,7 +6,7 @@ use zk_proto::{DeleteRequest, Xid};
 
 use super::*;
 
-/// What a machine has received: its number, and that of the deletions that its list shows.
+/// The number of a machine, and how many deletions its list shows.
 type Answer = (u64, Result<u64, Error>);
 
 #[derive(Clone, Default)]
@@ -98,7 +98,7 @@ impl Lists {
         self.world.dispatcher.take_effects().run();
     }
 
-    /// Sends what is to be sent. Returns how many lists are among that.
+    /// Sends the waiting requests. Returns how many of them are lists.
     fn send(&mut self) -> usize {
         self.drain();
         let World { dispatcher, now, received, .. } = &mut self.world;
@@ -221,7 +221,7 @@ fn a_machine_that_ends_while_it_waits_receives_nothing() {
     for number in [1, 4, 6] {
         assert!(lists.world.end(lists.keys[number]));
     }
-    // In the slot of one of them.
+    // This machine reuses the slot of one of them.
     lists.begin(NODE);
     lists.answer_all();
     let received: Vec<_> = lists.received.take().into_iter().map(|(number, _)| number).collect();

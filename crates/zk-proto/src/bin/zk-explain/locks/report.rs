@@ -32,7 +32,7 @@ const BAR: usize = 40;
 struct Row<'l> {
     entry: &'l Entry,
     client: String,
-    /// When it was asked for, if that is known.
+    /// When it was requested, if that is known.
     date: Option<String>,
     waited: Duration,
     held: Option<Duration>,
@@ -49,7 +49,7 @@ impl Locks {
         if name.is_empty() { session.to_string() } else { name.clone() }
     }
 
-    /// Returns the children of a lock. `start` is the date of the first message.
+    /// Returns a row for each child of a lock. `start` is the date of the first message.
     fn rows<'l>(&'l self, queue: &'l Queue, start: Option<Duration>) -> Vec<Row<'l>> {
         let mut entries: Vec<_> = queue.entries.iter().collect();
         entries.sort_by_key(|entry| entry.sequence);

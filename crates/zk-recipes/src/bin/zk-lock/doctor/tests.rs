@@ -1,4 +1,4 @@
-//! Tests of what the doctor measures.
+//! Tests of the doctor.
 
 use super::*;
 
