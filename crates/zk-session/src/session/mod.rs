@@ -188,6 +188,8 @@ pub struct Session<T> {
     history: History,
     /// A request that was unanswered when the last connection ended.
     suspect: Option<Suspect>,
+    /// The length of the longest request that a server has answered, in bytes.
+    longest_answered: usize,
     /// How long the last server took to connect or to answer the handshake, whichever was longer.
     reach_time: Option<Span>,
     timers: Timers<SessionTimer>,
@@ -405,6 +407,7 @@ impl<T> Session<T> {
             servers: Servers::new(config.servers, config.seed),
             history: History::default(),
             suspect: None,
+            longest_answered: 0,
             reach_time: None,
             timers: Timers::new(),
             outbox: Outbox::new(config.max_kept),

@@ -11,6 +11,7 @@
 //! * It did so soon after a request of this kind was sent, and did not answer it.
 //! * Meanwhile no request of this kind was answered, and no connection was [of
 //!   use](Session::note_service).
+//! * It is longer than all that were answered, or some servers lack the operation.
 
 use super::outbox::PendingRequest;
 use super::*;
@@ -33,6 +34,11 @@ impl<T> Session<T> {
     /// Returns whether a Keeper serves the session, of which some lack this operation.
     fn may_lack(&self, opcode: OpCode) -> bool {
         self.server_kind == ServerKind::Keeper && required_version(opcode).is_some()
+    }
+
+    /// Returns whether a server may close the connection at a request of this kind.
+    fn may_refuse(&self, opcode: OpCode, length: usize) -> bool {
+        length > self.longest_answered || required_version(opcode).is_some()
     }
 
     /// Returns whether the suspect is a request of this kind. If the server may lack the operation,
@@ -75,7 +81,9 @@ impl<T> Session<T> {
         let in_flight = lost.in_flight.sent_within(now, soon);
         let in_flight = in_flight.filter(|_| cause.is_transport());
         let begun = self.outbox.first().filter(|_| lost.taken > 0);
-        let unanswered = in_flight.chain(begun);
+        let unanswered = in_flight
+            .chain(begun)
+            .filter(|pending| self.may_refuse(pending.opcode, pending.length));
         let may_lack_one = unanswered.clone().any(|pending| self.may_lack(pending.opcode));
         let unanswered =
             unanswered.filter(|pending| !may_lack_one || self.may_lack(pending.opcode));

@@ -230,8 +230,11 @@ impl<T> Session<T> {
         self.list_ephemerals(false);
         self.renew_lease(sent.sent_at, header.err);
         self.note_service(now);
-        if DEADLINES && self.is_suspect(pending.opcode, pending.length) {
-            self.suspect = None;
+        if DEADLINES {
+            self.longest_answered = self.longest_answered.max(pending.length);
+            if self.is_suspect(pending.opcode, pending.length) {
+                self.suspect = None;
+            }
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
         // A server that has one of the two operations has both.

@@ -429,6 +429,24 @@ fn trap_35_a_request_that_costs_every_connection_fails_alone_and_was_not_applied
     assert_eq!(h.answers(), [(2, None)]);
 }
 
+/// A deletion, say, that is repeated while a network fails. Every server has it, and has answered longer
+/// requests.
+#[test]
+fn trap_35_a_request_that_every_server_can_answer_is_not_blamed_for_lost_connections() {
+    let mut h = Harness::connected();
+    h.submit(&create("/longer/than/the/path/of/the/request"), 0);
+    h.sent();
+    h.reply(1, 1, OK);
+    assert_eq!(h.answers(), [(0, None)]);
+    for token in 1..10 {
+        h.sync(token);
+        h.sent();
+        h.disconnect();
+        assert_eq!(h.answers(), [unknown(token)]);
+        h.connect();
+    }
+}
+
 #[test]
 fn trap_37_a_request_that_may_have_been_applied_is_not_sent_again() {
     let mut h = Harness::connected();
