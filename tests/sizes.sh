@@ -9,11 +9,11 @@ declare -A expected=(
     [get]=242160
     [mutex]=381398
     [blocking-get]=287152
-    [blocking-mutex]=409910
+    [blocking-mutex]=409862
     [get,full]=300529
-    [mutex,full]=588727
+    [mutex,full]=583815
     [blocking-get,full]=335233
-    [blocking-mutex,full]=603031
+    [blocking-mutex,full]=598119
 )
 
 build() {
