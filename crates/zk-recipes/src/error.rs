@@ -7,7 +7,7 @@ use core::fmt;
 use zk_session::proto::path::PathError;
 use zk_session::{End, Error, Outcome, RequestError};
 
-use crate::attempt::Scheme;
+use crate::attempt::name::Scheme;
 
 zk_session::proto::named! {
     /// Why a lock was not acquired or could not be released: the reason of a [`RecipeError`].

@@ -1,7 +1,8 @@
 //! Names of lock nodes: how to build and how to parse them.
 
+pub(crate) mod fast;
+
 use alloc::string::{String, ToString};
-use core::array::from_fn;
 use core::fmt;
 
 use uuid::Uuid;
@@ -19,9 +20,6 @@ pub enum LockMode {
     Exclusive,
 }
 
-/// Most names are shorter, so that they are allocated once.
-pub(crate) const NAME_CAPACITY: usize = 64;
-
 /// The naming of the nodes of one kind of lock.
 ///
 /// All contenders of a lock must use the same scheme, in any programming language.
@@ -33,22 +31,6 @@ pub struct Scheme {
     pub(super) shared: Option<&'static str>,
     /// Whether only contenders of this library use it.
     private: bool,
-}
-
-/// The part of a name before the marker.
-#[cfg_attr(not(feature = "full"), expect(dead_code, reason = "without `full`, all are Curator's"))]
-#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PrefixFormat {
-    /// `_c_<guid>-`, with or without dashes in the GUID. Both forms are parsed.
-    Curator { dashes: bool },
-    /// `<guid>`, without dashes.
-    Kazoo(Full),
-    /// `<guid>-`, with the GUID in as few characters as possible.
-    Compact(Full),
-    /// `x-<session>-`, followed by `<guid>-` in names of this crate. ZooKeeper's own recipe writes
-    /// no GUID.
-    Session(Full),
 }
 
 impl Scheme {
@@ -244,161 +226,66 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// The parts of a name that [`FastParser`] reads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FastName {
-    pub(crate) mode: LockMode,
-    /// The ten digits of the sequence number, as a [`digits_key`].
-    pub(crate) digits: u128,
-    /// A part of the GUID. It differs between most GUIDs.
-    pub(crate) guid_tag: u64,
+/// The parsed name of a contender's node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Name<'a> {
+    /// The whole name.
+    pub child: &'a str,
+    /// Identifies the attempt that created the node. Nodes of ZooKeeper's own recipe have none.
+    pub guid: Option<Uuid>,
+    /// Whether the contender shares the lock.
+    pub mode: LockMode,
+    /// The position in the queue: lower numbers come first.
+    pub sequence: SequenceNumber,
 }
 
-/// The number of bytes checked at each end of a name. The two ranges may overlap.
-const PATTERN_LEN: usize = 32;
-/// The shortest list for which building the patterns costs less than it saves.
-const MIN_NAMES: usize = 8;
+/// Most names are shorter, so that they are allocated once.
+pub(crate) const NAME_CAPACITY: usize = 64;
 
-/// The bytes allowed at each position of one end of a name. There are two ranges for each position,
-/// each given by its lowest byte and the number of further bytes.
-#[derive(Debug)]
-struct BytePattern {
-    low: [u8; PATTERN_LEN],
-    span: [u8; PATTERN_LEN],
-    letters_low: [u8; PATTERN_LEN],
-    letters_span: [u8; PATTERN_LEN],
+/// The part of a name before the marker.
+#[cfg_attr(not(feature = "full"), expect(dead_code, reason = "without `full`, all are Curator's"))]
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PrefixFormat {
+    /// `_c_<guid>-`, with or without dashes in the GUID. Both forms are parsed.
+    Curator { dashes: bool },
+    /// `<guid>`, without dashes.
+    Kazoo(Full),
+    /// `<guid>-`, with the GUID in as few characters as possible.
+    Compact(Full),
+    /// `x-<session>-`, followed by `<guid>-` in names of this crate. ZooKeeper's own recipe writes
+    /// no GUID.
+    Session(Full),
 }
 
-impl BytePattern {
-    /// Creates the pattern from the lowest and the highest name of a kind. They differ where digits
-    /// are.
-    fn new(lowest: &[u8; PATTERN_LEN], highest: &[u8; PATTERN_LEN]) -> Self {
-        let (low, none) = (*lowest, [0; PATTERN_LEN]);
-        let mut pattern = Self { low, span: none, letters_low: low, letters_span: none };
-        for at in 0..PATTERN_LEN {
-            let (low, high) = (lowest[at], highest[at]);
-            let has_letters = low == b'0' && high.is_ascii_lowercase();
-            let (last, letter) = if has_letters { (b'9', b'a') } else { (high, low) };
-            pattern.span[at] = last.wrapping_sub(low);
-            pattern.letters_low[at] = letter;
-            pattern.letters_span[at] = high.wrapping_sub(letter);
-        }
-        pattern
+/// Parses the GUID of Curator's format: with dashes from Curator and this crate, without from
+/// go-zk.
+fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
+    let rest = child.strip_prefix("_c_")?;
+    let of_length = |length| {
+        let (guid, rest) = guid_of(rest, length)?;
+        Some((guid, rest.strip_prefix('-')?))
+    };
+    of_length(36).or_else(|| of_length(32))
+}
+
+/// Parses a name of ZooKeeper's own recipe. The session is a signed decimal number in Java,
+/// hexadecimal in C.
+fn session_name(child: &str) -> Option<Name<'_>> {
+    let rest = child.strip_prefix("x-")?;
+    let unsigned = rest.strip_prefix('-').unwrap_or(rest);
+    let (session, rest) = unsigned.split_once('-')?;
+    if session.is_empty() || !session.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
     }
-
-    /// Returns whether all bytes are allowed. Checking every byte takes fewer instructions than
-    /// stopping at the first mismatch.
-    #[inline(always)]
-    fn matches(&self, bytes: &[u8; PATTERN_LEN]) -> bool {
-        (0..PATTERN_LEN).fold(true, |all, at| {
-            let is_low = bytes[at].wrapping_sub(self.low[at]) <= self.span[at];
-            let is_letter = bytes[at].wrapping_sub(self.letters_low[at]) <= self.letters_span[at];
-            all & (is_low | is_letter)
-        })
-    }
+    let (guid, suffix) = match guid_of(rest, 32) {
+        Some((guid, rest)) => (Some(guid), rest.strip_prefix('-')?),
+        None => (None, rest),
+    };
+    let sequence = SequenceNumber::parse(suffix)?;
+    Some(Name { child, guid, mode: LockMode::Exclusive, sequence })
 }
-
-/// The pattern of names of one kind, which have one length.
-#[derive(Debug)]
-struct NamePattern {
-    mode: LockMode,
-    length: usize,
-    head: BytePattern,
-    tail: BytePattern,
-}
-
-impl NamePattern {
-    /// Returns `None` if the names are too long or too short for the pattern. `names` is a buffer for
-    /// the lowest and the highest name.
-    fn new(scheme: &Scheme, mode: LockMode, names: &mut String) -> Option<Self> {
-        names.clear();
-        for (guid, sequence) in [(Uuid::nil(), "0000000000"), (Uuid::max(), "9999999999")] {
-            scheme.push_prefix(names, mode, guid, SessionId(0));
-            names.push_str(sequence);
-        }
-        let (lowest, highest) = names.as_bytes().split_at(names.len() / 2);
-        let pattern = Self {
-            mode,
-            length: lowest.len(),
-            head: BytePattern::new(lowest.first_chunk()?, highest.first_chunk()?),
-            tail: BytePattern::new(lowest.last_chunk()?, highest.last_chunk()?),
-        };
-        (pattern.length <= 2 * PATTERN_LEN).then_some(pattern)
-    }
-
-    #[inline(always)]
-    fn read(&self, child: &[u8]) -> Option<FastName> {
-        if child.len() != self.length {
-            return None;
-        }
-        let (head, tail) = (child.first_chunk()?, child.last_chunk()?);
-        let digits = digits_key(*tail.last_chunk()?);
-        let matches = self.head.matches(head) & self.tail.matches(tail) & (digits <= LAST_SAFE_KEY);
-        matches.then_some(FastName { mode: self.mode, digits, guid_tag: guid_tag_of(head)? })
-    }
-}
-
-/// Parses the names of one scheme without decoding their GUIDs and sequence numbers. It costs a
-/// fraction of [`Scheme::parse`].
-#[derive(Debug)]
-pub(crate) struct FastParser {
-    patterns: [Option<NamePattern>; PATTERNS],
-}
-
-/// One for each format and mode. Without the feature there is none, and no name is read.
-const PATTERNS: usize = if cfg!(feature = "full") { 4 } else { 0 };
-
-impl FastParser {
-    /// Creates a parser for a list of at least this many names.
-    pub(crate) fn new(scheme: &Scheme, names: usize) -> Self {
-        let formats = match scheme.format {
-            _ if names < MIN_NAMES => [None; 2],
-            PrefixFormat::Curator { .. } => {
-                [true, false].map(|dashes| Some(PrefixFormat::Curator { dashes }))
-            }
-            // Session ids have no fixed length.
-            PrefixFormat::Session(_) => [None; 2],
-            _ => [Some(scheme.format), None],
-        };
-        // If one marker is a prefix of the other, `Scheme::parse` reads shared nodes as malformed.
-        let has_readers = scheme.shared.is_some_and(|shared| {
-            !shared.starts_with(scheme.exclusive) && !scheme.exclusive.starts_with(shared)
-        });
-        let mut names = String::new();
-        let pattern = |at: usize| {
-            let format = formats[at / 2]?;
-            let mode = [LockMode::Exclusive, LockMode::Shared][at % 2];
-            let is_in_use = mode == LockMode::Exclusive || has_readers;
-            names.reserve(2 * NAME_CAPACITY);
-            is_in_use.then(|| NamePattern::new(&Scheme { format, ..*scheme }, mode, &mut names))?
-        };
-        Self { patterns: from_fn(pattern) }
-    }
-
-    /// Reads a name. If it returns `None`, only [`Scheme::parse`] can classify the name. Otherwise
-    /// `Scheme::parse` succeeds as well, and the sequence number is [safe to
-    /// compare](Name::has_safe_sequence).
-    #[inline(always)]
-    pub(crate) fn parse(&self, child: &str) -> Option<FastName> {
-        self.patterns.iter().flatten().find_map(|pattern| pattern.read(child.as_bytes()))
-    }
-}
-
-/// Returns eight of the GUID's digits, in lower case. Every format that [`FastParser`] reads has digits
-/// at this offset.
-pub(crate) fn guid_tag_of(name: &[u8]) -> Option<u64> {
-    let digits = name.get(3..)?.first_chunk().copied();
-    digits.map(|digits| u64::from_be_bytes(digits) | u64::from_be_bytes([b' '; 8]))
-}
-
-/// Returns the digits of a sequence number as an integer that sorts like the text.
-pub(crate) const fn digits_key(digits: [u8; 10]) -> u128 {
-    let [a, b, c, d, e, f, g, h, i, j] = digits;
-    u128::from_be_bytes([a, b, c, d, e, f, g, h, i, j, 0, 0, 0, 0, 0, 0])
-}
-
-/// The key of [`LAST_SAFE_SEQUENCE`](super::queue::LAST_SAFE_SEQUENCE).
-pub(crate) const LAST_SAFE_KEY: u128 = digits_key(*b"2146435071");
 
 fn guid_of(text: &str, length: usize) -> Option<(Uuid, &str)> {
     let (guid, rest) = text.split_at_checked(length)?;
@@ -433,48 +320,6 @@ fn compact_guid(child: &str) -> Option<(Uuid, &str)> {
         value.checked_mul(32)?.checked_add(digit as u128)
     })?;
     Some((Uuid::from_u128(value), rest.strip_prefix('-')?))
-}
-
-/// Parses the GUID of Curator's format: with dashes from Curator and this crate, without from
-/// go-zk.
-fn curator_guid(child: &str) -> Option<(Uuid, &str)> {
-    let rest = child.strip_prefix("_c_")?;
-    let of_length = |length| {
-        let (guid, rest) = guid_of(rest, length)?;
-        Some((guid, rest.strip_prefix('-')?))
-    };
-    of_length(36).or_else(|| of_length(32))
-}
-
-/// Parses a name of ZooKeeper's own recipe. The session is a signed decimal number in Java,
-/// hexadecimal in C.
-fn session_name(child: &str) -> Option<Name<'_>> {
-    let rest = child.strip_prefix("x-")?;
-    let unsigned = rest.strip_prefix('-').unwrap_or(rest);
-    let (session, rest) = unsigned.split_once('-')?;
-    if session.is_empty() || !session.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    let (guid, suffix) = match guid_of(rest, 32) {
-        Some((guid, rest)) => (Some(guid), rest.strip_prefix('-')?),
-        None => (None, rest),
-    };
-    let sequence = SequenceNumber::parse(suffix)?;
-    Some(Name { child, guid, mode: LockMode::Exclusive, sequence })
-}
-
-/// The parsed name of a contender's node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Name<'a> {
-    /// The whole name.
-    pub child: &'a str,
-    /// Identifies the attempt that created the node. Nodes of ZooKeeper's own recipe have none.
-    pub guid: Option<Uuid>,
-    /// Whether the contender shares the lock.
-    pub mode: LockMode,
-    /// The position in the queue: lower numbers come first.
-    pub sequence: SequenceNumber,
 }
 
 #[cfg(test)]
@@ -641,14 +486,6 @@ mod tests {
         assert_eq!(shared(Scheme::CURATOR_READ_WRITE), format!("_c_{DASHED}-__READ__"));
         assert_eq!(shared(Scheme::KAZOO_READ_WRITE), format!("{PLAIN}__rlock__"));
         assert_eq!(shared(Scheme::private("w", Some("r"))), "0v1q61kuij9g7pr7ga3cm3qjiv-r");
-    }
-
-    #[test]
-    fn a_guid_tag_tells_guids_apart_but_not_the_case_of_their_digits() {
-        let tag = |guid: &str| guid_tag_of(format!("_c_{guid}").as_bytes());
-        assert!(tag(DASHED).is_some() && tag("1f0e").is_none());
-        assert_eq!(tag(&DASHED.to_uppercase()), tag(DASHED));
-        assert_ne!(tag(&DASHED.replace('f', "e")), tag(DASHED));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::name::{FastParser, LockMode, Scheme, guid_tag_of};
+use super::name::fast::{FastParser, guid_tag_of};
+use super::name::{LockMode, Scheme};
 use super::queue::{QueuePosition, QueueReader, sort_key};
 
 /// The names of a list, sorted once. Each attempt finds its place without reading all of them.

@@ -12,7 +12,7 @@ use zk_session::session::Reply;
 use super::requests::SemaphoreStep;
 use super::{PermitRequest, SemaphoreMachine};
 use crate::attempt::description::Sight;
-use crate::attempt::queue::other_lock;
+use crate::attempt::queue::reader::other_lock;
 use crate::attempt::requests::create;
 use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::{Event, Turn};
