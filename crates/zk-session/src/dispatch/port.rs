@@ -195,7 +195,8 @@ impl<'a> Port<'a> {
     ///
     /// With four lists of the node in flight, the machine waits until one of them is answered. All
     /// machines that have waited share the next list, so its reply comes up to a round trip later.
-    /// It shows the effects of all their earlier requests.
+    /// It shows the effects of all their earlier requests. Without the features `full` and
+    /// `blocking`, each machine lists on its own.
     pub fn list(&mut self, tag: u64, path: &Arc<str>) {
         self.host.list(tag, path);
     }
