@@ -256,6 +256,13 @@ impl<'s> Message<'s> {
     }
 }
 
+impl Dialect {
+    /// Returns the length of an xid.
+    fn xid_length(self) -> usize {
+        if self.wide_xids { 8 } else { 4 }
+    }
+}
+
 /// A message, and the bytes behind it.
 pub type Split<'s> = (Message<'s>, &'s [u8]);
 
@@ -631,4 +638,13 @@ impl Unanswered {
         self.by_number.remove(&number);
         Some((opcode, number))
     }
+}
+
+formatted_by_debug! {
+    [] Conversation;
+    [] Direction;
+    [] End;
+    [] Kind;
+    [] Message<'_>;
+    [] Transcript<'_>;
 }

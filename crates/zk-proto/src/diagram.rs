@@ -498,5 +498,12 @@ fn escaped(text: &str) -> String {
     out
 }
 
+formatted_by_debug! {
+    [] Activity;
+    [] Diagram;
+    [] Lane;
+    [] Style;
+}
+
 #[cfg(test)]
 mod tests;

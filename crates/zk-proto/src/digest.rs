@@ -43,6 +43,10 @@ impl fmt::Display for DigestId<'_> {
     }
 }
 
+formatted_by_debug! {
+    [] DigestId<'_>;
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;

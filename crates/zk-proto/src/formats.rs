@@ -12,30 +12,41 @@ formatted_by_debug! {
     [] crate::explain::MessageKind;
 }
 
-#[cfg(feature = "alloc")]
-formatted_by_debug! {
-    [] crate::ListReader;
-    [] crate::conversation::Conversation;
-    [] crate::conversation::Direction;
-    [] crate::conversation::End;
-    [] crate::conversation::Kind;
-    [] crate::conversation::Message<'_>;
-    [] crate::conversation::Transcript<'_>;
-    [] crate::diagram::Activity;
-    [] crate::diagram::Diagram;
-    [] crate::diagram::Lane;
-    [] crate::diagram::Style;
-    [] crate::owned::Heap;
-    [T: core::fmt::Debug] crate::owned::List<T>;
-    [T: core::fmt::Debug] crate::owned::Multi<T>;
-    [] crate::frame::Piece;
-    [] crate::frame::Splitter;
+macro_rules! formatted_by_name {
+    ($($name:ident),*) => {$(
+        impl defmt::Format for crate::$name {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                match self.name() {
+                    Some(name) => defmt::write!(f, "{=str}", name),
+                    None => defmt::write!(f, "{=i32}", self.0),
+                }
+            }
+        }
+    )*};
 }
 
-#[cfg(feature = "digest")]
-formatted_by_debug! {
-    [] crate::DigestId<'_>;
+formatted_by_name!(
+    OpCode,
+    ErrorCode,
+    EventType,
+    KeeperState,
+    CreateMode,
+    AddWatchMode,
+    WatcherType,
+    Perms
+);
+
+macro_rules! formatted_as_hexadecimal {
+    ($($name:ident),*) => {$(
+        impl defmt::Format for crate::$name {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                defmt::write!(f, "{=i64:#x}", self.0);
+            }
+        }
+    )*};
 }
+
+formatted_as_hexadecimal!(Zxid, SessionId);
 
 impl defmt::Format for crate::Xid {
     fn format(&self, f: defmt::Formatter<'_>) {

@@ -3,21 +3,17 @@
 //! Records and numbers get their implementations where they are declared. This module generates
 //! the types of their fields.
 
+mod replies;
 #[cfg(feature = "arbitrary")]
-mod sources;
+pub(crate) mod sources;
 #[cfg(feature = "proptest")]
-mod strategies;
+pub(crate) mod strategies;
 
 use alloc::vec::Vec;
 
 use crate::codes::CreateMode;
 use crate::operations::is_deadly;
 use crate::owned::{self, List, Multi};
-
-#[cfg(feature = "arbitrary")]
-pub(crate) use self::sources::{names_from, path_from, paths_from};
-#[cfg(feature = "proptest")]
-pub use self::strategies::*;
 
 /// Node names of valid paths. There are few, so that requests meet the same nodes.
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "n-", "\u{fc}\u{6f22}"];
@@ -32,6 +28,32 @@ impl owned::Request {
                 Self::CreateTtl(owned::CreateTtlRequest { mode, ..body })
             }
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::owned::CreateTtlRequest;
+
+    /// Servers check the ttl of a mode with a time to live, and refuse a negative one.
+    #[test]
+    fn only_a_request_that_harms_servers_is_replaced() {
+        for (mode, ttl, harms) in [
+            (CreateMode::PERSISTENT, -1, true),
+            (CreateMode::EPHEMERAL, i64::MIN, true),
+            (CreateMode::PERSISTENT, 0, false),
+            (CreateMode::PERSISTENT, 1, false),
+            (CreateMode::PERSISTENT_WITH_TTL, -1, false),
+            (CreateMode::PERSISTENT_SEQUENTIAL_WITH_TTL, -1, false),
+        ] {
+            let (path, acl) = ("/a".into(), Default::default());
+            let body = CreateTtlRequest { path, data: None, acl, mode, ttl };
+            let request = owned::Request::CreateTtl(body);
+            assert_eq!(request.harms_servers(), harms, "{request:?}");
+            assert_eq!(request.clone().harmless() != request, harms, "{request:?}");
+            assert!(!request.clone().harmless().harms_servers(), "{request:?}");
         }
     }
 }

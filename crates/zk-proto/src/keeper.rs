@@ -172,12 +172,6 @@ impl Dialect {
         }
     }
 
-    /// Returns the length of an xid.
-    #[cfg(feature = "alloc")]
-    pub(crate) fn xid_length(self) -> usize {
-        if self.wide_xids { 8 } else { 4 }
-    }
-
     /// Reads an xid. One that fits no [`Xid`] becomes the nearest one.
     pub(crate) fn xid(self, reader: &mut Reader<'_>) -> Result<Xid, DecodeError> {
         if !self.wide_xids {

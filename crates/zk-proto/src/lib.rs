@@ -45,8 +45,6 @@ pub mod path;
 #[cfg(feature = "alloc")]
 pub mod recording;
 mod records;
-#[cfg(any(feature = "proptest", feature = "arbitrary"))]
-mod replies;
 mod sequence;
 mod sink;
 mod ttl;
@@ -85,4 +83,4 @@ pub use {
     tokio_util,
 };
 #[cfg(feature = "proptest")]
-pub use {generate::GeneratorMode, proptest};
+pub use {generate::strategies::GeneratorMode, proptest};

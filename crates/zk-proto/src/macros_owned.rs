@@ -123,106 +123,6 @@ macro_rules! owned_as_itself {
     )*};
 }
 
-/// Picks the strategy for a field of a valid record whose type alone does not determine it.
-///
-/// The first arm that matches counts. An arm that matches no field of any record does not compile.
-#[cfg(feature = "proptest")]
-#[deny(unused_macro_rules)]
-macro_rules! valid {
-    (CreateRequest.mode) => {
-        $crate::generate::among(&[
-            $crate::codes::CreateMode::PERSISTENT,
-            $crate::codes::CreateMode::PERSISTENT,
-            $crate::codes::CreateMode::PERSISTENT_SEQUENTIAL,
-            $crate::codes::CreateMode::EPHEMERAL,
-            $crate::codes::CreateMode::EPHEMERAL_SEQUENTIAL,
-        ])
-    };
-    (CreateTtlRequest.mode) => {
-        $crate::generate::usually($crate::codes::CreateMode::PERSISTENT_WITH_TTL)
-    };
-    (CreateTtlRequest.ttl) => {
-        $crate::generate::usually($crate::ttl::Ttl::MAX.as_millis())
-    };
-    (Acl.perms) => {
-        $crate::generate::usually($crate::codes::Perms::ALL)
-    };
-    (Id.scheme) => {
-        $crate::generate::usually("world")
-    };
-    (Id.id) => {
-        $crate::generate::usually(alloc::string::String::from("anyone"))
-    };
-    (AuthPacket.scheme) => {
-        $crate::generate::usually("digest")
-    };
-    (AuthPacket.auth) => {
-        $crate::generate::usually(b"user:password".to_vec())
-    };
-    (GetSaslRequest.token) => {
-        $crate::generate::not_null($crate::generate::Generate::any(
-            $crate::generate::GeneratorMode::Valid,
-        ))
-    };
-    (GetEphemeralsRequest.prefix_path) => {
-        $crate::generate::not_null($crate::generate::path())
-    };
-    (GetEphemeralsResponse.ephemerals) => {
-        $crate::generate::paths()
-    };
-    (Stat.version) => {
-        $crate::generate::Generate::any($crate::generate::GeneratorMode::Valid)
-    };
-    ($record:ident.children) => {
-        $crate::generate::names()
-    };
-    ($record:ident.path) => {
-        $crate::generate::path()
-    };
-    ($record:ident.version) => {
-        $crate::generate::version()
-    };
-    ($record:ident.acl) => {
-        $crate::generate::acl()
-    };
-    ($record:ident.data_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.exist_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.child_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.persistent_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.persistent_recursive_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.$field:ident) => {
-        $crate::generate::Generate::any($crate::generate::GeneratorMode::Valid)
-    };
-}
-
-/// Draws a field: a valid path if the field is a path, and valid names of children.
-#[cfg(feature = "arbitrary")]
-#[deny(unused_macro_rules)]
-macro_rules! drawn {
-    (path, $source:expr) => {
-        $crate::generate::path_from($source)?
-    };
-    (children, $source:expr) => {
-        $crate::generate::names_from($source)?
-    };
-    (ephemerals, $source:expr) => {
-        $crate::generate::paths_from($source)?
-    };
-    ($field:ident, $source:expr) => {
-        $source.arbitrary()?
-    };
-}
-
 /// Implements the generators of the features `proptest` and `arbitrary`.
 ///
 /// A struct is generated field by field. All variants of an enum are equally likely. A number
@@ -234,15 +134,15 @@ macro_rules! generated {
 
             ($(
                 match mode {
-                    $crate::generate::GeneratorMode::Valid => valid!($name.$field),
-                    _ => $crate::generate::Generate::any(mode),
+                    $crate::generate::strategies::GeneratorMode::Valid => $crate::generate::strategies::valid!($name.$field),
+                    _ => $crate::generate::strategies::Generate::any(mode),
                 },
             )*)
                 .prop_map(|($($field,)*)| Self { $($field,)* })
                 .boxed()
         });
         generated!(@arbitrary $name, source, {
-            Ok(Self { $( $field: drawn!($field, source), )* })
+            Ok(Self { $( $field: $crate::generate::sources::drawn!($field, source), )* })
         });
     };
     // Requests that harm servers are generated only on demand.
@@ -252,7 +152,7 @@ macro_rules! generated {
 
             let any = generated!(@union mode $($variant)*);
             match mode {
-                $crate::generate::GeneratorMode::Harmful => any.boxed(),
+                $crate::generate::strategies::GeneratorMode::Harmful => any.boxed(),
                 _ => any.prop_map(Self::harmless).boxed(),
             }
         });
@@ -270,7 +170,7 @@ macro_rules! generated {
     };
     (@union $mode:ident $($variant:ident)*) => {
         proptest::strategy::Union::new([
-            $( $crate::generate::Generate::any($mode).prop_map(Self::$variant).boxed(), )*
+            $( $crate::generate::strategies::Generate::any($mode).prop_map(Self::$variant).boxed(), )*
         ])
     };
     (@choice $source:ident $($variant:ident)*) => {{
@@ -279,7 +179,7 @@ macro_rules! generated {
         $source.choose(variants)?($source)
     }};
     ($name:ident($known:expr)) => {
-        generated!(@proptest $name, _sample, $crate::generate::number($known, Self));
+        generated!(@proptest $name, _sample, $crate::generate::strategies::number($known, Self));
         generated!(@arbitrary $name, source, match source.ratio(3, 4)? {
             true => source.choose($known).copied(),
             false => source.arbitrary().map(Self),
@@ -288,20 +188,20 @@ macro_rules! generated {
     (@proptest $name:ident, $mode:ident, $strategy:expr) => {
         #[cfg(feature = "proptest")]
         const _: () = {
-        impl $crate::generate::Generate for $name {
+        impl $crate::generate::strategies::Generate for $name {
             fn any(
-                $mode: $crate::generate::GeneratorMode,
+                $mode: $crate::generate::strategies::GeneratorMode,
             ) -> proptest::strategy::BoxedStrategy<Self> {
                 $strategy
             }
         }
 
         impl proptest::arbitrary::Arbitrary for $name {
-            type Parameters = $crate::generate::GeneratorMode;
+            type Parameters = $crate::generate::strategies::GeneratorMode;
             type Strategy = proptest::strategy::BoxedStrategy<Self>;
 
-            fn arbitrary_with(mode: $crate::generate::GeneratorMode) -> Self::Strategy {
-                $crate::generate::Generate::any(mode)
+            fn arbitrary_with(mode: $crate::generate::strategies::GeneratorMode) -> Self::Strategy {
+                $crate::generate::strategies::Generate::any(mode)
             }
         }
         };

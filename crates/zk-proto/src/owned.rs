@@ -26,3 +26,9 @@ pub use self::storage::{Heap, IntoOwned, Storage};
 pub use crate::connect::owned::*;
 pub use crate::operations::owned::*;
 pub use crate::records::owned::*;
+
+formatted_by_debug! {
+    [] Heap;
+    [T: core::fmt::Debug] List<T>;
+    [T: core::fmt::Debug] Multi<T>;
+}

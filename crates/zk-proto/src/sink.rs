@@ -33,19 +33,6 @@ pub trait Sink {
     fn reserve(&mut self, bytes: usize) {}
 }
 
-#[cfg(feature = "alloc")]
-impl Sink for alloc::vec::Vec<u8> {
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-
-    #[inline]
-    fn reserve(&mut self, bytes: usize) {
-        self.reserve(bytes);
-    }
-}
-
 /// A [`Sink`] over a fixed buffer. It never panics, and counts the bytes that do not fit.
 ///
 /// ```

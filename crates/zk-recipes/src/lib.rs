@@ -12,8 +12,6 @@ extern crate alloc;
 extern crate std;
 
 mod attempt;
-#[cfg(all(test, feature = "blocking"))]
-mod auto_traits;
 mod barrier;
 mod cache;
 #[cfg(feature = "blocking")]

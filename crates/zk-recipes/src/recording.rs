@@ -9,6 +9,7 @@
 //! ```
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::time::Duration;
 
 use zk_session::Chroot;
@@ -19,7 +20,7 @@ pub use zk_session::recording::*;
 use crate::attempt::{AttemptConfig, Event, Machine, Observer, OnSession, Requeuing, WaitPolicy};
 use crate::barrier::BarrierWait;
 use crate::cache::{CacheConfig, recipe::Follower};
-use crate::client::lookout;
+use crate::client::lookout::Watcher;
 use crate::double_barrier::Participant;
 use crate::election::ElectionMachine;
 use crate::ephemeral::EphemeralMachine;
@@ -66,7 +67,7 @@ pub fn machine(described: Described<'_>) -> Result<Option<Box<dyn Attached>>, Ma
             attached(Requeuing::new(HerdContender::new(config(path, it)?), true), it)?
         }
         "barrier" => attached(BarrierWait::new(path.into(), WaitPolicy::described(it)?), it)?,
-        "lookout" => lookout::described(it)?,
+        "lookout" => lookout(it)?,
         _ => return of_full(name, path, it),
     }))
 }
@@ -117,6 +118,12 @@ fn semaphore(path: &str, it: &mut FieldReader<'_>) -> Result<SemaphoreMachine, M
     let request =
         PermitRequest { refuses_other_locks, ..PermitRequest::new(config, permits, maximum) };
     Ok(SemaphoreMachine::new(request))
+}
+
+fn lookout(it: &mut FieldReader<'_>) -> Result<Box<dyn Attached>, Malformed> {
+    let has_timeout = it.number()? != 0;
+    let timeout = has_timeout.then(|| it.number().map(Duration::from_nanos)).transpose()?;
+    Ok(Box::new(Watcher::new(Arc::default(), timeout, it.number()? != 0)))
 }
 
 fn attached(

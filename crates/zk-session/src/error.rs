@@ -188,7 +188,6 @@ zk_proto::named! {
 /// It displays the operation, the path if known, and the [`reason`](Self::reason).
 ///
 /// ```
-/// # #[cfg(feature = "blocking")]
 /// fn delete_if_unchanged(
 ///     client: &zk_session::blocking::Client,
 ///     version: i32,

@@ -151,3 +151,8 @@ impl Splitter {
         Ok(Some(Piece::TooLong { start: take(stream, start), length }))
     }
 }
+
+formatted_by_debug! {
+    [] Piece;
+    [] Splitter;
+}

@@ -5,7 +5,9 @@ use alloc::string::String;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
+use super::replies::{alone, alone_read, reads, transaction};
 use super::*;
+use crate::operations::owned::{Request, Response};
 
 /// Draws a valid path.
 pub(crate) fn path_from(source: &mut Unstructured<'_>) -> Result<String> {
@@ -40,6 +42,64 @@ impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for Multi<T> {
         source.arbitrary().map(Self)
     }
 }
+
+impl Request {
+    /// Draws the body of a successful reply to this request.
+    ///
+    /// A multi has one result for each operation: those of the operations, or the errors of
+    /// a transaction that failed. Paths, lengths and counts fit the request and each other.
+    ///
+    /// # Errors
+    ///
+    /// As [`Arbitrary::arbitrary`](arbitrary::Arbitrary::arbitrary).
+    pub fn reply_from(&self, source: &mut Unstructured<'_>) -> Result<Response> {
+        match self {
+            Self::Multi(Multi(ops)) => {
+                let results: Result<_> =
+                    ops.iter().map(|op| alone(op).reply_from(source)).collect();
+                let failure = match source.ratio(1, 3)? {
+                    true => Some(source.arbitrary()?),
+                    false => None,
+                };
+                Ok(transaction(results?, failure))
+            }
+            Self::MultiRead(Multi(ops)) => {
+                let results: Result<_> = ops
+                    .iter()
+                    .map(|op| {
+                        let result = alone_read(op).reply_from(source)?;
+                        let failure = match source.ratio(1, 3)? {
+                            true => Some(source.arbitrary()?),
+                            false => None,
+                        };
+                        Ok((result, failure))
+                    })
+                    .collect();
+                Ok(reads(results?))
+            }
+            _ => Response::draw_to(self, source).map(|it| it.fitted(self)),
+        }
+    }
+}
+
+/// Draws a field: a valid path if the field is a path, and valid names of children.
+#[deny(unused_macro_rules)]
+macro_rules! drawn {
+    (path, $source:expr) => {
+        $crate::generate::sources::path_from($source)?
+    };
+    (children, $source:expr) => {
+        $crate::generate::sources::names_from($source)?
+    };
+    (ephemerals, $source:expr) => {
+        $crate::generate::sources::paths_from($source)?
+    };
+    ($field:ident, $source:expr) => {
+        $source.arbitrary()?
+    };
+}
+
+pub(crate) use drawn;
 
 #[cfg(test)]
 #[test]

@@ -8,7 +8,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
+use super::replies::{alone, alone_read, reads, transaction};
 use super::*;
+use crate::codes::ErrorCode;
+use crate::operations::owned::{Request, Response};
 
 /// The range of generated records: the parameter of
 /// [`any_with`](proptest::arbitrary::any_with).
@@ -150,3 +153,133 @@ impl<T: Arbitrary<Parameters = GeneratorMode> + 'static> Arbitrary for Multi<T> 
         vec(any_with::<T>(mode), 0..5).prop_map(Self).boxed()
     }
 }
+
+impl Request {
+    /// Returns a strategy for bodies of successful replies to this request.
+    ///
+    /// A multi has one result for each operation: those of the operations, or the errors of
+    /// a transaction that failed. In mode [`GeneratorMode::Valid`], paths, lengths and counts
+    /// fit the request and each other, too.
+    ///
+    /// ```
+    /// use proptest::prelude::*;
+    /// use zk_proto::{GeneratorMode, owned::Request};
+    ///
+    /// proptest!(|((request, reply) in any::<Request>().prop_flat_map(|request| {
+    ///     let replies = request.replies(GeneratorMode::Valid);
+    ///     (Just(request), replies)
+    /// }))| {
+    ///     prop_assert_eq!(request.opcode(), reply.opcode());
+    /// });
+    /// ```
+    pub fn replies(&self, mode: GeneratorMode) -> BoxedStrategy<Response> {
+        let error = || any_with::<ErrorCode>(mode);
+        match self {
+            Self::Multi(Multi(ops)) => {
+                let results: Vec<_> = ops.iter().map(|op| alone(op).replies(mode)).collect();
+                let failure = proptest::option::weighted(0.3, (any::<u8>(), error()));
+                (results, failure)
+                    .prop_map(|(results, failure)| transaction(results, failure))
+                    .boxed()
+            }
+            Self::MultiRead(Multi(ops)) => {
+                let failure = || proptest::option::weighted(0.3, error());
+                let read = |op| (alone_read(op).replies(mode), failure());
+                let results: Vec<_> = ops.iter().map(read).collect();
+                results.prop_map(reads).boxed()
+            }
+            _ if mode == GeneratorMode::Valid => {
+                let request = self.clone();
+                Response::any_to(self, mode).prop_map(move |it| it.fitted(&request)).boxed()
+            }
+            _ => Response::any_to(self, mode),
+        }
+    }
+}
+
+/// Picks the strategy for a field of a valid record whose type alone does not determine it.
+///
+/// The first arm that matches counts. An arm that matches no field of any record does not compile.
+#[deny(unused_macro_rules)]
+macro_rules! valid {
+    (CreateRequest.mode) => {
+        $crate::generate::strategies::among(&[
+            $crate::codes::CreateMode::PERSISTENT,
+            $crate::codes::CreateMode::PERSISTENT,
+            $crate::codes::CreateMode::PERSISTENT_SEQUENTIAL,
+            $crate::codes::CreateMode::EPHEMERAL,
+            $crate::codes::CreateMode::EPHEMERAL_SEQUENTIAL,
+        ])
+    };
+    (CreateTtlRequest.mode) => {
+        $crate::generate::strategies::usually($crate::codes::CreateMode::PERSISTENT_WITH_TTL)
+    };
+    (CreateTtlRequest.ttl) => {
+        $crate::generate::strategies::usually($crate::ttl::Ttl::MAX.as_millis())
+    };
+    (Acl.perms) => {
+        $crate::generate::strategies::usually($crate::codes::Perms::ALL)
+    };
+    (Id.scheme) => {
+        $crate::generate::strategies::usually("world")
+    };
+    (Id.id) => {
+        $crate::generate::strategies::usually(alloc::string::String::from("anyone"))
+    };
+    (AuthPacket.scheme) => {
+        $crate::generate::strategies::usually("digest")
+    };
+    (AuthPacket.auth) => {
+        $crate::generate::strategies::usually(b"user:password".to_vec())
+    };
+    (GetSaslRequest.token) => {
+        $crate::generate::strategies::not_null($crate::generate::strategies::Generate::any(
+            $crate::generate::strategies::GeneratorMode::Valid,
+        ))
+    };
+    (GetEphemeralsRequest.prefix_path) => {
+        $crate::generate::strategies::not_null($crate::generate::strategies::path())
+    };
+    (GetEphemeralsResponse.ephemerals) => {
+        $crate::generate::strategies::paths()
+    };
+    (Stat.version) => {
+        $crate::generate::strategies::Generate::any(
+            $crate::generate::strategies::GeneratorMode::Valid,
+        )
+    };
+    ($record:ident.children) => {
+        $crate::generate::strategies::names()
+    };
+    ($record:ident.path) => {
+        $crate::generate::strategies::path()
+    };
+    ($record:ident.version) => {
+        $crate::generate::strategies::version()
+    };
+    ($record:ident.acl) => {
+        $crate::generate::strategies::acl()
+    };
+    ($record:ident.data_watches) => {
+        $crate::generate::strategies::paths()
+    };
+    ($record:ident.exist_watches) => {
+        $crate::generate::strategies::paths()
+    };
+    ($record:ident.child_watches) => {
+        $crate::generate::strategies::paths()
+    };
+    ($record:ident.persistent_watches) => {
+        $crate::generate::strategies::paths()
+    };
+    ($record:ident.persistent_recursive_watches) => {
+        $crate::generate::strategies::paths()
+    };
+    ($record:ident.$field:ident) => {
+        $crate::generate::strategies::Generate::any(
+            $crate::generate::strategies::GeneratorMode::Valid,
+        )
+    };
+}
+
+pub(crate) use valid;

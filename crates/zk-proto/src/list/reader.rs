@@ -92,3 +92,7 @@ impl ListReader {
         }
     }
 }
+
+formatted_by_debug! {
+    [] ListReader;
+}

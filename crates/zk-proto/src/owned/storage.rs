@@ -125,3 +125,15 @@ encoded_like_borrowed! {
 
 // Behind the macro that it uses.
 mod shared;
+
+impl Sink for Vec<u8> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        self.reserve(bytes);
+    }
+}

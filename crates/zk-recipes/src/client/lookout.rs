@@ -8,8 +8,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use zk_session::dispatch::{Attached, Attachment, Input, Port};
-#[cfg(feature = "full")]
-use zk_session::proto::recording::{Description, FieldReader, Malformed};
+use zk_session::proto::recording::Description;
 use zk_session::threads::Mutex;
 use zk_session::{AnyClient, State};
 
@@ -32,7 +31,7 @@ pub(crate) struct Lookout {
 }
 
 #[derive(Default)]
-struct Sighting {
+pub(crate) struct Sighting {
     seen: Option<Seen>,
     waker: Option<Waker>,
 }
@@ -86,7 +85,7 @@ impl Drop for Lookout {
 }
 
 /// Observes the states of the session, and its timer.
-struct Watcher {
+pub(crate) struct Watcher {
     shared: Arc<Mutex<Sighting>>,
     /// Until the timer is set.
     timeout: Option<Duration>,
@@ -94,16 +93,8 @@ struct Watcher {
     is_done: bool,
 }
 
-/// Makes the machine of a [`Lookout`] that a recording describes.
-#[cfg(feature = "full")]
-pub(crate) fn described(fields: &mut FieldReader<'_>) -> Result<Box<dyn Attached>, Malformed> {
-    let has_timeout = fields.number()? != 0;
-    let timeout = has_timeout.then(|| fields.number().map(Duration::from_nanos)).transpose()?;
-    Ok(Box::new(Watcher::new(Arc::default(), timeout, fields.number()? != 0)))
-}
-
 impl Watcher {
-    const fn new(
+    pub(crate) const fn new(
         shared: Arc<Mutex<Sighting>>,
         timeout: Option<Duration>,
         minds_loss: bool,
@@ -141,7 +132,6 @@ impl Attached for Watcher {
         self.is_done
     }
 
-    #[cfg(feature = "full")]
     fn describe(&self, description: &mut Description<'_>) {
         description.machine("lookout", "");
         description.number(self.timeout.is_some().into());

@@ -5,6 +5,8 @@
 //! threads.
 
 pub(crate) mod abandoned;
+#[cfg(test)]
+mod auto_traits;
 mod blocking;
 pub(crate) mod call;
 pub(crate) mod contenders;

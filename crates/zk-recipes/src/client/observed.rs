@@ -3,31 +3,22 @@
 //!
 //! They run user code after the session is unlocked, in the order of the events.
 
-#[cfg(feature = "tracing")]
+#[cfg_attr(not(feature = "tracing"), path = "observed/no_log.rs")]
 mod log;
-#[cfg(feature = "metrics")]
+#[cfg_attr(not(feature = "metrics"), path = "observed/no_meter.rs")]
 mod meter;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+pub(crate) use self::meter::register;
 use crate::attempt::Observer;
 
-pub(crate) type Observers = Vec<Box<dyn Observer + Send>>;
+type AnyObserver = Box<dyn Observer + Send>;
+
+pub(crate) type Observers = Vec<AnyObserver>;
 
 /// Begins to observe an attempt. Runs user code.
-#[cfg_attr(not(all(feature = "tracing", feature = "metrics")), allow(unused_variables))]
 pub(crate) fn observers(recipe: &'static str, path: &str) -> Observers {
-    Vec::from([
-        #[cfg(feature = "tracing")]
-        (Box::new(log::Log::new(recipe, path)) as _),
-        #[cfg(feature = "metrics")]
-        (Box::new(meter::Meter::new(recipe)) as _),
-    ])
-}
-
-/// Registers the metrics of a recipe. Runs user code.
-pub(crate) fn register(_recipe: &'static str) {
-    #[cfg(feature = "metrics")]
-    meter::register(_recipe);
+    [log::observer(recipe, path), meter::observer(recipe)].into_iter().flatten().collect()
 }

@@ -19,6 +19,7 @@ use zk_session::threads::{Mutex, MutexGuard, spawn};
 use zk_session::{Attachment, End};
 
 use crate::attempt::Command;
+use crate::client::tokio::in_context;
 use crate::error::{LockError, Loss, Reason};
 
 /// The node of a held lock.
@@ -258,13 +259,7 @@ impl LossCallbacks {
         let Self(Some(loss), callbacks) = self else { return };
         let callbacks = Arc::new(Mutex::new(callbacks));
         let theirs = callbacks.clone();
-        #[cfg(feature = "tokio")]
-        let runtime = tokio::runtime::Handle::try_current().ok();
-        let started = start(Box::new(move || {
-            #[cfg(feature = "tokio")]
-            let _context = runtime.as_ref().map(tokio::runtime::Handle::enter);
-            run_all(&theirs, loss);
-        }));
+        let started = start(Box::new(in_context(move || run_all(&theirs, loss))));
         if started.is_err() {
             run_all(&callbacks, loss);
         }

@@ -29,3 +29,12 @@ impl SessionClient for Client {
         self.lease().map(Into::into)
     }
 }
+
+/// Returns a function that runs `run` in the runtime of this call, if there is one.
+pub(crate) fn in_context(run: impl FnOnce()) -> impl FnOnce() {
+    let runtime = tokio::runtime::Handle::try_current().ok();
+    move || {
+        let _context = runtime.as_ref().map(tokio::runtime::Handle::enter);
+        run();
+    }
+}

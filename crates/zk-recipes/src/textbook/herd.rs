@@ -209,12 +209,10 @@ impl Host for Redirected<'_> {
         self.port.defer(run);
     }
 
-    #[cfg(feature = "blocking")]
     fn see(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
         self.port.host().see(what, is_seen, numbers)
     }
 
-    #[cfg(feature = "blocking")]
     fn note(&mut self, write: &dyn Fn(&mut zk_session::proto::recording::Fields<'_>)) {
         self.port.host().note(write);
     }

@@ -8,7 +8,7 @@ use super::Threads;
 use super::driver::Wait;
 use super::wait::CLOSED;
 use crate::client::WatchUpdate;
-use crate::client::persistent_watch::PersistentWatch;
+use crate::client::full::persistent_watch::PersistentWatch;
 use crate::error::Error;
 
 /// # Waiting in threads

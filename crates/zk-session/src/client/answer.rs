@@ -12,7 +12,7 @@ use zk_proto::{Multi, OpCode, Request};
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
 #[cfg(feature = "full")]
-use super::persistent_watch::PersistentWatch;
+use super::full::persistent_watch::PersistentWatch;
 use super::read::{Read, read_operations};
 use super::send::{GONE, send};
 use super::{MultiOperation, Receiver, Watch, slot, stripped};

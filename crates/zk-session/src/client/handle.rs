@@ -25,7 +25,6 @@ use crate::time::Instant;
 /// returns an [`Answer`], to be awaited or waited for:
 ///
 /// ```no_run
-/// # #[cfg(feature = "tokio")]
 /// # async fn example(
 /// #     client: &zk_session::Client,
 /// #     blocking: &zk_session::blocking::Client,

@@ -17,17 +17,14 @@ mod subtree;
 
 mod transaction;
 
-#[cfg(feature = "full")]
-mod persistent_watches;
-
 mod access_control;
-
-#[cfg(feature = "full")]
-mod credentials;
 
 mod ensemble;
 
 mod any_operation;
+
+#[cfg(feature = "full")]
+pub(crate) mod full;
 
 mod addresses;
 pub(crate) mod answer;
@@ -46,20 +43,14 @@ mod handle;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod multi_read;
-#[cfg(feature = "full")]
-pub(crate) mod persistent_watch;
 mod process;
 mod read;
 mod ready;
-#[cfg(feature = "full")]
-mod renewal;
 mod reports;
 mod room;
 mod router;
 pub(crate) mod send;
 mod slot;
-#[cfg(feature = "full")]
-mod timeouts;
 #[cfg(feature = "blocking-tls")]
 pub(crate) mod tls;
 mod tls_error;
@@ -111,10 +102,10 @@ pub(crate) mod exports {
     // For the simulator.
     #[doc(hidden)]
     pub use super::ConfigFollower;
+    #[cfg(feature = "full")]
+    pub use super::full::persistent_watch::PersistentWatch;
     #[cfg(feature = "metrics")]
     pub use super::metrics;
-    #[cfg(feature = "full")]
-    pub use super::persistent_watch::PersistentWatch;
     #[cfg(feature = "blocking-tls")]
     pub use {super::tls::TlsConfig, ::rustls};
 

@@ -4,17 +4,15 @@
 //! Emitting a report runs user code. So observers collect reports while the session is locked, and
 //! emit them as one of the effects.
 
-#[cfg(feature = "tracing")]
+#[cfg_attr(not(feature = "tracing"), path = "reports/no_log.rs")]
 mod log;
-#[cfg(feature = "metrics")]
+#[cfg_attr(not(feature = "metrics"), path = "reports/no_meter.rs")]
 mod meter;
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-
-use zk_proto::SessionId;
 
 use super::Failure;
 use crate::connect_string::ServerAddress;
@@ -48,16 +46,6 @@ trait Observe: Debug + Send {
     fn take(&mut self) -> Option<Emit>;
 }
 
-#[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
-fn observers(session: SessionId) -> Vec<Box<dyn Observe>> {
-    Vec::from([
-        #[cfg(feature = "tracing")]
-        (Box::new(log::SessionLog::new(session)) as _),
-        #[cfg(feature = "metrics")]
-        (Box::new(meter::SessionMeter::default()) as _),
-    ])
-}
-
 /// The reports that are not emitted yet.
 #[derive(Debug)]
 pub(crate) struct Reports(Vec<Box<dyn Observe>>);
@@ -66,7 +54,8 @@ impl Reports {
     pub(crate) fn new<T>(dispatcher: &mut Dispatcher<T>, servers: &[ServerAddress]) -> Self {
         let session = &mut dispatcher.session.0;
         session.record_exchanges();
-        let mut new = Self(observers(session.id()));
+        let observers = [log::observer(session.id()), meter::observer()];
+        let mut new = Self(observers.into_iter().flatten().collect());
         new.servers(servers);
         new
     }

@@ -26,7 +26,6 @@ use crate::session::{RequestId, WatchedEvent};
 /// It can be awaited by reference, repeatedly, until it has fired.
 ///
 /// ```no_run
-/// # #[cfg(feature = "tokio")]
 /// # async fn example(client: &zk_session::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let (data, _, changed) = client.get_data_and_watch("/config").await?;
 /// println!("{data:?}");

@@ -12,11 +12,8 @@ use zk_proto::recording::Kind;
 
 use super::effects::{Deferred, Effects};
 use super::port::AnySession;
-#[cfg(all(feature = "full", feature = "blocking"))]
-use super::port::Submission;
 use super::seat::Seat;
-#[cfg(all(feature = "full", feature = "blocking"))]
-use super::shared_lists::{SHARED, SharedList, SharedLists};
+use super::shared_lists::SharedLists;
 use super::{Attached, Input, Port};
 use crate::end::End;
 use crate::error::Error;
@@ -30,14 +27,6 @@ use crate::time::Instant;
 pub struct Key {
     pub(crate) place: u32,
     pub(crate) generation: u32,
-}
-
-impl Key {
-    /// Returns what a recording has of it.
-    #[cfg(feature = "blocking")]
-    pub(crate) const fn numbers(self) -> [u64; 2] {
-        [self.place as u64, self.generation as u64]
-    }
 }
 
 /// Drops all watches of one machine.
@@ -87,8 +76,7 @@ pub(super) struct Machines {
     /// The deadlines of machines, and earlier deadlines that were changed. The first one is valid.
     timers: BinaryHeap<Reverse<(Instant, Key)>>,
     waiting: Waiting,
-    #[cfg(all(feature = "full", feature = "blocking"))]
-    lists: SharedLists,
+    pub(super) lists: SharedLists,
     /// The state that was delivered last.
     state: State,
     /// The time of the last `handle_timeout` whose due timers are not all delivered.
@@ -110,7 +98,6 @@ impl Machines {
             free: Vec::new(),
             timers: BinaryHeap::new(),
             waiting: Waiting::default(),
-            #[cfg(all(feature = "full", feature = "blocking"))]
             lists: SharedLists::default(),
             state,
             due: None,
@@ -196,7 +183,6 @@ impl Machines {
             deadline,
             own: watches,
             waiting: &mut self.waiting,
-            #[cfg(all(feature = "full", feature = "blocking"))]
             lists: &mut self.lists,
             effects: &mut self.effects,
             has_submitted: false,
@@ -291,9 +277,8 @@ impl Machines {
         tag: u64,
         result: Result<Reply, Error>,
     ) {
-        #[cfg(all(feature = "full", feature = "blocking"))]
-        if key == SHARED {
-            return self.deliver_list(session, now, tag, result);
+        if key.is_of_shared_lists() {
+            return self.deliver_list(session, now, tag, &result);
         }
         if let Err(Error::Ended { end: End::Expired, .. }) = result
             && session.renews()
@@ -302,47 +287,6 @@ impl Machines {
             return;
         }
         self.call(session, now, key, MachineCall::Handle(Input::Reply { tag, result }));
-    }
-
-    /// Delivers a list, or a piece of it, to the machines that share it. Submits the next list for
-    /// the machines that have waited for this reply.
-    #[cfg(all(feature = "full", feature = "blocking"))]
-    fn deliver_list(
-        &mut self,
-        session: &mut dyn AnySession,
-        now: Instant,
-        number: u64,
-        result: Result<Reply, Error>,
-    ) {
-        let Some(list) = self.lists.answered(number) else { return };
-        let has_more = result.as_ref().is_ok_and(|reply| reply.has_more);
-        if !has_more && let Some(next) = self.lists.next(&list) {
-            // The requests were accepted when the machines began to wait.
-            match session.submit(&next.request(), (SHARED, next.number), Submission::InPieces, true)
-            {
-                Ok(_) => self.lists.submitted(next),
-                Err(error) => self.deliver_to_all(session, now, &next, &Err(error)),
-            }
-        }
-        self.deliver_to_all(session, now, &list, &result);
-        if has_more {
-            self.lists.put_back(list);
-        }
-    }
-
-    #[cfg(all(feature = "full", feature = "blocking"))]
-    fn deliver_to_all(
-        &mut self,
-        session: &mut dyn AnySession,
-        now: Instant,
-        list: &SharedList,
-        result: &Result<Reply, Error>,
-    ) {
-        self.lists.memo = list.is_shared().then_some(None);
-        for (key, tag) in list.receivers() {
-            self.deliver_reply(session, now, key, tag, result.clone());
-        }
-        self.lists.memo = None;
     }
 
     fn outlives_session(&self, key: Key) -> bool {

@@ -107,9 +107,9 @@
 pub(crate) mod attachment;
 pub(crate) mod effects;
 mod machines;
-mod port;
+pub(crate) mod port;
 mod seat;
-#[cfg(all(feature = "full", feature = "blocking"))]
+#[cfg_attr(not(all(feature = "full", feature = "blocking")), path = "unshared_lists.rs")]
 mod shared_lists;
 mod shared_session;
 
@@ -122,9 +122,7 @@ use core::any::Any;
 pub use self::effects::Effects;
 pub use self::machines::Key;
 use zk_proto::ErrorCode;
-use zk_proto::recording::Kind;
-#[cfg(feature = "blocking")]
-use zk_proto::recording::{Description, FieldReader};
+use zk_proto::recording::{Description, FieldReader, Kind};
 
 #[cfg(feature = "blocking")]
 pub use self::attachment::Attachment;
@@ -212,15 +210,12 @@ pub trait Attached: Send {
     /// Describes the machine's configuration, for [recordings](crate::recording). It is called
     /// before the first input. The default describes nothing, so a replay does not make the machine
     /// again.
-    #[cfg(feature = "blocking")]
     fn describe(&self, _description: &mut Description<'_>) {}
 
     /// Describes a message for [`command`](Self::command). The default describes nothing.
-    #[cfg(feature = "blocking")]
     fn describe_command(&self, _message: &dyn Any, _description: &mut Description<'_>) {}
 
     /// Returns the message of a description. With `None`, the default, a replay passes `()`.
-    #[cfg(feature = "blocking")]
     fn described_command(&self, _description: FieldReader<'_>) -> Option<Box<dyn Any>> {
         None
     }
@@ -340,35 +335,6 @@ impl<T> Dispatcher<T> {
     pub fn new(session: Session<Token<T>>) -> Self {
         debug_assert!(!session.has_events(), "new: the session has events");
         Self { machines: Machines::new(session.state()), session: SharedSession(session) }
-    }
-
-    /// Makes a dispatcher for a new session, and records both. `servers` is what the recording calls
-    /// the servers, in the order of their numbers.
-    ///
-    /// Any later use of the dispatcher is recorded, so clones of its session are not.
-    ///
-    /// ```
-    /// use zk_session::dispatch::Dispatcher;
-    /// use zk_session::recording::{Recording, replay};
-    /// use zk_session::session::{Action, Config};
-    /// use zk_session::time::Instant;
-    ///
-    /// let (recording, ring) = Recording::ring(1 << 20);
-    /// let config = Config::new(1, 42);
-    /// let mut dispatcher = Dispatcher::<()>::recorded(Instant::START, config, &recording, &[]);
-    /// assert_eq!(dispatcher.session_mut().poll_action(), Some(Action::Connect(0)));
-    /// dispatcher.session_mut().handle_disconnected(Instant::START);
-    /// assert_eq!(replay(&ring.bytes())?.inputs, 1);
-    /// # Ok::<(), zk_session::recording::ReplayError>(())
-    /// ```
-    #[cfg(feature = "blocking")]
-    pub fn recorded(
-        now: Instant,
-        config: crate::session::Config,
-        recording: &crate::recording::Recording,
-        servers: &[crate::ServerAddress],
-    ) -> Self {
-        Self::new(Session::recorded(now, config, recording, servers))
     }
 
     /// Returns the session.

@@ -1,28 +1,24 @@
 //! The interface of an attached machine to its session.
 
 use alloc::boxed::Box;
-#[cfg(all(feature = "full", feature = "blocking"))]
 use core::any::Any;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
-#[cfg(all(feature = "full", feature = "blocking"))]
-use zk_proto::GetChildrenRequest;
 use zk_proto::recording::Fields;
-use zk_proto::{Request, SessionId};
+use zk_proto::{GetChildrenRequest, Request, SessionId};
 
 use super::Token;
 use super::machines::Key;
 use crate::error::Error;
-use crate::recording::Recorder;
+use crate::recording::{Recorded, Recorder};
 use crate::session::{Again, RequestId, ServerKind, Session};
-#[cfg(all(feature = "full", feature = "blocking"))]
 use crate::sync::Arc;
 use crate::time::Instant;
 
 /// A session with callers of any type.
-pub(super) trait AnySession {
+pub(crate) trait AnySession: Recorded {
     fn submit(
         &mut self,
         request: &Request<'_>,
@@ -37,15 +33,6 @@ pub(super) trait AnySession {
     fn lease_has_ended(&self, now: Instant) -> bool;
     fn renews(&self) -> bool;
     fn close(&mut self);
-    #[cfg(feature = "blocking")]
-    fn recorder(&mut self) -> &mut Recorder;
-}
-
-#[cfg(not(feature = "blocking"))]
-impl dyn AnySession + '_ {
-    pub(super) const fn recorder(&self) -> Recorder {
-        Recorder::OFF
-    }
 }
 
 impl<T> AnySession for Session<Token<T>> {
@@ -92,11 +79,6 @@ impl<T> AnySession for Session<Token<T>> {
     fn close(&mut self) {
         Self::close(self);
     }
-
-    #[cfg(feature = "blocking")]
-    fn recorder(&mut self) -> &mut Recorder {
-        &mut self.recorder
-    }
 }
 
 /// What stands behind a [`Port`]: a dispatcher. A model checker or a test can stand there as well, so
@@ -108,13 +90,11 @@ pub trait Host {
     fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission);
     /// Lists children, perhaps for several machines at once. The default submits a list for this
     /// machine alone.
-    #[cfg(all(feature = "full", feature = "blocking"))]
     fn list(&mut self, tag: u64, path: &Arc<str>) {
         let list = GetChildrenRequest { path, watch: false };
         self.submit(tag, &Request::GetChildren(list), Submission::InPieces);
     }
     /// Returns the memo of the machines that receive the same list. The default has none.
-    #[cfg(all(feature = "full", feature = "blocking"))]
     fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
         None
     }
@@ -144,12 +124,10 @@ pub trait Host {
     fn defer(&mut self, run: Box<dyn FnOnce() + Send>);
     /// Records what the machine observes outside its session. In a replay, returns what was
     /// recorded. The default records nothing.
-    #[cfg(feature = "blocking")]
     fn see(&mut self, _what: u64, is_seen: bool, _numbers: &mut [u64]) -> bool {
         is_seen
     }
     /// Records a decision. The default records nothing.
-    #[cfg(feature = "blocking")]
     fn note(&mut self, _write: &dyn Fn(&mut Fields<'_>)) {}
 }
 
@@ -217,8 +195,8 @@ impl<'a> Port<'a> {
     ///
     /// With four lists of the node in flight, the machine waits until one of them is answered. All
     /// machines that have waited share the next list, so its reply comes up to a round trip later.
-    /// It shows the effects of all their earlier requests.
-    #[cfg(all(feature = "full", feature = "blocking"))]
+    /// It shows the effects of all their earlier requests. Without the features `full` and
+    /// `blocking`, each machine lists on its own.
     pub fn list(&mut self, tag: u64, path: &Arc<str>) {
         self.host.list(tag, path);
     }
@@ -226,7 +204,6 @@ impl<'a> Port<'a> {
     /// Returns a place in which a machine can leave something, such as the sorted names, for the
     /// next one that receives the same [list](Self::list) or piece of it. It is dropped once all
     /// have received that. `None` if no other machine receives this input.
-    #[cfg(all(feature = "full", feature = "blocking"))]
     pub fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
         self.host.memo()
     }
@@ -319,10 +296,6 @@ impl<'a> Port<'a> {
     /// that recordings leave out. A [recording](crate::recording) has it, as the numbers that
     /// `encode` returns. In a replay, returns what was recorded.
     #[inline]
-    #[cfg_attr(
-        not(feature = "blocking"),
-        allow(unused_variables, reason = "there are no recordings")
-    )]
     pub fn see<T, const N: usize>(
         &mut self,
         what: u64,
@@ -330,28 +303,16 @@ impl<'a> Port<'a> {
         encode: impl FnOnce(&T) -> [u64; N],
         decode: impl FnOnce([u64; N]) -> Option<T>,
     ) -> Option<T> {
-        #[cfg(feature = "blocking")]
-        {
-            let mut numbers = seen.as_ref().map_or([0; N], encode);
-            self.host.see(what, seen.is_some(), &mut numbers).then_some(numbers).and_then(decode)
-        }
-        #[cfg(not(feature = "blocking"))]
-        seen
+        Recorder::see(self.host, what, seen, encode, decode)
     }
 
     /// Records a decision other than a request, so that a replay compares it, too.
     #[inline]
-    #[cfg_attr(
-        not(feature = "blocking"),
-        allow(unused_variables, reason = "there are no recordings")
-    )]
     pub fn note(&mut self, write: impl Fn(&mut Fields<'_>)) {
-        #[cfg(feature = "blocking")]
-        self.host.note(&write);
+        Recorder::note(self.host, &write);
     }
 
     /// Returns the host behind the port, for a port that wraps this one.
-    #[cfg(feature = "blocking")]
     pub fn host(&mut self) -> &mut dyn Host {
         self.host
     }

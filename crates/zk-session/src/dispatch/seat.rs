@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::task::Waker;
 use core::time::Duration;
 
@@ -11,11 +12,9 @@ use zk_proto::{Request, SessionId};
 use super::effects::{Deferred, Effects};
 use super::machines::{Key, Refusal, Waiting, drop_watches};
 use super::port::{AnySession, Host, Submission};
-#[cfg(all(feature = "full", feature = "blocking"))]
-use super::shared_lists::{Memo, SHARED, SharedLists};
+use super::shared_lists::SharedLists;
 use crate::session::growth::room_for_growth;
 use crate::session::{RequestId, ServerKind};
-#[cfg(all(feature = "full", feature = "blocking"))]
 use crate::sync::Arc;
 use crate::time::Instant;
 
@@ -27,7 +26,6 @@ pub(super) struct Seat<'a> {
     pub(super) deadline: &'a mut Option<Instant>,
     pub(super) own: &'a mut Vec<(u64, RequestId)>,
     pub(super) waiting: &'a mut Waiting,
-    #[cfg(all(feature = "full", feature = "blocking"))]
     pub(super) lists: &'a mut SharedLists,
     pub(super) effects: &'a mut Effects,
     /// Whether the session has accepted a request of this call.
@@ -53,28 +51,12 @@ impl Host for Seat<'_> {
         }
     }
 
-    #[cfg(all(feature = "full", feature = "blocking"))]
     fn list(&mut self, tag: u64, path: &Arc<str>) {
-        self.session.recorder().machine_lists(tag);
-        let key = self.key;
-        let Some(list) = self.lists.list(path, (key, tag)) else {
-            return self.session.recorder().list_waits(path);
-        };
-        match self.session.submit(
-            &list.request(),
-            (SHARED, list.number),
-            Submission::InPieces,
-            self.has_submitted,
-        ) {
-            Ok(_) => self.lists.submitted(list),
-            Err(error) => return self.waiting.refused.push(Refusal { key, tag, error }),
-        }
-        self.has_submitted = true;
+        self.list_with_others(tag, path);
     }
 
-    #[cfg(all(feature = "full", feature = "blocking"))]
-    fn memo(&mut self) -> Option<&mut Memo> {
-        self.lists.memo.as_mut()
+    fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
+        self.lists.memo()
     }
 
     fn unwatch(&mut self, tag: u64) {
@@ -127,12 +109,10 @@ impl Host for Seat<'_> {
         self.effects.callbacks.deferred.push(Deferred::Run(run));
     }
 
-    #[cfg(feature = "blocking")]
     fn see(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
         self.session.recorder().sees(what, is_seen, numbers)
     }
 
-    #[cfg(feature = "blocking")]
     fn note(&mut self, write: &dyn Fn(&mut zk_proto::recording::Fields<'_>)) {
         self.session.recorder().notes(write);
     }

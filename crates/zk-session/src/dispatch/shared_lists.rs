@@ -9,29 +9,114 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::any::Any;
 
+use zk_proto::recording::Kind;
 use zk_proto::{GetChildrenRequest, Request};
 
-use super::machines::Key;
+use super::machines::{Key, Machines, Refusal};
+use super::port::{AnySession, Submission};
+use super::seat::Seat;
+use crate::error::Error;
+use crate::recording::Recorder;
+use crate::session::Reply;
 use crate::session::growth::room_for_growth;
 use crate::sync::Arc;
+use crate::time::Instant;
 
 /// How many lists of one path may be in flight. Up to this number, no machine waits for another.
 const AT_ONCE: usize = 4;
 
 /// Stands for the machines that share a list. The tag is the number of the list. No machine has
 /// this key.
-pub(super) const SHARED: Key = Key { place: u32::MAX, generation: 1 };
+const SHARED: Key = Key { place: u32::MAX, generation: 1 };
+
+impl Key {
+    /// Returns whether it stands for the machines that share a list.
+    pub(super) fn is_of_shared_lists(self) -> bool {
+        self == SHARED
+    }
+}
+
+impl Seat<'_> {
+    /// Lists children for this machine, or makes it wait for the next list of several.
+    pub(super) fn list_with_others(&mut self, tag: u64, path: &Arc<str>) {
+        self.session.recorder().output(Kind::MACHINE_SUBMIT, &[tag, Recorder::LIST]);
+        let key = self.key;
+        let Some(list) = self.lists.list(path, (key, tag)) else {
+            return record_waiting(self.session, path);
+        };
+        match self.session.submit(
+            &list.request(),
+            (SHARED, list.number),
+            Submission::InPieces,
+            self.has_submitted,
+        ) {
+            Ok(_) => self.lists.submitted(list),
+            Err(error) => return self.waiting.refused.push(Refusal { key, tag, error }),
+        }
+        self.has_submitted = true;
+    }
+}
+
+/// Records a list for which the machine waits, without a request of its own.
+fn record_waiting(session: &mut dyn AnySession, path: &str) {
+    let recorder = session.recorder();
+    if recorder.is_on() {
+        let list = GetChildrenRequest { path, watch: false };
+        recorder.submitted(&Request::GetChildren(list), None, true, None);
+    }
+}
+
+impl Machines {
+    /// Delivers a list, or a piece of it, to the machines that share it. Submits the next list for
+    /// the machines that have waited for this reply.
+    pub(super) fn deliver_list(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        number: u64,
+        result: &Result<Reply, Error>,
+    ) {
+        let Some(list) = self.lists.answered(number) else { return };
+        let has_more = result.as_ref().is_ok_and(|reply| reply.has_more);
+        if !has_more && let Some(next) = self.lists.next(&list) {
+            // The requests were accepted when the machines began to wait.
+            match session.submit(&next.request(), (SHARED, next.number), Submission::InPieces, true)
+            {
+                Ok(_) => self.lists.submitted(next),
+                Err(error) => self.deliver_to_all(session, now, &next, &Err(error)),
+            }
+        }
+        self.deliver_to_all(session, now, &list, result);
+        if has_more {
+            self.lists.put_back(list);
+        }
+    }
+
+    fn deliver_to_all(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        list: &SharedList,
+        result: &Result<Reply, Error>,
+    ) {
+        self.lists.memo = list.is_shared().then_some(None);
+        for (key, tag) in list.receivers() {
+            self.deliver_reply(session, now, key, tag, result.clone());
+        }
+        self.lists.memo = None;
+    }
+}
 
 /// What one of the machines that share a list leaves for the next.
-pub(super) type Memo = Option<Box<dyn Any + Send>>;
+type Memo = Option<Box<dyn Any + Send>>;
 
 /// A machine, and the tag of its request.
-pub(super) type ListReceiver = (Key, u64);
+type ListReceiver = (Key, u64);
 
 /// A list, and the machines that receive it.
-pub(super) struct SharedList {
+struct SharedList {
     /// Assigned when the list is submitted.
-    pub(super) number: u64,
+    number: u64,
     path: Arc<str>,
     /// Mostly there is only one.
     first: ListReceiver,
@@ -39,15 +124,15 @@ pub(super) struct SharedList {
 }
 
 impl SharedList {
-    pub(super) fn request(&self) -> Request<'_> {
+    fn request(&self) -> Request<'_> {
         Request::GetChildren(GetChildrenRequest { path: &self.path, watch: false })
     }
 
-    pub(super) fn is_shared(&self) -> bool {
+    fn is_shared(&self) -> bool {
         !self.others.is_empty()
     }
 
-    pub(super) fn receivers(&self) -> impl Iterator<Item = ListReceiver> {
+    fn receivers(&self) -> impl Iterator<Item = ListReceiver> {
         core::iter::once(self.first).chain(self.others.iter().copied())
     }
 }
@@ -61,12 +146,16 @@ pub(super) struct SharedLists {
     next: Vec<SharedList>,
     last_number: u64,
     /// Set while a list is delivered to several machines.
-    pub(super) memo: Option<Memo>,
+    memo: Option<Memo>,
 }
 
 impl SharedLists {
+    pub(super) fn memo(&mut self) -> Option<&mut Memo> {
+        self.memo.as_mut()
+    }
+
     /// Returns a list for this machine alone. `None` if the machine waits for the next shared one.
-    pub(super) fn list(&mut self, path: &Arc<str>, receiver: ListReceiver) -> Option<SharedList> {
+    fn list(&mut self, path: &Arc<str>, receiver: ListReceiver) -> Option<SharedList> {
         if let Some(next) = self.next.iter_mut().find(|next| next.path == *path) {
             next.others.push(receiver);
             return None;
@@ -86,7 +175,7 @@ impl SharedLists {
     }
 
     /// Adds a list that was submitted.
-    pub(super) fn submitted(&mut self, list: SharedList) {
+    fn submitted(&mut self, list: SharedList) {
         self.last_number = list.number;
         // Mostly there is only one.
         if self.under_way.len() == self.under_way.capacity() {
@@ -96,7 +185,7 @@ impl SharedLists {
     }
 
     /// Removes a list that has a reply.
-    pub(super) fn answered(&mut self, number: u64) -> Option<SharedList> {
+    fn answered(&mut self, number: u64) -> Option<SharedList> {
         let place = self.under_way.binary_search_by_key(&number, |list| list.number).ok()?;
         let list = self.under_way.remove(place);
         if self.under_way.is_empty() {
@@ -106,13 +195,13 @@ impl SharedLists {
     }
 
     /// Puts back a list whose reply has more pieces.
-    pub(super) fn put_back(&mut self, list: SharedList) {
+    fn put_back(&mut self, list: SharedList) {
         let place = self.under_way.partition_point(|before| before.number < list.number);
         self.under_way.insert(place, list);
     }
 
     /// Removes the list that waits for the reply to this one.
-    pub(super) fn next(&mut self, answered: &SharedList) -> Option<SharedList> {
+    fn next(&mut self, answered: &SharedList) -> Option<SharedList> {
         let place = self.next.iter().position(|next| next.path == answered.path)?;
         Some(SharedList { number: self.last_number + 1, ..self.next.swap_remove(place) })
     }

@@ -43,11 +43,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use self::recorder::Record;
-pub(crate) use self::recorder::Recorder;
+pub(crate) use self::recorder::{Recorded, Recorder};
 pub use self::replay::{Divergence, MakeMachine, ReplayError, Replayed, replay, replay_with};
 use self::sink::{Parts, Shared, Sink, lock};
 use crate::connect_string::ServerAddress;
-use crate::session::Config;
+use crate::dispatch::Dispatcher;
+use crate::session::{Config, Session};
 use crate::threads::Mutex;
 use crate::time::Instant;
 
@@ -128,6 +129,39 @@ impl Recording {
         servers: &[ServerAddress],
     ) -> Recorder {
         Recorder::new(self.start.start(self.keeps_data, now, config, servers))
+    }
+}
+
+impl<T> Dispatcher<T> {
+    /// Makes a dispatcher for a new session, and records both. `servers` is what the recording calls
+    /// the servers, in the order of their numbers.
+    ///
+    /// Any later use of the dispatcher is recorded, so clones of its session are not.
+    ///
+    /// ```
+    /// use zk_session::dispatch::Dispatcher;
+    /// use zk_session::recording::{Recording, replay};
+    /// use zk_session::session::{Action, Config};
+    /// use zk_session::time::Instant;
+    ///
+    /// let (recording, ring) = Recording::ring(1 << 20);
+    /// let config = Config::new(1, 42);
+    /// let mut dispatcher = Dispatcher::<()>::recorded(Instant::START, config, &recording, &[]);
+    /// assert_eq!(dispatcher.session_mut().poll_action(), Some(Action::Connect(0)));
+    /// dispatcher.session_mut().handle_disconnected(Instant::START);
+    /// assert_eq!(replay(&ring.bytes())?.inputs, 1);
+    /// # Ok::<(), zk_session::recording::ReplayError>(())
+    /// ```
+    pub fn recorded(
+        now: Instant,
+        config: Config,
+        recording: &Recording,
+        servers: &[ServerAddress],
+    ) -> Self {
+        let recorder = recording.start(now, &config, servers);
+        let mut session = Session::new(now, config);
+        session.recorder = recorder;
+        Self::new(session)
     }
 }
 

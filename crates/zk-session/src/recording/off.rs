@@ -2,15 +2,27 @@
 
 use core::any::Any;
 
-use zk_proto::recording::Kind;
+use zk_proto::recording::{Fields, Kind};
 use zk_proto::{Request, Xid, frame::FrameError};
 
-use crate::dispatch::{Attached, Input, Key, Submission};
-use crate::session::{Action, Event};
+use crate::dispatch::port::AnySession;
+use crate::dispatch::{Attached, Host, Input, Key, Submission};
+use crate::session::{Action, Event, Session};
 use crate::time::Instant;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder(());
+
+pub(crate) trait Recorded {}
+
+impl<T> Recorded for Session<T> {}
+
+impl dyn AnySession + '_ {
+    #[inline]
+    pub(crate) const fn recorder(&self) -> Recorder {
+        Recorder::OFF
+    }
+}
 
 impl Recorder {
     pub(crate) const OFF: Self = Self(());
@@ -93,6 +105,28 @@ impl Recorder {
 
     #[inline]
     pub(crate) const fn called(&self, _: Key, _: Option<&Input>) {}
+
+    #[inline]
+    pub(crate) fn see<T, const N: usize>(
+        _: &mut dyn Host,
+        _: u64,
+        seen: Option<T>,
+        _: impl FnOnce(&T) -> [u64; N],
+        _: impl FnOnce([u64; N]) -> Option<T>,
+    ) -> Option<T> {
+        seen
+    }
+
+    #[inline]
+    pub(crate) const fn note(_: &mut dyn Host, _: &dyn Fn(&mut Fields<'_>)) {}
+
+    #[inline]
+    pub(crate) const fn sees(&self, _: u64, is_seen: bool, _: &mut [u64]) -> bool {
+        is_seen
+    }
+
+    #[inline]
+    pub(crate) const fn notes(&self, _: &dyn Fn(&mut Fields<'_>)) {}
 
     #[inline]
     pub(crate) const fn machine_submits(&self, _: u64, _: Submission) {}

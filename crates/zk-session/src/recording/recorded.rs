@@ -112,7 +112,7 @@ impl Record for Recorded {
     fn commanded(&mut self, now: Instant, key: Key, machine: Option<&dyn Attached>, it: &dyn Any) {
         let keeps_data = self.keeps_data;
         self.write_at(Kind::COMMAND, Some(now), |fields| {
-            put_numbers(fields, &key.numbers());
+            put_key(fields, key);
             if let Some(machine) = machine {
                 machine.describe_command(it, &mut Description::new(fields, keeps_data));
             }
@@ -208,7 +208,7 @@ impl Record for Recorded {
 
     fn called(&mut self, key: Key, input: Option<&Input>) {
         self.write_at(Kind::CALL, None, |fields| {
-            put_numbers(fields, &key.numbers());
+            put_key(fields, key);
             put_input(fields, input);
         });
     }
@@ -365,6 +365,10 @@ fn shift(gaps: &mut [core::ops::Range<usize>], by: usize) {
 
 fn put_numbers(fields: &mut Fields<'_>, numbers: &[u64]) {
     numbers.iter().for_each(|number| fields.number(*number));
+}
+
+fn put_key(fields: &mut Fields<'_>, key: Key) {
+    put_numbers(fields, &[key.place.into(), key.generation.into()]);
 }
 
 fn put_servers(fields: &mut Fields<'_>, servers: &[ServerAddress]) {

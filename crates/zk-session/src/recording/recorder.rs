@@ -11,14 +11,10 @@ use zk_proto::recording::{Fields, Kind};
 use zk_proto::{ErrorCode, Request, Xid};
 
 use crate::connect_string::ServerAddress;
-use crate::dispatch::{Attached, Input, Key, Submission};
+use crate::dispatch::{Attached, Host, Input, Key, Submission};
 use crate::error::Error;
-use crate::session::{Action, Cause, Event, Reply, RequestId, State, WatchedEvent};
+use crate::session::{Action, Cause, Event, Reply, RequestId, Session, State, WatchedEvent};
 use crate::time::Instant;
-
-/// Stands for a list that machines may share, next to the kinds of [`Submission`].
-#[cfg(feature = "full")]
-pub(super) const LIST: u64 = 3;
 
 /// What records a session.
 pub(super) trait Record: Send + Sync {
@@ -88,7 +84,21 @@ impl fmt::Debug for Recorder {
     }
 }
 
+/// What has a recorder.
+pub(crate) trait Recorded {
+    fn recorder(&mut self) -> &mut Recorder;
+}
+
+impl<T> Recorded for Session<T> {
+    fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+}
+
 impl Recorder {
+    /// Stands for a list that machines may share, next to the kinds of [`Submission`].
+    pub(crate) const LIST: u64 = 3;
+
     pub(super) const fn new(record: Option<Box<dyn Record>>) -> Self {
         Self(record)
     }
@@ -303,25 +313,27 @@ impl Recorder {
         }
     }
 
+    /// Returns what a machine observes, after its host has recorded or replaced it.
+    #[inline]
+    pub(crate) fn see<T, const N: usize>(
+        host: &mut dyn Host,
+        what: u64,
+        seen: Option<T>,
+        encode: impl FnOnce(&T) -> [u64; N],
+        decode: impl FnOnce([u64; N]) -> Option<T>,
+    ) -> Option<T> {
+        let mut numbers = seen.as_ref().map_or([0; N], encode);
+        host.see(what, seen.is_some(), &mut numbers).then_some(numbers).and_then(decode)
+    }
+
+    #[inline]
+    pub(crate) fn note(host: &mut dyn Host, write: &dyn Fn(&mut Fields<'_>)) {
+        host.note(write);
+    }
+
     #[inline]
     pub(crate) fn machine_submits(&mut self, tag: u64, kind: Submission) {
         self.output(Kind::MACHINE_SUBMIT, &[tag, kind as u64]);
-    }
-
-    #[cfg(feature = "full")]
-    #[inline]
-    pub(crate) fn machine_lists(&mut self, tag: u64) {
-        self.output(Kind::MACHINE_SUBMIT, &[tag, LIST]);
-    }
-
-    /// Records a list for which the machine waits, without a request of its own.
-    #[cfg(feature = "full")]
-    #[inline]
-    pub(crate) fn list_waits(&mut self, path: &str) {
-        if self.is_on() {
-            let list = zk_proto::GetChildrenRequest { path, watch: false };
-            self.submitted(&Request::GetChildren(list), None, true, None);
-        }
     }
 
     #[inline]

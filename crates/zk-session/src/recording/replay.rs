@@ -15,8 +15,7 @@ use zk_proto::recording::{Described, Description, FieldReader, Kind, Malformed, 
 use zk_proto::{OpCode, Request};
 
 use super::Recording;
-#[cfg(feature = "full")]
-use super::recorder::LIST;
+use super::recorder::Recorder;
 use super::settings::{self, LONGEST_SECRET, MOST_SERVERS};
 use super::sink::{Shared, Sink, lock};
 use crate::dispatch::{Attached, Dispatcher, Input, Key, Port, Token};
@@ -523,8 +522,9 @@ impl Replica {
                 match kind {
                     1 => port.submit_in_pieces(tag, &request),
                     2 => port.submit_and_watch(tag, &request),
-                    #[cfg(feature = "full")]
-                    LIST => port.list(tag, &Arc::from(request.path().unwrap_or_default())),
+                    Recorder::LIST => {
+                        port.list(tag, &Arc::from(request.path().unwrap_or_default()));
+                    }
                     _ => port.submit(tag, &request),
                 }
             }

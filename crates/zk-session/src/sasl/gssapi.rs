@@ -44,7 +44,6 @@ const UNSPECIFIED: &str = "Unspecified GSS failure.  Minor code may provide more
 /// `rdns` in `krb5.conf`.
 ///
 /// ```no_run
-/// # #[cfg(feature = "blocking")]
 /// # fn example() -> Result<(), zk_session::ConnectError> {
 /// use zk_session::blocking::Client;
 /// use zk_session::sasl::Gssapi;

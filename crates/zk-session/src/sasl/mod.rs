@@ -4,7 +4,6 @@
 //! to `ClientBuilder::sasl`:
 //!
 //! ```no_run
-//! # #[cfg(all(feature = "sasl", feature = "blocking"))]
 //! # fn example() -> Result<(), zk_session::ConnectError> {
 //! use zk_session::blocking::Client;
 //! use zk_session::sasl::DigestMd5;

@@ -452,22 +452,6 @@ impl<T> Session<T> {
     }
 }
 
-#[cfg(feature = "blocking")]
-impl<T> Session<T> {
-    /// Makes a session that is recorded.
-    pub(crate) fn recorded(
-        now: Instant,
-        config: Config,
-        recording: &crate::recording::Recording,
-        servers: &[crate::ServerAddress],
-    ) -> Self {
-        let recorder = recording.start(now, &config, servers);
-        let mut session = Self::new(now, config);
-        session.recorder = recorder;
-        session
-    }
-}
-
 /// # Outputs
 impl<T> Session<T> {
     /// Returns the next action to carry out on the transport.

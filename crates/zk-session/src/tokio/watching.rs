@@ -7,7 +7,7 @@ use futures_core::Stream;
 
 use super::driver::Tokio;
 use crate::client::WatchUpdate;
-use crate::client::persistent_watch::PersistentWatch;
+use crate::client::full::persistent_watch::PersistentWatch;
 use crate::error::Error;
 
 impl Stream for PersistentWatch<Tokio> {

@@ -1,5 +1,6 @@
 //! The log of an attempt, for the feature `tracing`.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -9,11 +10,19 @@ use zk_session::dispatch::{Input, Port};
 use zk_session::proto::Zxid;
 use zk_session::time::Instant;
 
+use super::AnyObserver;
 use crate::attempt::{Event, Observer};
 use crate::error::LockError;
 
+/// Begins the span, which runs user code.
+pub(super) fn observer(recipe: &'static str, path: &str) -> Option<AnyObserver> {
+    // At this level, every event has the span.
+    let span = tracing::warn_span!(target: "zk_recipes", "attempt", recipe, path);
+    Some(Box::new(Log { span: Arc::new(span), waiting_since: None, held: None }))
+}
+
 /// The span of an attempt, and the times from which it is measured.
-pub(super) struct Log {
+struct Log {
     /// Shared by counting, since a clone of a span runs code of the subscriber.
     span: Arc<Span>,
     /// When the attempt began to wait.
@@ -26,15 +35,6 @@ struct Held {
     since: Instant,
     node: String,
     token: Zxid,
-}
-
-impl Log {
-    /// Begins the span, which runs user code.
-    pub(super) fn new(recipe: &'static str, path: &str) -> Self {
-        // At this level, every event has the span.
-        let span = tracing::warn_span!(target: "zk_recipes", "attempt", recipe, path);
-        Self { span: Arc::new(span), waiting_since: None, held: None }
-    }
 }
 
 impl Observer for Log {

@@ -1,16 +1,30 @@
 //! The metrics of an attempt, for the feature `metrics`.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use zk_session::dispatch::{Input, Port};
 use zk_session::time::Instant;
 
+use super::AnyObserver;
 use crate::attempt::{Command, Event, Observer};
 use crate::metrics::names;
 
+pub(super) fn observer(recipe: &'static str) -> Option<AnyObserver> {
+    Some(Box::new(Meter {
+        recipe,
+        phase: MeterPhase::New,
+        since: Instant::START,
+        has_waited: false,
+        woken_at: None,
+        is_cleaning_up: false,
+        measured: Vec::new(),
+    }))
+}
+
 /// What the recorder of the process knows of an attempt, and what it does not know yet.
-pub(super) struct Meter {
+struct Meter {
     recipe: &'static str,
     phase: MeterPhase,
     /// When the current phase began.
@@ -52,18 +66,6 @@ enum Measured {
 }
 
 impl Meter {
-    pub(super) const fn new(recipe: &'static str) -> Self {
-        Self {
-            recipe,
-            phase: MeterPhase::New,
-            since: Instant::START,
-            has_waited: false,
-            woken_at: None,
-            is_cleaning_up: false,
-            measured: Vec::new(),
-        }
-    }
-
     fn end(&mut self) {
         self.enter(MeterPhase::Over, self.since);
         self.clean_up(false);
@@ -163,9 +165,9 @@ impl Drop for Meter {
     }
 }
 
-/// Gives the recorder every gauge and counter with the value 0. An alert about a change misses the
-/// first event of a metric that begins with it.
-pub(super) fn register(recipe: &'static str) {
+/// Gives the recorder every gauge and counter of a recipe with the value 0. An alert about a change
+/// misses the first event of a metric that begins with it. Runs user code.
+pub(crate) fn register(recipe: &'static str) {
     for gauge in [names::WAITING, names::HELD, names::CLEANUPS] {
         metrics::gauge!(gauge, "recipe" => recipe).increment(0.0);
     }

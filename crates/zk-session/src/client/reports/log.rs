@@ -17,19 +17,18 @@ use crate::session::exchanges::FinishedRequest;
 /// The time after which a request is logged as slow.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// Returns the log of a new client, which may resume this session.
+pub(super) fn observer(session: SessionId) -> Option<Box<dyn Observe>> {
+    let session = Some(session).filter(|id| *id != SessionId::NONE);
+    Some(Box::new(SessionLog { lines: Vec::new(), session }))
+}
+
 /// The lines that are not emitted yet.
 #[derive(Debug)]
-pub(super) struct SessionLog {
+struct SessionLog {
     lines: Vec<Line>,
     /// The session that a server has served last, or the one to resume.
     session: Option<SessionId>,
-}
-
-impl SessionLog {
-    pub(super) fn new(session: SessionId) -> Self {
-        let session = Some(session).filter(|id| *id != SessionId::NONE);
-        Self { lines: Vec::new(), session }
-    }
 }
 
 impl Observe for SessionLog {

@@ -13,9 +13,13 @@ use crate::error::Error;
 use crate::session::exchanges::FinishedRequest;
 use crate::session::{State, Statistics};
 
+pub(super) fn observer() -> Option<Box<dyn Observe>> {
+    Some(Box::<SessionMeter>::default())
+}
+
 /// What the recorder of the process knows of a session, and what it does not know yet.
 #[derive(Debug, Default)]
-pub(super) struct SessionMeter {
+struct SessionMeter {
     counted: Statistics,
     watches: usize,
     is_connected: bool,

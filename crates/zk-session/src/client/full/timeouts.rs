@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use super::driver::Driver;
-use super::{Client, ClientBuilder};
+use crate::client::driver::Driver;
+use crate::client::{Client, ClientBuilder};
 
 impl<D: Driver> Client<D> {
     /// Returns a clone with another limit for its requests, from the call to the answer; `None`

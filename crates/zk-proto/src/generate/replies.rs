@@ -1,4 +1,4 @@
-//! Generators of replies to a request, for the features `proptest` and `arbitrary`.
+//! Replies that fit a request.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,105 +9,8 @@ use crate::operations::owned::{Request, Response};
 use crate::owned::{Multi, MultiOp, MultiReadOp, MultiReadResult, MultiResult};
 use crate::records::ErrorResponse;
 
-#[cfg(feature = "proptest")]
-mod strategies {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::generate::GeneratorMode;
-
-    impl Request {
-        /// Returns a strategy for bodies of successful replies to this request.
-        ///
-        /// A multi has one result for each operation: those of the operations, or the errors of
-        /// a transaction that failed. In mode [`GeneratorMode::Valid`], paths, lengths and counts
-        /// fit the request and each other, too.
-        ///
-        /// ```
-        /// use proptest::prelude::*;
-        /// use zk_proto::{GeneratorMode, owned::Request};
-        ///
-        /// proptest!(|((request, reply) in any::<Request>().prop_flat_map(|request| {
-        ///     let replies = request.replies(GeneratorMode::Valid);
-        ///     (Just(request), replies)
-        /// }))| {
-        ///     prop_assert_eq!(request.opcode(), reply.opcode());
-        /// });
-        /// ```
-        pub fn replies(&self, mode: GeneratorMode) -> BoxedStrategy<Response> {
-            let error = || any_with::<ErrorCode>(mode);
-            match self {
-                Self::Multi(Multi(ops)) => {
-                    let results: Vec<_> = ops.iter().map(|op| alone(op).replies(mode)).collect();
-                    let failure = proptest::option::weighted(0.3, (any::<u8>(), error()));
-                    (results, failure)
-                        .prop_map(|(results, failure)| transaction(results, failure))
-                        .boxed()
-                }
-                Self::MultiRead(Multi(ops)) => {
-                    let failure = || proptest::option::weighted(0.3, error());
-                    let read = |op| (alone_read(op).replies(mode), failure());
-                    let results: Vec<_> = ops.iter().map(read).collect();
-                    results.prop_map(reads).boxed()
-                }
-                _ if mode == GeneratorMode::Valid => {
-                    let request = self.clone();
-                    Response::any_to(self, mode).prop_map(move |it| it.fitted(&request)).boxed()
-                }
-                _ => Response::any_to(self, mode),
-            }
-        }
-    }
-}
-
-#[cfg(feature = "arbitrary")]
-mod sources {
-    use arbitrary::{Result, Unstructured};
-
-    use super::*;
-
-    impl Request {
-        /// Draws the body of a successful reply to this request.
-        ///
-        /// A multi has one result for each operation: those of the operations, or the errors of
-        /// a transaction that failed. Paths, lengths and counts fit the request and each other.
-        ///
-        /// # Errors
-        ///
-        /// As [`Arbitrary::arbitrary`](arbitrary::Arbitrary::arbitrary).
-        pub fn reply_from(&self, source: &mut Unstructured<'_>) -> Result<Response> {
-            match self {
-                Self::Multi(Multi(ops)) => {
-                    let results: Result<_> =
-                        ops.iter().map(|op| alone(op).reply_from(source)).collect();
-                    let failure = match source.ratio(1, 3)? {
-                        true => Some(source.arbitrary()?),
-                        false => None,
-                    };
-                    Ok(transaction(results?, failure))
-                }
-                Self::MultiRead(Multi(ops)) => {
-                    let results: Result<_> = ops
-                        .iter()
-                        .map(|op| {
-                            let result = alone_read(op).reply_from(source)?;
-                            let failure = match source.ratio(1, 3)? {
-                                true => Some(source.arbitrary()?),
-                                false => None,
-                            };
-                            Ok((result, failure))
-                        })
-                        .collect();
-                    Ok(reads(results?))
-                }
-                _ => Response::draw_to(self, source).map(|it| it.fitted(self)),
-            }
-        }
-    }
-}
-
 /// Returns an operation of a multi as a request.
-fn alone(op: &MultiOp) -> Request {
+pub(super) fn alone(op: &MultiOp) -> Request {
     match op.clone() {
         MultiOp::Create(body) => Request::Create(body),
         MultiOp::Delete(body) => Request::Delete(body),
@@ -119,7 +22,7 @@ fn alone(op: &MultiOp) -> Request {
     }
 }
 
-fn alone_read(op: &MultiReadOp) -> Request {
+pub(super) fn alone_read(op: &MultiReadOp) -> Request {
     match op.clone() {
         MultiReadOp::GetData(body) => Request::GetData(body),
         MultiReadOp::GetChildren(body) => Request::GetChildren(body),
@@ -128,7 +31,7 @@ fn alone_read(op: &MultiReadOp) -> Request {
 
 /// Returns the reply to a multi: the results of all operations, or the errors of one that failed
 /// and of those around it.
-fn transaction(results: Vec<Response>, failure: Option<(u8, ErrorCode)>) -> Response {
+pub(super) fn transaction(results: Vec<Response>, failure: Option<(u8, ErrorCode)>) -> Response {
     let count = results.len().max(1);
     let failed = failure.filter(|(_, err)| is_failure(err));
     let failed = failed.map(|(place, err)| (usize::from(place) % count, err));
@@ -159,7 +62,7 @@ fn is_failure(err: &ErrorCode) -> bool {
 }
 
 /// Returns the reply to a multiRead, some of whose reads failed.
-fn reads(results: Vec<(Response, Option<ErrorCode>)>) -> Response {
+pub(super) fn reads(results: Vec<(Response, Option<ErrorCode>)>) -> Response {
     let failed = |err| MultiReadResult::Error(ErrorResponse { err });
     let result = |(result, failure): (_, Option<_>)| match (failure.filter(is_failure), result) {
         (Some(err), _) => failed(err),
@@ -172,7 +75,7 @@ fn reads(results: Vec<(Response, Option<ErrorCode>)>) -> Response {
 
 impl Response {
     /// Makes paths, lengths and counts fit the request and each other.
-    fn fitted(mut self, request: &Request) -> Self {
+    pub(super) fn fitted(mut self, request: &Request) -> Self {
         match (&mut self, request) {
             (Self::Create(reply), Request::Create(asked)) => {
                 reply.path = created(&asked.path, asked.mode, &reply.path);

@@ -4,9 +4,9 @@ use alloc::sync::Arc;
 
 use zk_proto::OpCode;
 
-use super::answer::Decoder;
-use super::driver::Driver;
-use super::{Answer, Client, ClientBuilder, decode, slot};
+use crate::client::answer::Decoder;
+use crate::client::driver::Driver;
+use crate::client::{Answer, Client, ClientBuilder, decode, slot};
 use crate::dispatch::Token;
 use crate::error::RequestError;
 use crate::sasl::Mechanism;
@@ -65,13 +65,11 @@ impl<C> ClientBuilder<C> {
     /// `last_failure` names it.
     ///
     /// ```
-    /// # #[cfg(feature = "sasl")] {
     /// use zk_session::blocking::Client;
     /// use zk_session::sasl::DigestMd5;
     ///
     /// let builder = Client::builder("zk1,zk2,zk3").sasl(DigestMd5::new("alice", "secret"));
     /// # drop(builder);
-    /// # }
     /// ```
     #[must_use]
     pub fn sasl(mut self, mechanism: impl Mechanism + 'static) -> Self {

@@ -4,15 +4,15 @@ use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
-use super::driver::{Driven, Driver};
-use super::send::GONE;
-use super::{Router, WatchQueue, WatchUpdate, seen_from};
 use crate::chroot::Chroot;
+use crate::client::driver::{Driven, Driver};
+use crate::client::send::GONE;
+use crate::client::{Router, WatchQueue, WatchUpdate, seen_from};
 use crate::error::Error;
 use crate::session::RequestId;
 
-/// A persistent watch, made by [`Client::watch`](super::Client::watch) and
-/// [`Client::watch_recursively`](super::Client::watch_recursively). Drop it to remove it.
+/// A persistent watch, made by [`Client::watch`](crate::client::Client::watch) and
+/// [`Client::watch_recursively`](crate::client::Client::watch_recursively). Drop it to remove it.
 ///
 /// It survives the loss of a connection, and reports a [`WatchUpdate::Gap`] then. Up to
 /// [`BUFFER`](Self::BUFFER) events wait until they are read; later ones become a gap.
@@ -32,7 +32,7 @@ impl<D: Driver> PersistentWatch<D> {
     /// The number of unread events that are kept.
     pub const BUFFER: usize = 1024;
 
-    pub(super) fn new(request: RequestId, driver: &Arc<D>, chroot: Chroot) -> Self {
+    pub(crate) fn new(request: RequestId, driver: &Arc<D>, chroot: Chroot) -> Self {
         Self { request, driven: Driven::new(driver), chroot, is_over: false }
     }
 
@@ -106,7 +106,7 @@ impl<D: Driver> Drop for PersistentWatch<D> {
 
 impl Router {
     /// Queues the updates of the persistent watch that a request sets.
-    pub(super) fn keep_watching(&mut self, request: RequestId, capacity: usize) {
+    pub(crate) fn keep_watching(&mut self, request: RequestId, capacity: usize) {
         self.persistent_watches.insert(request, WatchQueue::new(capacity));
     }
 

@@ -2,10 +2,10 @@
 
 use zk_proto::{AddWatchMode, AddWatchRequest, OpCode, Request};
 
-use super::answer::Decoder;
-use super::driver::Driver;
 use super::persistent_watch::PersistentWatch;
-use super::{Answer, Client};
+use crate::client::answer::Decoder;
+use crate::client::driver::Driver;
+use crate::client::{Answer, Client};
 
 /// # Persistent watches
 impl<D: Driver> Client<D> {

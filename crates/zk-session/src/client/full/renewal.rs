@@ -1,6 +1,6 @@
 //! The renewal of expired sessions.
 
-use super::ClientBuilder;
+use crate::client::ClientBuilder;
 
 impl<C> ClientBuilder<C> {
     /// Sets whether the client opens a new session when the ensemble has expired the old one; off
