@@ -128,99 +128,41 @@ macro_rules! owned_as_itself {
 /// The first arm that matches counts. An arm that matches no field of any record does not compile.
 #[cfg(feature = "proptest")]
 #[deny(unused_macro_rules)]
+#[rustfmt::skip]
 macro_rules! valid {
-    (CreateRequest.mode) => {
-        $crate::generate::among(&[
-            $crate::codes::CreateMode::PERSISTENT,
-            $crate::codes::CreateMode::PERSISTENT,
-            $crate::codes::CreateMode::PERSISTENT_SEQUENTIAL,
-            $crate::codes::CreateMode::EPHEMERAL,
-            $crate::codes::CreateMode::EPHEMERAL_SEQUENTIAL,
-        ])
-    };
-    (CreateTtlRequest.mode) => {
-        $crate::generate::usually($crate::codes::CreateMode::PERSISTENT_WITH_TTL)
-    };
-    (CreateTtlRequest.ttl) => {
-        $crate::generate::usually($crate::ttl::Ttl::MAX.as_millis())
-    };
-    (Acl.perms) => {
-        $crate::generate::usually($crate::codes::Perms::ALL)
-    };
-    (Id.scheme) => {
-        $crate::generate::usually("world")
-    };
-    (Id.id) => {
-        $crate::generate::usually(alloc::string::String::from("anyone"))
-    };
-    (AuthPacket.scheme) => {
-        $crate::generate::usually("digest")
-    };
-    (AuthPacket.auth) => {
-        $crate::generate::usually(b"user:password".to_vec())
-    };
-    (GetSaslRequest.token) => {
-        $crate::generate::not_null($crate::generate::Generate::any(
-            $crate::generate::GeneratorMode::Valid,
-        ))
-    };
-    (GetEphemeralsRequest.prefix_path) => {
-        $crate::generate::not_null($crate::generate::path())
-    };
-    (GetEphemeralsResponse.ephemerals) => {
-        $crate::generate::paths()
-    };
-    (Stat.version) => {
-        $crate::generate::Generate::any($crate::generate::GeneratorMode::Valid)
-    };
-    ($record:ident.children) => {
-        $crate::generate::names()
-    };
-    ($record:ident.path) => {
-        $crate::generate::path()
-    };
-    ($record:ident.version) => {
-        $crate::generate::version()
-    };
-    ($record:ident.acl) => {
-        $crate::generate::acl()
-    };
-    ($record:ident.data_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.exist_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.child_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.persistent_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.persistent_recursive_watches) => {
-        $crate::generate::paths()
-    };
-    ($record:ident.$field:ident) => {
-        $crate::generate::Generate::any($crate::generate::GeneratorMode::Valid)
-    };
+    (CreateRequest.mode) => { $crate::generate::mode() };
+    (CreateTtlRequest.mode) => { $crate::generate::ttl_mode() };
+    (CreateTtlRequest.ttl) => { $crate::generate::usually($crate::ttl::Ttl::MAX.as_millis()) };
+    (Acl.perms) => { $crate::generate::usually($crate::codes::Perms::ALL) };
+    (Id.scheme) => { $crate::generate::usually("world") };
+    (Id.id) => { $crate::generate::usually(alloc::string::String::from("anyone")) };
+    (AuthPacket.scheme) => { $crate::generate::usually("digest") };
+    (AuthPacket.auth) => { $crate::generate::usually(b"user:password".to_vec()) };
+    (GetSaslRequest.token) => { $crate::generate::not_null($crate::generate::valid()) };
+    (GetEphemeralsRequest.prefix_path) => { $crate::generate::not_null($crate::generate::path()) };
+    (GetEphemeralsResponse.ephemerals) => { $crate::generate::paths() };
+    (Stat.version) => { $crate::generate::valid() };
+    ($record:ident.children) => { $crate::generate::names() };
+    ($record:ident.path) => { $crate::generate::path() };
+    ($record:ident.version) => { $crate::generate::version() };
+    ($record:ident.acl) => { $crate::generate::acl() };
+    ($record:ident.data_watches) => { $crate::generate::paths() };
+    ($record:ident.exist_watches) => { $crate::generate::paths() };
+    ($record:ident.child_watches) => { $crate::generate::paths() };
+    ($record:ident.persistent_watches) => { $crate::generate::paths() };
+    ($record:ident.persistent_recursive_watches) => { $crate::generate::paths() };
+    ($record:ident.$field:ident) => { $crate::generate::valid() };
 }
 
 /// Draws a field: a valid path if the field is a path, and valid names of children.
 #[cfg(feature = "arbitrary")]
 #[deny(unused_macro_rules)]
+#[rustfmt::skip]
 macro_rules! drawn {
-    (path, $source:expr) => {
-        $crate::generate::path_from($source)?
-    };
-    (children, $source:expr) => {
-        $crate::generate::names_from($source)?
-    };
-    (ephemerals, $source:expr) => {
-        $crate::generate::paths_from($source)?
-    };
-    ($field:ident, $source:expr) => {
-        $source.arbitrary()?
-    };
+    (path, $source:expr) => { $crate::generate::path_from($source)? };
+    (children, $source:expr) => { $crate::generate::names_from($source)? };
+    (ephemerals, $source:expr) => { $crate::generate::paths_from($source)? };
+    ($field:ident, $source:expr) => { $source.arbitrary()? };
 }
 
 /// Implements the generators of the features `proptest` and `arbitrary`.

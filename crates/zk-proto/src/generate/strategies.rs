@@ -47,9 +47,24 @@ pub(crate) trait Generate: Sized + Debug + 'static {
     fn any(mode: GeneratorMode) -> BoxedStrategy<Self>;
 }
 
-/// Yields nearly always one of these values.
-pub(crate) fn among<T: Generate + Clone>(values: &'static [T]) -> BoxedStrategy<T> {
-    mostly(select(values))
+/// Yields nearly always a mode of plain requests.
+pub(crate) fn mode() -> BoxedStrategy<CreateMode> {
+    use CreateMode as Mode;
+    mostly(prop_oneof![
+        2 => Just(Mode::PERSISTENT),
+        1 => Just(Mode::PERSISTENT_SEQUENTIAL),
+        1 => Just(Mode::EPHEMERAL),
+        1 => Just(Mode::EPHEMERAL_SEQUENTIAL),
+    ])
+}
+
+pub(crate) fn ttl_mode() -> BoxedStrategy<CreateMode> {
+    usually(CreateMode::PERSISTENT_WITH_TTL)
+}
+
+/// Returns the strategy for a field that its type determines.
+pub(crate) fn valid<T: Generate>() -> BoxedStrategy<T> {
+    T::any(GeneratorMode::Valid)
 }
 
 pub(crate) fn version() -> BoxedStrategy<i32> {
@@ -57,7 +72,7 @@ pub(crate) fn version() -> BoxedStrategy<i32> {
 }
 
 pub(crate) fn acl<A: Generate>() -> BoxedStrategy<List<A>> {
-    vec(A::any(GeneratorMode::Valid), 1..3).prop_map(List::from).boxed()
+    vec(valid::<A>(), 1..3).prop_map(List::from).boxed()
 }
 
 pub(crate) fn paths() -> BoxedStrategy<List<String>> {
