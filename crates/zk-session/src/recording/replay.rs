@@ -16,7 +16,7 @@ use zk_proto::{OpCode, Request};
 
 use super::Recording;
 #[cfg(feature = "full")]
-use super::recorder::LIST;
+use super::events::LIST;
 use super::settings::{self, LONGEST_SECRET, MOST_SERVERS};
 use super::sink::{Shared, Sink, lock};
 use crate::dispatch::{Attached, Dispatcher, Input, Key, Port, Token};
