@@ -188,11 +188,14 @@ macro_rules! encoded_variants {
     };
 }
 
-/// Declares a number with a meaning: a newtype with named constants that keeps unknown values.
+/// Declares a number with a meaning: a newtype with named constants that keeps unknown values. In
+/// brackets behind a constant are other names, to search for.
 macro_rules! wire_number {
     (
         $(#[$meta:meta])*
-        pub struct $name:ident { $( $(#[$doc:meta])* $constant:ident = $value:expr, )* }
+        pub struct $name:ident {
+            $( $(#[$doc:meta])* $constant:ident $(($($alias:literal),+))? = $value:expr, )*
+        }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -202,7 +205,11 @@ macro_rules! wire_number {
         );
 
         impl $name {
-            $( $(#[$doc])* pub const $constant: Self = Self($value); )*
+            $(
+                $(#[$doc])*
+                $($( #[doc(alias = $alias)] )+)?
+                pub const $constant: Self = Self($value);
+            )*
 
             /// All values that have a name.
             pub const KNOWN: &'static [Self] = &[ $( Self::$constant, )* ];
