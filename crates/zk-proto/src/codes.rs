@@ -13,132 +13,88 @@ wire_number! {
     #[doc(alias = "ZooDefs.OpCode")]
     pub struct OpCode {
         /// A watch event, which only servers send and which answers no request. Since 3.0.
-        #[doc(alias = "notification")]
-        NOTIFICATION = 0,
+        NOTIFICATION("notification") = 0,
         /// Creates a node; the reply contains its path. Since 3.0.
-        #[doc(alias = "create")]
-        CREATE = 1,
+        CREATE("create") = 1,
         /// Deletes a node without children. Since 3.0.
-        #[doc(alias = "delete")]
-        DELETE = 2,
+        DELETE("delete") = 2,
         /// Reads the stat of a node, or reports that the node does not exist. Since 3.0.
-        #[doc(alias = "exists")]
-        EXISTS = 3,
+        EXISTS("exists") = 3,
         /// Reads the data and the stat of a node. Since 3.0.
-        #[doc(alias = "getData")]
-        GET_DATA = 4,
+        GET_DATA("getData") = 4,
         /// Replaces the data of a node. Since 3.0.
-        #[doc(alias = "setData")]
-        SET_DATA = 5,
+        SET_DATA("setData") = 5,
         /// Reads the access control list of a node. Since 3.0.
-        #[doc(alias = "getACL")]
-        GET_ACL = 6,
+        GET_ACL("getACL") = 6,
         /// Replaces the access control list of a node. Since 3.0.
-        #[doc(alias = "setACL")]
-        SET_ACL = 7,
+        SET_ACL("setACL") = 7,
         /// Lists the children of a node. Since 3.0.
-        #[doc(alias = "getChildren")]
-        GET_CHILDREN = 8,
+        GET_CHILDREN("getChildren") = 8,
         /// Waits until this server has caught up with the leader. Since 3.0.
-        #[doc(alias = "sync")]
-        SYNC = 9,
+        SYNC("sync") = 9,
         /// Keeps the session alive. Since 3.0.
-        #[doc(alias = "ping")]
-        PING = 11,
+        PING("ping") = 11,
         /// Lists the children of a node and reads its stat. Since 3.3.0.
-        #[doc(alias = "getChildren2")]
-        GET_CHILDREN2 = 12,
+        GET_CHILDREN2("getChildren2") = 12,
         /// Checks the version of a node; legal only inside a multi. Since 3.4.0.
-        #[doc(alias = "check")]
-        #[doc(alias = "checkVersion")]
-        CHECK = 13,
+        CHECK("check", "checkVersion") = 13,
         /// Applies several writes together or not at all. Since 3.4.0.
-        #[doc(alias = "multi")]
-        #[doc(alias = "transaction")]
-        MULTI = 14,
+        MULTI("multi", "transaction") = 14,
         /// Creates a node; the reply contains its path and its stat. Since 3.5.0.
-        #[doc(alias = "create2")]
-        CREATE2 = 15,
+        CREATE2("create2") = 15,
         /// Changes the members of the ensemble. Since 3.5.0.
-        #[doc(alias = "reconfig")]
-        RECONFIG = 16,
+        RECONFIG("reconfig") = 16,
         /// Reports whether this connection has a watch on a path. Since 3.5.0.
-        #[doc(alias = "checkWatches")]
-        CHECK_WATCHES = 17,
+        CHECK_WATCHES("checkWatches") = 17,
         /// Removes watches of this connection from a path. Since 3.5.0.
-        #[doc(alias = "removeWatches")]
-        REMOVE_WATCHES = 18,
+        REMOVE_WATCHES("removeWatches") = 18,
         /// Creates a container, which the server deletes once it is empty again. Since 3.5.1.
-        #[doc(alias = "createContainer")]
-        CREATE_CONTAINER = 19,
+        CREATE_CONTAINER("createContainer") = 19,
         /// Deletes an empty container; only servers use it. Since 3.5.1.
-        #[doc(alias = "deleteContainer")]
-        DELETE_CONTAINER = 20,
+        DELETE_CONTAINER("deleteContainer") = 20,
         /// Creates a node with a time to live. Since 3.5.3; usable since 3.5.4.
-        #[doc(alias = "createTTL")]
-        CREATE_TTL = 21,
+        CREATE_TTL("createTTL") = 21,
         /// Runs several reads, each of which may fail on its own. Since 3.6.0.
-        #[doc(alias = "multiRead")]
-        MULTI_READ = 22,
+        MULTI_READ("multiRead") = 22,
         /// Presents credentials for this connection. Since 3.0.
-        #[doc(alias = "auth")]
-        #[doc(alias = "addAuthInfo")]
-        AUTH = 100,
+        AUTH("auth", "addAuthInfo") = 100,
         /// Sets one-shot watches again after a reconnect. Since 3.0.
-        #[doc(alias = "setWatches")]
-        SET_WATCHES = 101,
+        SET_WATCHES("setWatches") = 101,
         /// Performs one step of SASL authentication. Since 3.4.0.
-        #[doc(alias = "sasl")]
-        SASL = 102,
+        SASL("sasl") = 102,
         /// Lists the ephemeral nodes of this session. Since 3.6.0.
-        #[doc(alias = "getEphemerals")]
-        GET_EPHEMERALS = 103,
+        GET_EPHEMERALS("getEphemerals") = 103,
         /// Counts all nodes below a node. Since 3.6.0.
-        #[doc(alias = "getAllChildrenNumber")]
-        GET_ALL_CHILDREN_NUMBER = 104,
+        GET_ALL_CHILDREN_NUMBER("getAllChildrenNumber") = 104,
         /// Sets one-shot and persistent watches again after a reconnect. Since 3.6.0.
-        #[doc(alias = "setWatches2")]
-        SET_WATCHES2 = 105,
+        SET_WATCHES2("setWatches2") = 105,
         /// Sets a persistent watch, which stays when it fires. Since 3.6.0.
-        #[doc(alias = "addWatch")]
-        ADD_WATCH = 106,
+        ADD_WATCH("addWatch") = 106,
         /// Lists the identities that the server has verified for this connection. Since 3.7.0.
-        #[doc(alias = "whoAmI")]
-        WHO_AM_I = 107,
+        WHO_AM_I("whoAmI") = 107,
         /// Creates a session; only servers use it, and this crate has no record for it. Clients
         /// send a [`ConnectRequest`](crate::ConnectRequest) instead. Since 3.0.
-        #[doc(alias = "createSession")]
-        CREATE_SESSION = -10,
+        CREATE_SESSION("createSession") = -10,
         /// Ends the session and deletes its ephemeral nodes. Since 3.0.
-        #[doc(alias = "closeSession")]
-        CLOSE_SESSION = -11,
+        CLOSE_SESSION("closeSession") = -11,
         /// Marks a failed result inside a multi; not an operation. Since 3.4.0.
-        #[doc(alias = "error")]
-        ERROR = -1,
+        ERROR("error") = -1,
         /// Lists the children of one kind. ClickHouse Keeper's alone, as are all from here on.
-        #[doc(alias = "filteredList")]
-        FILTERED_LIST = 500,
+        FILTERED_LIST("filteredList") = 500,
         /// Checks that a node does not exist.
-        #[doc(alias = "checkNotExists")]
-        CHECK_NOT_EXISTS = 501,
+        CHECK_NOT_EXISTS("checkNotExists") = 501,
         /// Creates a node, unless it exists.
-        #[doc(alias = "createIfNotExists")]
-        CREATE_IF_NOT_EXISTS = 502,
+        CREATE_IF_NOT_EXISTS("createIfNotExists") = 502,
         /// Deletes a node and all below it.
-        #[doc(alias = "removeRecursive")]
-        REMOVE_RECURSIVE = 503,
+        REMOVE_RECURSIVE("removeRecursive") = 503,
         /// Checks the stat of a node.
-        #[doc(alias = "checkStat")]
-        CHECK_STAT = 504,
+        CHECK_STAT("checkStat") = 504,
         /// Deletes a node, if it exists.
-        #[doc(alias = "tryRemove")]
-        TRY_REMOVE = 505,
+        TRY_REMOVE("tryRemove") = 505,
         /// Lists the children of one kind, with stats and data.
-        #[doc(alias = "filteredListWithStatsAndData")]
-        FILTERED_LIST_WITH_STATS_AND_DATA = 506,
+        FILTERED_LIST_WITH_STATS_AND_DATA("filteredListWithStatsAndData") = 506,
         /// Lists all nodes below a node.
-        #[doc(alias = "listRecursive")]
-        LIST_RECURSIVE = 507,
+        LIST_RECURSIVE("listRecursive") = 507,
     }
 }
 
@@ -159,114 +115,79 @@ wire_number! {
         /// The operation succeeded. Since 3.0.
         OK = 0,
         /// The server failed; codes from here to -99 are system errors. Since 3.0.
-        #[doc(alias = "SystemErrorException")]
-        SYSTEM_ERROR = -1,
+        SYSTEM_ERROR("SystemErrorException") = -1,
         /// This part of a multi did not run, because an earlier part failed. Since 3.4.0.
         ///
         /// Before that, since 3.0, the number meant an inconsistency found at run time.
-        #[doc(alias = "RuntimeInconsistencyException")]
-        RUNTIME_INCONSISTENCY = -2,
+        RUNTIME_INCONSISTENCY("RuntimeInconsistencyException") = -2,
         /// The data of the server is inconsistent. Since 3.0.
-        #[doc(alias = "DataInconsistencyException")]
-        DATA_INCONSISTENCY = -3,
+        DATA_INCONSISTENCY("DataInconsistencyException") = -3,
         /// Reported by clients: the connection was lost, and the outcome is unknown. Since 3.0.
-        #[doc(alias = "ConnectionLossException")]
-        CONNECTION_LOSS = -4,
+        CONNECTION_LOSS("ConnectionLossException") = -4,
         /// The server could not decode the request, or failed while it ran it. Since 3.0.
-        #[doc(alias = "MarshallingErrorException")]
-        MARSHALLING_ERROR = -5,
+        MARSHALLING_ERROR("MarshallingErrorException") = -5,
         /// The server does not know the operation, or has it disabled. Since 3.0.
-        #[doc(alias = "UnimplementedException")]
-        UNIMPLEMENTED = -6,
+        UNIMPLEMENTED("UnimplementedException") = -6,
         /// Reported by clients: the operation took too long. Since 3.0.
-        #[doc(alias = "OperationTimeoutException")]
-        OPERATION_TIMEOUT = -7,
+        OPERATION_TIMEOUT("OperationTimeoutException") = -7,
         /// A path, a mode or another argument is invalid. Since 3.0.
-        #[doc(alias = "BadArgumentsException")]
-        BAD_ARGUMENTS = -8,
+        BAD_ARGUMENTS("BadArgumentsException") = -8,
         /// Reported by the C client: its handle is no longer usable. Since 3.0.
-        #[doc(alias = "ZINVALIDSTATE")]
-        INVALID_STATE = -9,
+        INVALID_STATE("ZINVALIDSTATE") = -9,
         /// The session is unknown; servers use it among themselves. Since 3.5.0.
-        #[doc(alias = "UnknownSessionException")]
-        UNKNOWN_SESSION = -12,
+        UNKNOWN_SESSION("UnknownSessionException") = -12,
         /// No quorum of the new configuration is connected. Since 3.5.0.
-        #[doc(alias = "NewConfigNoQuorum")]
-        NEW_CONFIG_NO_QUORUM = -13,
+        NEW_CONFIG_NO_QUORUM("NewConfigNoQuorum") = -13,
         /// Another reconfiguration is in progress. Since 3.5.0.
-        #[doc(alias = "ReconfigInProgress")]
-        RECONFIG_IN_PROGRESS = -14,
+        RECONFIG_IN_PROGRESS("ReconfigInProgress") = -14,
         /// Reported by the C client: the TLS connection failed. Since 3.6.0.
-        #[doc(alias = "ZSSLCONNECTIONERROR")]
-        SSL_CONNECTION_ERROR = -15,
+        SSL_CONNECTION_ERROR("ZSSLCONNECTIONERROR") = -15,
         /// Never sent; codes below it are errors of operations. Since 3.0.
-        #[doc(alias = "APIErrorException")]
-        API_ERROR = -100,
+        API_ERROR("APIErrorException") = -100,
         /// The node does not exist, or its parent does not. Since 3.0.
-        #[doc(alias = "NoNodeException")]
-        NO_NODE = -101,
+        NO_NODE("NoNodeException") = -101,
         /// The access control list does not permit the operation. Since 3.0.
-        #[doc(alias = "NoAuthException")]
-        NO_AUTH = -102,
+        NO_AUTH("NoAuthException") = -102,
         /// The node does not have the version that the request names. Since 3.0.
-        #[doc(alias = "BadVersionException")]
-        BAD_VERSION = -103,
+        BAD_VERSION("BadVersionException") = -103,
         /// The parent is ephemeral and cannot have children. Since 3.0.
-        #[doc(alias = "NoChildrenForEphemeralsException")]
-        NO_CHILDREN_FOR_EPHEMERALS = -108,
+        NO_CHILDREN_FOR_EPHEMERALS("NoChildrenForEphemeralsException") = -108,
         /// The node exists already. Since 3.0.
-        #[doc(alias = "NodeExistsException")]
-        NODE_EXISTS = -110,
+        NODE_EXISTS("NodeExistsException") = -110,
         /// The node has children and cannot be deleted. Since 3.0.
-        #[doc(alias = "NotEmptyException")]
-        NOT_EMPTY = -111,
+        NOT_EMPTY("NotEmptyException") = -111,
         /// The session has expired. Since 3.0.
-        #[doc(alias = "SessionExpiredException")]
-        SESSION_EXPIRED = -112,
+        SESSION_EXPIRED("SessionExpiredException") = -112,
         /// Reported by clients: a callback is invalid. Since 3.0.
-        #[doc(alias = "InvalidCallbackException")]
-        INVALID_CALLBACK = -113,
+        INVALID_CALLBACK("InvalidCallbackException") = -113,
         /// The access control list is empty or invalid. Since 3.0.
-        #[doc(alias = "InvalidACLException")]
-        INVALID_ACL = -114,
+        INVALID_ACL("InvalidACLException") = -114,
         /// Authentication failed, and the server closes the connection. Since 3.0.
-        #[doc(alias = "AuthFailedException")]
-        AUTH_FAILED = -115,
+        AUTH_FAILED("AuthFailedException") = -115,
         /// Reported by the C client: its handle is being closed. Since 3.0.
-        #[doc(alias = "ZCLOSING")]
-        CLOSING = -116,
+        CLOSING("ZCLOSING") = -116,
         /// Reported by the C client: there is nothing to process. Since 3.0.
-        #[doc(alias = "ZNOTHING")]
-        NOTHING = -117,
+        NOTHING("ZNOTHING") = -117,
         /// The session has moved to another server. Since 3.2.0.
         ///
         /// Servers mostly close the connection instead of sending this code.
-        #[doc(alias = "SessionMovedException")]
-        SESSION_MOVED = -118,
+        SESSION_MOVED("SessionMovedException") = -118,
         /// The server is read-only and refuses a write. Since 3.4.0.
-        #[doc(alias = "NotReadOnlyException")]
-        NOT_READ_ONLY = -119,
+        NOT_READ_ONLY("NotReadOnlyException") = -119,
         /// A local session cannot own ephemeral nodes. Since 3.5.0.
-        #[doc(alias = "EphemeralOnLocalSessionException")]
-        EPHEMERAL_ON_LOCAL_SESSION = -120,
+        EPHEMERAL_ON_LOCAL_SESSION("EphemeralOnLocalSessionException") = -120,
         /// There is no such watch. Since 3.5.0.
-        #[doc(alias = "NoWatcherException")]
-        NO_WATCHER = -121,
+        NO_WATCHER("NoWatcherException") = -121,
         /// Reported by clients: the request took too long. Since 3.5.5.
-        #[doc(alias = "RequestTimeoutException")]
-        REQUEST_TIMEOUT = -122,
+        REQUEST_TIMEOUT("RequestTimeoutException") = -122,
         /// The server has reconfiguration disabled. Since 3.5.3.
-        #[doc(alias = "ReconfigDisabledException")]
-        RECONFIG_DISABLED = -123,
+        RECONFIG_DISABLED("ReconfigDisabledException") = -123,
         /// The server requires authentication and closes the connection. Since 3.6.0 and 3.5.9.
-        #[doc(alias = "SessionClosedRequireAuthException")]
-        SESSION_CLOSED_REQUIRE_SASL_AUTH = -124,
+        SESSION_CLOSED_REQUIRE_SASL_AUTH("SessionClosedRequireAuthException") = -124,
         /// The request would exceed a hard quota. Since 3.7.0.
-        #[doc(alias = "QuotaExceededException")]
-        QUOTA_EXCEEDED = -125,
+        QUOTA_EXCEEDED("QuotaExceededException") = -125,
         /// The server is overloaded and did not run the operation. Since 3.7.0.
-        #[doc(alias = "ThrottledOpException")]
-        THROTTLED_OP = -127,
+        THROTTLED_OP("ThrottledOpException") = -127,
     }
 }
 
@@ -286,29 +207,21 @@ wire_number! {
     #[doc(alias = "Watcher.Event.EventType")]
     pub struct EventType {
         /// Reported by clients: the state of the session changed, not a node. Since 3.0.
-        #[doc(alias = "None")]
-        NONE = -1,
+        NONE("None") = -1,
         /// The node was created. Since 3.0.
-        #[doc(alias = "NodeCreated")]
-        NODE_CREATED = 1,
+        NODE_CREATED("NodeCreated") = 1,
         /// The node was deleted. Since 3.0.
-        #[doc(alias = "NodeDeleted")]
-        NODE_DELETED = 2,
+        NODE_DELETED("NodeDeleted") = 2,
         /// The node's data changed. Since 3.0.
-        #[doc(alias = "NodeDataChanged")]
-        NODE_DATA_CHANGED = 3,
+        NODE_DATA_CHANGED("NodeDataChanged") = 3,
         /// A child of the node was created or deleted. Since 3.0.
-        #[doc(alias = "NodeChildrenChanged")]
-        NODE_CHILDREN_CHANGED = 4,
+        NODE_CHILDREN_CHANGED("NodeChildrenChanged") = 4,
         /// Reported by clients: a watch of `exists` or `getData` was removed. Since 3.5.0.
-        #[doc(alias = "DataWatchRemoved")]
-        DATA_WATCH_REMOVED = 5,
+        DATA_WATCH_REMOVED("DataWatchRemoved") = 5,
         /// Reported by clients: a watch of `getChildren` was removed. Since 3.5.0.
-        #[doc(alias = "ChildWatchRemoved")]
-        CHILD_WATCH_REMOVED = 6,
+        CHILD_WATCH_REMOVED("ChildWatchRemoved") = 6,
         /// Reported by clients: a persistent watch was removed. Since 3.6.0.
-        #[doc(alias = "PersistentWatchRemoved")]
-        PERSISTENT_WATCH_REMOVED = 7,
+        PERSISTENT_WATCH_REMOVED("PersistentWatchRemoved") = 7,
     }
 }
 
@@ -320,32 +233,23 @@ wire_number! {
     #[doc(alias = "Watcher.Event.KeeperState")]
     pub struct KeeperState {
         /// Obsolete. Since 3.0.
-        #[doc(alias = "Unknown")]
-        UNKNOWN = -1,
+        UNKNOWN("Unknown") = -1,
         /// The client has no connection. Since 3.0.
-        #[doc(alias = "Disconnected")]
-        DISCONNECTED = 0,
+        DISCONNECTED("Disconnected") = 0,
         /// Obsolete. Since 3.0.
-        #[doc(alias = "NoSyncConnected")]
-        NO_SYNC_CONNECTED = 1,
+        NO_SYNC_CONNECTED("NoSyncConnected") = 1,
         /// The client is connected. Since 3.0.
-        #[doc(alias = "SyncConnected")]
-        SYNC_CONNECTED = 3,
+        SYNC_CONNECTED("SyncConnected") = 3,
         /// Authentication failed. Since 3.4.0.
-        #[doc(alias = "AuthFailed")]
-        AUTH_FAILED = 4,
+        AUTH_FAILED("AuthFailed") = 4,
         /// The client is connected to a read-only server. Since 3.4.0.
-        #[doc(alias = "ConnectedReadOnly")]
-        CONNECTED_READ_ONLY = 5,
+        CONNECTED_READ_ONLY("ConnectedReadOnly") = 5,
         /// The client has authenticated by SASL. Since 3.4.0.
-        #[doc(alias = "SaslAuthenticated")]
-        SASL_AUTHENTICATED = 6,
+        SASL_AUTHENTICATED("SaslAuthenticated") = 6,
         /// The client has closed the session. Since 3.5.5.
-        #[doc(alias = "Closed")]
-        CLOSED = 7,
+        CLOSED("Closed") = 7,
         /// The session has expired. Since 3.0.
-        #[doc(alias = "Expired")]
-        EXPIRED = -112,
+        EXPIRED("Expired") = -112,
     }
 }
 
@@ -422,20 +326,15 @@ wire_number! {
     #[doc(alias = "Watcher.WatcherType")]
     pub struct WatcherType {
         /// The watch that `getChildren` sets. Since 3.5.0.
-        #[doc(alias = "Children")]
-        CHILDREN = 1,
+        CHILDREN("Children") = 1,
         /// The watch that `exists` or `getData` sets. Since 3.5.0.
-        #[doc(alias = "Data")]
-        DATA = 2,
+        DATA("Data") = 2,
         /// All watches. Since 3.5.0.
-        #[doc(alias = "Any")]
-        ANY = 3,
+        ANY("Any") = 3,
         /// The persistent watch. Since 3.9.0.
-        #[doc(alias = "Persistent")]
-        PERSISTENT = 4,
+        PERSISTENT("Persistent") = 4,
         /// The persistent recursive watch. Since 3.9.0.
-        #[doc(alias = "PersistentRecursive")]
-        PERSISTENT_RECURSIVE = 5,
+        PERSISTENT_RECURSIVE("PersistentRecursive") = 5,
     }
 }
 

@@ -188,11 +188,14 @@ macro_rules! encoded_variants {
     };
 }
 
-/// Declares a number with a meaning: a newtype with named constants that keeps unknown values.
+/// Declares a number with a meaning: a newtype with named constants that keeps unknown values. In
+/// brackets behind a constant are other names, to search for.
 macro_rules! wire_number {
     (
         $(#[$meta:meta])*
-        pub struct $name:ident { $( $(#[$doc:meta])* $constant:ident = $value:expr, )* }
+        pub struct $name:ident {
+            $( $(#[$doc:meta])* $constant:ident $(($($alias:literal),+))? = $value:expr, )*
+        }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -202,7 +205,11 @@ macro_rules! wire_number {
         );
 
         impl $name {
-            $( $(#[$doc])* pub const $constant: Self = Self($value); )*
+            $(
+                $(#[$doc])*
+                $($( #[doc(alias = $alias)] )+)?
+                pub const $constant: Self = Self($value);
+            )*
 
             /// All values that have a name.
             pub const KNOWN: &'static [Self] = &[ $( Self::$constant, )* ];
@@ -282,6 +289,52 @@ macro_rules! named {
         }
     };
     (@ $($other:tt)*) => {};
+}
+
+/// Implements `Display` for a type by a table of texts, and `Error` for an `error`, with its sources in
+/// brackets.
+///
+/// Hidden: for the crates of this project alone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! texts {
+    (error[$pattern:pat => $source:expr] $type:ty { $($arms:tt)* }) => {
+        $crate::texts!($type { $($arms)* });
+
+        impl core::error::Error for $type {
+            fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+                match self {
+                    $pattern => $source,
+                    _ => None,
+                }
+            }
+        }
+    };
+    (error $type:ty { $($arms:tt)* }) => {
+        $crate::texts!($type { $($arms)* });
+
+        impl core::error::Error for $type {}
+    };
+    ($type:ty { $($arms:tt)* }) => {
+        impl core::fmt::Display for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                $crate::text!(self, f, $($arms)*)
+            }
+        }
+    };
+}
+
+/// Writes the text of a value, by a table.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! text {
+    ($value:expr, $f:expr, $(
+        $pattern:pat $(if $condition:expr)? => $text:literal $(, $argument:expr)*;
+    )*) => {
+        match $value {
+            $( $pattern $(if $condition)? => write!($f, $text $(, $argument)*), )*
+        }
+    };
 }
 
 /// Encodes and decodes a newtype as the value that it wraps. `$names` are the names of numbers.

@@ -9,31 +9,107 @@ use crate::multi::{MultiReadRequest, MultiReadResponse, MultiRequest, MultiRespo
 use crate::records::*;
 use crate::wire::{Decode, Reader};
 
+/// Declares the bodies of one direction.
+macro_rules! bodies {
+    (
+        $(#[$doc:meta])*
+        $enum:ident, $what:literal, $is_reply:literal, {
+            $( $opcode:ident => $name:ident($record:tt $(<$lt:lifetime>)?) )*
+        }
+    ) => {
+        $(#[$doc])*
+        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $enum<'a> {
+            $(
+                #[doc = concat!($what, "[`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
+                $name($record $(<$lt>)?),
+            )*
+        }
+
+        opcodes!(['a] $enum<'a> { $($opcode => $name)* });
+
+        impl<'a> $enum<'a> {
+            /// Decodes the body of a message about `opcode`, which must take all of `body`.
+            ///
+            /// # Errors
+            ///
+            /// [`DecodeErrorKind::UnknownOperation`] if the opcode is not one of
+            /// [`OpCode::REQUESTS`]. Otherwise, fails if `body` is not the record of the operation.
+            #[inline]
+            pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
+                match opcode {
+                    $( OpCode::$opcode => decode_body(body, Self::$name), )*
+                    OpCode(number) => Err(unknown(number, 0)),
+                }
+            }
+
+            /// Explains the body of a message about `opcode`.
+            pub(crate) fn explain(
+                opcode: OpCode,
+                reader: &mut Reader<'a>,
+                visit: &mut FieldVisitor<'_>,
+            ) -> Result<(), DecodeError> {
+                match opcode {
+                    $( OpCode::$opcode => <$record $(<$lt>)?>::explain(reader, &FieldPath::Root, visit), )*
+                    _ => keeper::explain_body(opcode, $is_reply, reader, &FieldPath::Root, visit),
+                }
+            }
+        }
+
+        encoded_variants!(['a] $enum<'a> { $($name)* });
+    };
+}
+
+macro_rules! opcodes {
+    ([$($generics:tt)*] $self:ty { $($opcode:ident => $name:ident)* }) => {
+        impl<$($generics)*> $self {
+            /// Returns the operation.
+            #[inline]
+            pub fn opcode(&self) -> OpCode {
+                match self {
+                    $( Self::$name(_) => OpCode::$opcode, )*
+                }
+            }
+        }
+    };
+}
+
 macro_rules! operations {
     ($(
         $opcode:ident => $name:ident($request:tt $(<$asks:lifetime>)?)
             -> $response:tt $(<$answers:lifetime>)?;
     )*) => {
-        /// The body of a request, with one variant for each operation.
-        ///
-        /// ```
-        /// use zk_proto::{OpCode, Request};
-        ///
-        /// let body = b"\0\0\0\x02/a\x01";
-        /// let Request::Exists(exists) = Request::decode(OpCode::EXISTS, body)? else {
-        ///     unreachable!("the opcode determines the variant");
-        /// };
-        /// assert_eq!((exists.path, exists.watch), ("/a", true));
-        /// # Ok::<(), zk_proto::DecodeError>(())
-        /// ```
-        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum Request<'a> {
-            $(
-                #[doc = concat!("Operation [`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
-                $name($request $(<$asks>)?),
-            )*
+        bodies! {
+            /// The body of a request, with one variant for each operation.
+            ///
+            /// ```
+            /// use zk_proto::{OpCode, Request};
+            ///
+            /// let body = b"\0\0\0\x02/a\x01";
+            /// let Request::Exists(exists) = Request::decode(OpCode::EXISTS, body)? else {
+            ///     unreachable!("the opcode determines the variant");
+            /// };
+            /// assert_eq!((exists.path, exists.watch), ("/a", true));
+            /// # Ok::<(), zk_proto::DecodeError>(())
+            /// ```
+            Request, "Operation ", false, { $($opcode => $name($request $(<$asks>)?))* }
+        }
+
+        bodies! {
+            /// The body of a successful reply, with one variant for each operation.
+            ///
+            /// ```
+            /// use zk_proto::{OpCode, Response};
+            ///
+            /// let Response::Create(created) = Response::decode(OpCode::CREATE, b"\0\0\0\x02/a")? else {
+            ///     unreachable!("the opcode determines the variant");
+            /// };
+            /// assert_eq!(created.path, "/a");
+            /// # Ok::<(), zk_proto::DecodeError>(())
+            /// ```
+            Response, "Answers ", true, { $($opcode => $name($response $(<$answers>)?))* }
         }
 
         impl OpCode {
@@ -76,104 +152,6 @@ macro_rules! operations {
             }
         }
 
-        impl<'a> Request<'a> {
-            /// Returns the operation.
-            #[inline]
-            pub fn opcode(&self) -> OpCode {
-                match self {
-                    $( Self::$name(_) => OpCode::$opcode, )*
-                }
-            }
-
-            /// Decodes the body of a request for `opcode`, which must take all of `body`.
-            ///
-            /// # Errors
-            ///
-            /// [`DecodeErrorKind::UnknownOperation`] if the opcode is not one of
-            /// [`OpCode::REQUESTS`]. Otherwise, fails if `body` is not the record of the operation.
-            #[inline]
-            pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
-                match opcode {
-                    $( OpCode::$opcode => decode_body(body, Self::$name), )*
-                    OpCode(number) => Err(unknown(number, 0)),
-                }
-            }
-
-            /// Explains the body of a request for `opcode`.
-            pub(crate) fn explain(
-                opcode: OpCode,
-                reader: &mut Reader<'a>,
-                visit: &mut FieldVisitor<'_>,
-            ) -> Result<(), DecodeError> {
-                match opcode {
-                    $( OpCode::$opcode => <$request $(<$asks>)?>::explain(reader, &FieldPath::Root, visit), )*
-                    _ => keeper::explain_body(opcode, false, reader, &FieldPath::Root, visit),
-                }
-            }
-        }
-
-        encoded_variants!(['a] Request<'a> { $($name)* });
-
-        /// The body of a successful reply, with one variant for each operation.
-        ///
-        /// ```
-        /// use zk_proto::{OpCode, Response};
-        ///
-        /// let Response::Create(created) = Response::decode(OpCode::CREATE, b"\0\0\0\x02/a")? else {
-        ///     unreachable!("the opcode determines the variant");
-        /// };
-        /// assert_eq!(created.path, "/a");
-        /// # Ok::<(), zk_proto::DecodeError>(())
-        /// ```
-        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum Response<'a> {
-            $(
-                #[doc = concat!("Answers [`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
-                $name($response $(<$answers>)?),
-            )*
-        }
-
-        impl<'a> Response<'a> {
-            /// Returns the operation that this answers.
-            #[inline]
-            pub fn opcode(&self) -> OpCode {
-                match self {
-                    $( Self::$name(_) => OpCode::$opcode, )*
-                }
-            }
-
-            /// Decodes the body of the reply to a request for `opcode`, which must take all of
-            /// `body`.
-            ///
-            /// # Errors
-            ///
-            /// [`DecodeErrorKind::UnknownOperation`] if the opcode is not one of
-            /// [`OpCode::REQUESTS`]. Otherwise, fails if `body` is not the record of the reply.
-            #[inline]
-            pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
-                match opcode {
-                    $( OpCode::$opcode => decode_body(body, Self::$name), )*
-                    OpCode(number) => Err(unknown(number, 0)),
-                }
-            }
-
-            /// Explains the body of the reply to a request for `opcode`.
-            pub(crate) fn explain(
-                opcode: OpCode,
-                reader: &mut Reader<'a>,
-                visit: &mut FieldVisitor<'_>,
-            ) -> Result<(), DecodeError> {
-                match opcode {
-                    $( OpCode::$opcode => <$response $(<$answers>)?>::explain(reader, &FieldPath::Root, visit), )*
-                    _ => keeper::explain_body(opcode, true, reader, &FieldPath::Root, visit),
-                }
-            }
-        }
-
-        encoded_variants!(['a] Response<'a> { $($name)* });
-
         #[cfg(feature = "alloc")]
         pub(crate) mod owned {
             use super::*;
@@ -193,8 +171,8 @@ macro_rules! operations {
                 $name($response $(<$answers>)?),
             )* });
 
-            operations!(@opcode Request { $($opcode => $name)* });
-            operations!(@opcode Response { $($opcode => $name)* });
+            opcodes!([S: crate::owned::storage::Storage] Request<S> { $($opcode => $name)* });
+            opcodes!([S: crate::owned::storage::Storage] Response<S> { $($opcode => $name)* });
 
             impl Response {
                 /// Returns a strategy for all replies to the operation of a request.
@@ -227,17 +205,6 @@ macro_rules! operations {
     };
     (@static $record:tt $lt:lifetime) => { $record<'static> };
     (@static $record:tt) => { $record };
-    (@opcode $body:ident { $($opcode:ident => $name:ident)* }) => {
-        impl<S: crate::owned::storage::Storage> $body<S> {
-            /// Returns the operation.
-            #[inline]
-            pub fn opcode(&self) -> OpCode {
-                match self {
-                    $( Self::$name(_) => OpCode::$opcode, )*
-                }
-            }
-        }
-    };
 }
 
 operations! {

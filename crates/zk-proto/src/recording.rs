@@ -201,16 +201,10 @@ crate::named! {
     }
 }
 
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Magic => "not a recording, or one of another version",
-            Self::Record => "a record of the recording is malformed",
-        })
-    }
-}
-
-impl core::error::Error for Malformed {}
+crate::texts! { error Malformed {
+    Self::Magic => "not a recording, or one of another version";
+    Self::Record => "a record of the recording is malformed";
+} }
 
 /// Writes records.
 #[derive(Clone, Debug, Default)]

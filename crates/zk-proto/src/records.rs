@@ -91,8 +91,7 @@ records! {
     /// assert_eq!((event.state, event.path), (KeeperState::SYNC_CONNECTED, "/lock"));
     /// # Ok::<(), zk_proto::DecodeError>(())
     /// ```
-    #[doc(alias = "WatchedEvent")]
-    #[doc(alias = "notification")]
+    #[doc(alias("WatchedEvent", "notification"))]
     pub struct WatcherEvent<'a> {
         /// The kind of change.
         pub event_type: EventType,
@@ -137,8 +136,7 @@ records! {
     /// });
     /// assert_eq!(request.path(), Some("/locks/printer/lock-"));
     /// ```
-    #[doc(alias = "create")]
-    #[doc(alias = "znode")]
+    #[doc(alias("create", "znode"))]
     pub struct CreateRequest<'a> {
         /// The path of the node. If the mode is sequential, the server appends a number.
         pub path: &'a str,
@@ -220,8 +218,7 @@ records! {
     /// # Errors
     ///
     /// [`ErrorCode::NO_NODE`] if it does not.
-    #[doc(alias = "exists")]
-    #[doc(alias = "znode")]
+    #[doc(alias("exists", "znode"))]
     pub struct ExistsRequest<'a> {
         /// The path of the node.
         pub path: &'a str,
@@ -249,8 +246,7 @@ records! {
     /// let request = Request::GetData(GetDataRequest { path: "/config", watch: true });
     /// assert_eq!(request.opcode(), OpCode::GET_DATA);
     /// ```
-    #[doc(alias = "getData")]
-    #[doc(alias = "znode")]
+    #[doc(alias("getData", "znode"))]
     pub struct GetDataRequest<'a> {
         /// The path of the node.
         pub path: &'a str,
@@ -340,8 +336,7 @@ records! {
     /// # Errors
     ///
     /// [`ErrorCode::NO_NODE`], or [`ErrorCode::NO_AUTH`] without [`Perms::READ`].
-    #[doc(alias = "getChildren")]
-    #[doc(alias = "getChildren2")]
+    #[doc(alias("getChildren", "getChildren2"))]
     pub struct GetChildrenRequest<'a> {
         /// The path of the node.
         pub path: &'a str,
@@ -512,8 +507,7 @@ records! {
     /// let packet = AuthPacket { auth_type: 0, scheme: "digest", auth: Some(b"alice:secret") };
     /// assert!(format!("{packet:?}").ends_with("auth: Secret(12 bytes) }"));
     /// ```
-    #[doc(alias = "auth")]
-    #[doc(alias = "addAuthInfo")]
+    #[doc(alias("auth", "addAuthInfo"))]
     pub struct AuthPacket<'a> {
         /// Always 0; servers ignore it.
         pub auth_type: i32,

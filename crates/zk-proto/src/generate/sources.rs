@@ -84,38 +84,15 @@ impl Request {
 
 /// Draws a field: a valid path if the field is a path, and valid names of children.
 #[deny(unused_macro_rules)]
+#[rustfmt::skip]
 macro_rules! drawn {
-    (path, $source:expr) => {
-        $crate::generate::sources::path_from($source)?
-    };
-    (children, $source:expr) => {
-        $crate::generate::sources::names_from($source)?
-    };
-    (ephemerals, $source:expr) => {
-        $crate::generate::sources::paths_from($source)?
-    };
-    ($field:ident, $source:expr) => {
-        $source.arbitrary()?
-    };
+    (path, $source:expr) => { $crate::generate::sources::path_from($source)? };
+    (children, $source:expr) => { $crate::generate::sources::names_from($source)? };
+    (ephemerals, $source:expr) => { $crate::generate::sources::paths_from($source)? };
+    ($field:ident, $source:expr) => { $source.arbitrary()? };
 }
 
 pub(crate) use drawn;
 
 #[cfg(test)]
-#[test]
-fn bytes_become_valid_paths_and_lists_of_all_kinds() {
-    use alloc::collections::BTreeSet;
-
-    let bytes = (0..=0xfff_u16).map(u16::to_be_bytes);
-    let depth = |bytes: [u8; 2]| {
-        let path = path_from(&mut Unstructured::new(&bytes)).expect("enough bytes");
-        crate::ZnodePath::parse(&path).expect("a valid path").ancestors().count()
-    };
-    assert_eq!(bytes.clone().map(depth).collect::<BTreeSet<_>>(), [0, 1, 2].into());
-    let is_empty = |bytes: [u8; 2]| {
-        let list = List::<bool>::arbitrary(&mut Unstructured::new(&bytes));
-        list.expect("enough bytes").0.map(|items| items.is_empty())
-    };
-    let lists: BTreeSet<_> = bytes.map(is_empty).collect();
-    assert_eq!(lists, [None, Some(false), Some(true)].into(), "null, with items and empty");
-}
+mod tests;

@@ -50,9 +50,24 @@ pub(crate) trait Generate: Sized + Debug + 'static {
     fn any(mode: GeneratorMode) -> BoxedStrategy<Self>;
 }
 
-/// Yields nearly always one of these values.
-pub(crate) fn among<T: Generate + Clone>(values: &'static [T]) -> BoxedStrategy<T> {
-    mostly(select(values))
+/// Yields nearly always a mode of plain requests.
+pub(crate) fn mode() -> BoxedStrategy<CreateMode> {
+    use CreateMode as Mode;
+    mostly(prop_oneof![
+        2 => Just(Mode::PERSISTENT),
+        1 => Just(Mode::PERSISTENT_SEQUENTIAL),
+        1 => Just(Mode::EPHEMERAL),
+        1 => Just(Mode::EPHEMERAL_SEQUENTIAL),
+    ])
+}
+
+pub(crate) fn ttl_mode() -> BoxedStrategy<CreateMode> {
+    usually(CreateMode::PERSISTENT_WITH_TTL)
+}
+
+/// Returns the strategy for a field that its type determines.
+pub(crate) fn any_valid<T: Generate>() -> BoxedStrategy<T> {
+    T::any(GeneratorMode::Valid)
 }
 
 pub(crate) fn version() -> BoxedStrategy<i32> {
@@ -60,7 +75,7 @@ pub(crate) fn version() -> BoxedStrategy<i32> {
 }
 
 pub(crate) fn acl<A: Generate>() -> BoxedStrategy<List<A>> {
-    vec(A::any(GeneratorMode::Valid), 1..3).prop_map(List::from).boxed()
+    vec(any_valid::<A>(), 1..3).prop_map(List::from).boxed()
 }
 
 pub(crate) fn paths() -> BoxedStrategy<List<String>> {
@@ -201,85 +216,30 @@ impl Request {
 ///
 /// The first arm that matches counts. An arm that matches no field of any record does not compile.
 #[deny(unused_macro_rules)]
+#[rustfmt::skip]
 macro_rules! valid {
-    (CreateRequest.mode) => {
-        $crate::generate::strategies::among(&[
-            $crate::codes::CreateMode::PERSISTENT,
-            $crate::codes::CreateMode::PERSISTENT,
-            $crate::codes::CreateMode::PERSISTENT_SEQUENTIAL,
-            $crate::codes::CreateMode::EPHEMERAL,
-            $crate::codes::CreateMode::EPHEMERAL_SEQUENTIAL,
-        ])
-    };
-    (CreateTtlRequest.mode) => {
-        $crate::generate::strategies::usually($crate::codes::CreateMode::PERSISTENT_WITH_TTL)
-    };
-    (CreateTtlRequest.ttl) => {
-        $crate::generate::strategies::usually($crate::ttl::Ttl::MAX.as_millis())
-    };
-    (Acl.perms) => {
-        $crate::generate::strategies::usually($crate::codes::Perms::ALL)
-    };
-    (Id.scheme) => {
-        $crate::generate::strategies::usually("world")
-    };
-    (Id.id) => {
-        $crate::generate::strategies::usually(alloc::string::String::from("anyone"))
-    };
-    (AuthPacket.scheme) => {
-        $crate::generate::strategies::usually("digest")
-    };
-    (AuthPacket.auth) => {
-        $crate::generate::strategies::usually(b"user:password".to_vec())
-    };
-    (GetSaslRequest.token) => {
-        $crate::generate::strategies::not_null($crate::generate::strategies::Generate::any(
-            $crate::generate::strategies::GeneratorMode::Valid,
-        ))
-    };
-    (GetEphemeralsRequest.prefix_path) => {
-        $crate::generate::strategies::not_null($crate::generate::strategies::path())
-    };
-    (GetEphemeralsResponse.ephemerals) => {
-        $crate::generate::strategies::paths()
-    };
-    (Stat.version) => {
-        $crate::generate::strategies::Generate::any(
-            $crate::generate::strategies::GeneratorMode::Valid,
-        )
-    };
-    ($record:ident.children) => {
-        $crate::generate::strategies::names()
-    };
-    ($record:ident.path) => {
-        $crate::generate::strategies::path()
-    };
-    ($record:ident.version) => {
-        $crate::generate::strategies::version()
-    };
-    ($record:ident.acl) => {
-        $crate::generate::strategies::acl()
-    };
-    ($record:ident.data_watches) => {
-        $crate::generate::strategies::paths()
-    };
-    ($record:ident.exist_watches) => {
-        $crate::generate::strategies::paths()
-    };
-    ($record:ident.child_watches) => {
-        $crate::generate::strategies::paths()
-    };
-    ($record:ident.persistent_watches) => {
-        $crate::generate::strategies::paths()
-    };
-    ($record:ident.persistent_recursive_watches) => {
-        $crate::generate::strategies::paths()
-    };
-    ($record:ident.$field:ident) => {
-        $crate::generate::strategies::Generate::any(
-            $crate::generate::strategies::GeneratorMode::Valid,
-        )
-    };
+    (CreateRequest.mode) => { $crate::generate::strategies::mode() };
+    (CreateTtlRequest.mode) => { $crate::generate::strategies::ttl_mode() };
+    (CreateTtlRequest.ttl) => { $crate::generate::strategies::usually($crate::ttl::Ttl::MAX.as_millis()) };
+    (Acl.perms) => { $crate::generate::strategies::usually($crate::codes::Perms::ALL) };
+    (Id.scheme) => { $crate::generate::strategies::usually("world") };
+    (Id.id) => { $crate::generate::strategies::usually(alloc::string::String::from("anyone")) };
+    (AuthPacket.scheme) => { $crate::generate::strategies::usually("digest") };
+    (AuthPacket.auth) => { $crate::generate::strategies::usually(b"user:password".to_vec()) };
+    (GetSaslRequest.token) => { $crate::generate::strategies::not_null($crate::generate::strategies::any_valid()) };
+    (GetEphemeralsRequest.prefix_path) => { $crate::generate::strategies::not_null($crate::generate::strategies::path()) };
+    (GetEphemeralsResponse.ephemerals) => { $crate::generate::strategies::paths() };
+    (Stat.version) => { $crate::generate::strategies::any_valid() };
+    ($record:ident.children) => { $crate::generate::strategies::names() };
+    ($record:ident.path) => { $crate::generate::strategies::path() };
+    ($record:ident.version) => { $crate::generate::strategies::version() };
+    ($record:ident.acl) => { $crate::generate::strategies::acl() };
+    ($record:ident.data_watches) => { $crate::generate::strategies::paths() };
+    ($record:ident.exist_watches) => { $crate::generate::strategies::paths() };
+    ($record:ident.child_watches) => { $crate::generate::strategies::paths() };
+    ($record:ident.persistent_watches) => { $crate::generate::strategies::paths() };
+    ($record:ident.persistent_recursive_watches) => { $crate::generate::strategies::paths() };
+    ($record:ident.$field:ident) => { $crate::generate::strategies::any_valid() };
 }
 
 pub(crate) use valid;

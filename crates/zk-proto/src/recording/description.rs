@@ -1,6 +1,5 @@
 //! Descriptions of machines in a recording.
 
-use core::fmt;
 use core::ops::{Deref, DerefMut};
 
 use super::{FieldReader, Fields, Malformed};
@@ -108,8 +107,6 @@ impl<'r> Described<'r> {
     }
 }
 
-impl fmt::Display for Described<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.path)
-    }
-}
+crate::texts! { Described<'_> {
+    Self { name, path, .. } => "{name} {path}";
+} }

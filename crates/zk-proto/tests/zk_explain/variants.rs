@@ -162,17 +162,7 @@ const WRAPS: &[(&str, u32, Wrap)] = &[
     ("IPv4 link", 228, <[u8]>::to_vec),
     ("loopback", 0, |ip| [&[0, 0, 0, 2], ip].concat()),
     ("loopback of OpenBSD", 108, |ip| [&[0, 0, 0, 2], ip].concat()),
-    ("PPP", 9, |ip| [&[0xff, 3, 0, 0x21], ip].concat()),
     ("HDLC", 104, |ip| [&[0x0f, 0, 8, 0], ip].concat()),
-    ("PPPoE", 1, |ip| {
-        let length = (ip.len() as u16 + 2).to_be_bytes();
-        ethernet(0x8864, &[&[0x11, 0, 0, 1], &length[..], &[0, 0x21], ip].concat())
-    }),
-    ("MPLS", 1, |ip| ethernet(0x8847, &[&[0, 1, 1, 64], ip].concat())),
-    ("two labels of MPLS", 1, |ip| ethernet(0x8847, &[&[0, 2, 0, 64, 0, 1, 1, 64], ip].concat())),
-    ("Ethernet in MPLS", 1, |ip| {
-        ethernet(0x8847, &[&[0, 1, 1, 64, 0, 0, 0, 0], &plain(ip)[..]].concat())
-    }),
     ("VXLAN", 1, |ip| udp(4789, &[&[8, 0, 0, 0, 0, 0, 9, 0], &plain(ip)[..]].concat())),
     ("VXLAN with VLAN", 1, |ip| {
         let tagged = ethernet(0x8100, &[&[0, 5, 8, 0], ip].concat());
@@ -181,15 +171,9 @@ const WRAPS: &[(&str, u32, Wrap)] = &[
     ("VXLAN at the port of Linux", 1, |ip| {
         udp(8472, &[&[8, 0, 0, 0, 0, 0, 9, 0], &plain(ip)[..]].concat())
     }),
-    ("VXLAN-GPE", 1, |ip| udp(4790, &[&[0x0c, 0, 0, 1, 0, 0, 9, 0], ip].concat())),
     ("Geneve", 1, |ip| {
         let header = [1, 0, 0x65, 0x58, 0, 0, 9, 0, 1, 2, 3, 0];
         udp(6081, &[&header, &plain(ip)[..]].concat())
-    }),
-    ("MPLS in UDP", 1, |ip| udp(6635, &[&[0, 1, 1, 64], ip].concat())),
-    ("GTP", 1, |ip| {
-        let length = (ip.len() as u16).to_be_bytes();
-        udp(2152, &[&[0x30, 255], &length[..], &[0, 0, 0, 1], ip].concat())
     }),
     ("GRE", 1, |ip| in_ip(47, &[&[0, 0], &kind(ip), ip])),
     ("GRE with key and number", 1, |ip| {
@@ -201,8 +185,6 @@ const WRAPS: &[(&str, u32, Wrap)] = &[
         in_ip(47, &[&header, &plain(ip)])
     }),
     ("IP in IP", 1, |ip| in_ip(4, &[ip])),
-    ("MPLS in IP", 1, |ip| in_ip(137, &[&[0, 1, 1, 64], ip])),
-    ("EtherIP", 1, |ip| in_ip(97, &[&[0x30, 0], &plain(ip)])),
     ("authentication header", 1, |ip| {
         let (header, tcp) = ip.split_at(20);
         let ah = [&[6, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], &[0; 12][..]].concat();
@@ -220,7 +202,6 @@ const WRAPS: &[(&str, u32, Wrap)] = &[
         ip[2..4].fill(0);
         plain(&ip)
     }),
-    ("backbone bridge", 1, |ip| ethernet(0x88e7, &[&[0, 0, 0, 9], &plain(ip)[..]].concat())),
 ];
 
 /// Returns a capture in the older format, of packets a millisecond apart.

@@ -3,6 +3,7 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use uuid::Uuid;
 use zk_session::Error;
 use zk_session::proto::{
     CreateMode, ErrorCode, GetChildrenResponse, GetDataResponse, Request, path,
@@ -15,7 +16,7 @@ use crate::attempt::description::Sight;
 use crate::attempt::queue::reader::other_lock;
 use crate::attempt::requests::create;
 use crate::attempt::retry_policy::RetryPolicy;
-use crate::attempt::{Event, Turn};
+use crate::attempt::{Event, Name, Scheme, Turn};
 use crate::error::SemaphoreError;
 
 impl SemaphoreMachine {
@@ -51,7 +52,8 @@ impl SemaphoreMachine {
             // Another client has deleted one of ours. We are still first, and create another.
             return self.borrow(turn);
         }
-        self.counted(self.permit_nodes().taken(children.iter()), turn);
+        let guid = self.request.config.own_guid();
+        self.counted(permits_taken(guid, children.iter()), turn);
     }
 
     fn not_listed(&mut self, error: Error, turn: &mut Turn<'_>) {
@@ -223,3 +225,17 @@ impl SemaphoreMachine {
         }
     }
 }
+
+/// Returns how many permits are taken, up to and including ours. Later ones do not block us. If the
+/// sequence numbers do not show the order, all count.
+fn permits_taken<'a>(guid: Uuid, children: impl Iterator<Item = &'a str> + Clone) -> usize {
+    let all = children.filter_map(|child| Scheme::CURATOR_LEASE.parse(child));
+    let own = all.clone().filter(|name| name.guid == Some(guid));
+    let last = own.map(|name| name.sequence.0).max();
+    let in_order = all.clone().all(|name| name.has_safe_sequence());
+    let counts = |name: &Name<'_>| !in_order || last.is_none_or(|last| name.sequence.0 <= last);
+    all.filter(counts).count()
+}
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,6 @@ pub(crate) mod recipe;
 mod counting;
 mod creating;
 mod parts;
-mod permit_nodes;
 mod requests;
 
 #[cfg(test)]
@@ -36,7 +35,6 @@ use zk_session::proto::{EventType, path};
 use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
-use self::permit_nodes::PermitNodes;
 use self::requests::{RequestState, SemaphoreStep};
 use crate::attempt::phase::Node;
 use crate::attempt::queue::QueueReader;
@@ -418,9 +416,5 @@ impl SemaphoreMachine {
 
     fn permit_reader(&self) -> QueueReader {
         QueueReader::new(&self.permit_config)
-    }
-
-    fn permit_nodes(&self) -> PermitNodes {
-        PermitNodes { guid: self.request.config.own_guid() }
     }
 }

@@ -28,6 +28,7 @@
 //! * **Cost.** A client that does not record tests one pointer at each input. One that records copies
 //!   each request and reply once more.
 
+mod events;
 mod recorded;
 mod recorder;
 mod replay;
@@ -42,8 +43,9 @@ use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use self::recorder::Record;
-pub(crate) use self::recorder::{Recorded, Recorder};
+use self::events::RecordClient;
+pub(crate) use self::events::Recorded;
+pub(crate) use self::recorder::Recorder;
 pub use self::replay::{Divergence, MakeMachine, ReplayError, Replayed, replay, replay_with};
 use self::sink::{Parts, Shared, Sink, lock};
 use crate::connect_string::ServerAddress;
@@ -51,6 +53,8 @@ use crate::dispatch::Dispatcher;
 use crate::session::{Config, Session};
 use crate::threads::Mutex;
 use crate::time::Instant;
+
+type Slot = Box<dyn RecordClient>;
 
 /// Where to record a session, for [`ClientBuilder::record`](crate::ClientBuilder::record).
 ///
@@ -70,7 +74,7 @@ trait Start: Send + Sync {
         now: Instant,
         config: &Config,
         servers: &[ServerAddress],
-    ) -> Option<Box<dyn Record>>;
+    ) -> Option<Slot>;
 }
 
 impl fmt::Debug for Recording {
@@ -128,7 +132,7 @@ impl Recording {
         config: &Config,
         servers: &[ServerAddress],
     ) -> Recorder {
-        Recorder::new(self.start.start(self.keeps_data, now, config, servers))
+        Recorder(self.start.start(self.keeps_data, now, config, servers))
     }
 }
 

@@ -16,9 +16,10 @@ use zk_proto::frame::{self, FrameError};
 use zk_proto::recording::{self, Description, Fields, Kind, Writer};
 use zk_proto::{OpCode, Request, RequestHeader, Xid};
 
-use super::recorder::{EventView, Record, nanoseconds};
+use super::events::{EventView, RecordClient};
+use super::recorder::{Record, nanoseconds};
 use super::sink::Sink;
-use super::{Start, settings};
+use super::{Slot, Start, settings};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Attached, Input, Key};
 use crate::error::Error;
@@ -64,7 +65,7 @@ impl Start for Mutex<Option<Sink>> {
         now: Instant,
         config: &Config,
         servers: &[ServerAddress],
-    ) -> Option<Box<dyn Record>> {
+    ) -> Option<Slot> {
         let mut sink = self.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         let (mut writer, mut start) = (Writer::default(), Writer::MAGIC.to_vec());
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -109,12 +110,18 @@ impl Record for Recorded {
         self.depth += 1;
     }
 
-    fn commanded(&mut self, now: Instant, key: Key, machine: Option<&dyn Attached>, it: &dyn Any) {
+    fn commanded(
+        &mut self,
+        now: Instant,
+        key: Key,
+        machine: Option<&dyn Attached>,
+        message: &mut dyn Any,
+    ) {
         let keeps_data = self.keeps_data;
         self.write_at(Kind::COMMAND, Some(now), |fields| {
             put_key(fields, key);
             if let Some(machine) = machine {
-                machine.describe_command(it, &mut Description::new(fields, keeps_data));
+                machine.describe_command(message, &mut Description::new(fields, keeps_data));
             }
         });
         self.depth += 1;
@@ -132,10 +139,6 @@ impl Record for Recorded {
 
     fn output(&mut self, kind: Kind, numbers: &[u64]) {
         self.write_at(kind, None, |fields| put_numbers(fields, numbers));
-    }
-
-    fn servers(&mut self, servers: &[ServerAddress]) {
-        self.write_at(Kind::SERVERS, None, |fields| put_servers(fields, servers));
     }
 
     fn connected(&mut self, now: Instant) {
@@ -156,9 +159,7 @@ impl Record for Recorded {
                 fields.number(0);
                 fields.signed(length.into());
             } else if let FrameError::TooLong { length, limit } = error {
-                fields.number(1);
-                fields.number(length as u64);
-                fields.number(limit as u64);
+                put_numbers(fields, &[1, length as u64, limit as u64]);
             }
         });
     }
@@ -198,34 +199,11 @@ impl Record for Recorded {
         });
     }
 
-    fn event(&mut self, event: EventView<'_>) {
-        let has_ended = matches!(event, EventView::State(State::Ended(_)));
-        self.write_at(Kind::EVENT, None, |fields| put_event(fields, event));
-        if has_ended {
-            self.sink.flush();
-        }
-    }
-
     fn called(&mut self, key: Key, input: Option<&Input>) {
         self.write_at(Kind::CALL, None, |fields| {
             put_key(fields, key);
             put_input(fields, input);
         });
-    }
-
-    fn sees(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
-        let is_seen = self.sink.recorded(what, numbers).unwrap_or(is_seen);
-        if is_seen {
-            self.write_at(Kind::MACHINE_SEES, None, |fields| {
-                fields.number(what);
-                put_numbers(fields, numbers);
-            });
-        }
-        is_seen
-    }
-
-    fn notes(&mut self, write: &dyn Fn(&mut Fields<'_>)) {
-        self.write_at(Kind::MACHINE_NOTES, None, write);
     }
 
     /// Records the operation and the body of a request behind other fields.
@@ -303,6 +281,35 @@ impl Record for Recorded {
         shift(&mut gaps, frame::PREFIX_LEN);
         self.write_at(Kind::FRAME, Some(now), |fields| fields.message(payload, &gaps));
         self.keep(frame);
+    }
+}
+
+impl RecordClient for Recorded {
+    fn servers(&mut self, servers: &[ServerAddress]) {
+        self.write_at(Kind::SERVERS, None, |fields| put_servers(fields, servers));
+    }
+
+    fn event(&mut self, event: EventView<'_>) {
+        let has_ended = matches!(event, EventView::State(State::Ended(_)));
+        self.write_at(Kind::EVENT, None, |fields| put_event(fields, event));
+        if has_ended {
+            self.sink.flush();
+        }
+    }
+
+    fn sees(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
+        let is_seen = self.sink.recorded(what, numbers).unwrap_or(is_seen);
+        if is_seen {
+            self.write_at(Kind::MACHINE_SEES, None, |fields| {
+                fields.number(what);
+                put_numbers(fields, numbers);
+            });
+        }
+        is_seen
+    }
+
+    fn notes(&mut self, write: &dyn Fn(&mut Fields<'_>)) {
+        self.write_at(Kind::MACHINE_NOTES, None, write);
     }
 }
 
@@ -390,22 +397,21 @@ fn put_text(fields: &mut Fields<'_>, text: &dyn fmt::Display) {
 }
 
 fn put_state(fields: &mut Fields<'_>, state: State) {
-    let (number, server, session) = match state {
-        State::Connecting => (0, 0, 0),
-        State::Connected { server, session } => (1, server, session.0),
-        State::ReadOnly { server, session } => (2, server, session.0),
-        State::Suspended => (3, 0, 0),
-        State::Renewing => (4, 0, 0),
-        State::Ended(_) => (5, 0, 0),
+    let (number, connected) = match state {
+        State::Connecting => (0, None),
+        State::Connected { server, session } => (1, Some((server, session))),
+        State::ReadOnly { server, session } => (2, Some((server, session))),
+        State::Suspended => (3, None),
+        State::Renewing => (4, None),
+        State::Ended(_) => (5, None),
     };
     fields.number(number);
-    match state {
-        State::Connected { .. } | State::ReadOnly { .. } => {
-            fields.number(server as u64);
-            fields.signed(session);
-        }
-        State::Ended(end) => put_text(fields, &end),
-        _ => {}
+    if let Some((server, session)) = connected {
+        fields.number(server as u64);
+        fields.signed(session.0);
+    }
+    if let State::Ended(end) = state {
+        put_text(fields, &end);
     }
 }
 
@@ -435,21 +441,16 @@ fn put_event(fields: &mut Fields<'_>, event: EventView<'_>) {
             put_state(fields, state);
         }
         EventView::Disconnected(server, cause) => {
-            fields.number(1);
-            fields.number(server as u64);
+            put_numbers(fields, &[1, server as u64]);
             match cause {
                 // Where exactly depends on bytes that are left out.
                 Cause::Malformed(_) => fields.bytes(b"malformed frame"),
                 cause => put_text(fields, cause),
             }
         }
-        EventView::Authenticate(server) => {
-            fields.number(2);
-            fields.number(server as u64);
-        }
+        EventView::Authenticate(server) => put_numbers(fields, &[2, server as u64]),
         EventView::AuthenticationReply(server, result) => {
-            fields.number(3);
-            fields.number(server as u64);
+            put_numbers(fields, &[3, server as u64]);
             put_result(fields, result);
         }
         EventView::Reply(result) => {
@@ -478,34 +479,28 @@ fn put_event(fields: &mut Fields<'_>, event: EventView<'_>) {
 
 /// A machine's input, or `None` for a message of its owner.
 fn put_input(fields: &mut Fields<'_>, input: Option<&Input>) {
-    let number = match input {
-        None => 0,
-        Some(Input::State(_)) => 1,
-        Some(Input::Reply { .. }) => 2,
-        Some(Input::Watch { .. }) => 3,
-        Some(Input::Gap { .. }) => 4,
-        Some(Input::WatchLost { .. }) => 5,
-        Some(Input::LeaseEnded) => 6,
-        Some(Input::Closing) => 7,
-        Some(Input::Timer) => 8,
-        Some(Input::Settled) => 9,
-    };
-    fields.number(number);
     match input {
-        Some(Input::State(state)) => put_state(fields, *state),
+        None => fields.number(0),
+        Some(Input::State(state)) => {
+            fields.number(1);
+            put_state(fields, *state);
+        }
         Some(Input::Reply { tag, result }) => {
-            fields.number(*tag);
+            put_numbers(fields, &[2, *tag]);
             put_result(fields, result);
         }
         Some(Input::Watch { tag, event }) => {
-            fields.number(*tag);
+            put_numbers(fields, &[3, *tag]);
             fields.signed(event.event_type.0.into());
         }
-        Some(Input::Gap { tag }) => fields.number(*tag),
+        Some(Input::Gap { tag }) => put_numbers(fields, &[4, *tag]),
         Some(Input::WatchLost { tag, code }) => {
-            fields.number(*tag);
+            put_numbers(fields, &[5, *tag]);
             fields.signed(code.0.into());
         }
-        _ => {}
+        Some(Input::LeaseEnded) => fields.number(6),
+        Some(Input::Closing) => fields.number(7),
+        Some(Input::Timer) => fields.number(8),
+        Some(Input::Settled) => fields.number(9),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use zk_proto::conversation::{Direction, Kind};
 use zk_proto::diagram::{Activity, Diagram, Style};
-use zk_proto::{CreateMode, ErrorCode, EventType, MultiOp, OpCode, Request, Response};
+use zk_proto::{ErrorCode, EventType, MultiOp, OpCode, Request, Response};
 
 use crate::show;
 use crate::tracker::Seen;
@@ -89,11 +89,8 @@ impl Lanes {
                 let Some(Ok(request)) = seen.message.request() else { return };
                 match request {
                     Request::Create(body) | Request::Create2(body) => {
-                        let is_ephemeral = matches!(
-                            body.mode,
-                            CreateMode::EPHEMERAL | CreateMode::EPHEMERAL_SEQUENTIAL
-                        );
-                        self.creating.insert((connection, seen.message.number), is_ephemeral);
+                        let request = (connection, seen.message.number);
+                        self.creating.insert(request, body.mode.is_ephemeral());
                         self.created(connection, body.path);
                     }
                     Request::CreateContainer(body) => self.created(connection, body.path),

@@ -17,7 +17,6 @@ mod tracker;
 mod wireshark;
 
 use std::io::{self, ErrorKind, Write as _};
-use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -208,9 +207,6 @@ fn run() -> Result<(), Failure> {
     match (&arguments.pcap, arguments.proxy.as_deref()) {
         (Some(file), _) => pcap::read(file, arguments.port, &mut output)?,
         (_, Some([listen, server])) => {
-            let addresses =
-                server.to_socket_addrs().map_err(|error| format!("{server}: {error}"))?.collect();
-            let server = proxy::Server { name: server.clone(), addresses };
             proxy::run(listen, server, arguments.connections, &mut output)?;
         }
         _ => read_inputs(&arguments, &mut output)?,

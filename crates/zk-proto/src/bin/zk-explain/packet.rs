@@ -1,7 +1,6 @@
 //! Packets: from the link of a capture, through tunnels and fragments, to a segment of TCP.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The headers that are read in one packet. Real ones have fewer.
@@ -30,7 +29,6 @@ pub(crate) struct Segment {
 pub(crate) enum Other {
     Link(i32),
     EtherType(u16),
-    Ppp(u16),
     Protocol(u8),
     /// It ends within a header.
     Short,
@@ -38,31 +36,24 @@ pub(crate) enum Other {
     Malformed,
 }
 
-impl fmt::Display for Other {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Link(number) => write!(f, "of link type {number}"),
-            Self::EtherType(0x0806) => f.write_str("of ARP"),
-            Self::EtherType(number) => write!(f, "of Ethernet type {number:#06x}"),
-            Self::Ppp(number) => write!(f, "of PPP protocol {number:#06x}"),
-            Self::Protocol(1 | 58) => f.write_str("of ICMP"),
-            Self::Protocol(17) => f.write_str("of UDP"),
-            Self::Protocol(50) => f.write_str("encrypted by IPsec"),
-            Self::Protocol(number) => write!(f, "of IP protocol {number}"),
-            Self::Short => f.write_str("that end within a header"),
-            Self::Malformed => f.write_str("with malformed headers"),
-        }
-    }
-}
+zk_proto::texts! { Other {
+    Self::Link(number) => "of link type {number}";
+    Self::EtherType(0x0806) => "of ARP";
+    Self::EtherType(number) => "of Ethernet type {number:#06x}";
+    Self::Protocol(1 | 58) => "of ICMP";
+    Self::Protocol(17) => "of UDP";
+    Self::Protocol(50) => "encrypted by IPsec";
+    Self::Protocol(number) => "of IP protocol {number}";
+    Self::Short => "that end within a header";
+    Self::Malformed => "with malformed headers";
+} }
 
 /// What begins at a byte of a packet.
 #[derive(Clone, Copy)]
 enum Layer {
     Ethernet,
     EtherType(u16),
-    Ppp,
     Ip,
-    Mpls,
     /// The payload of an IP packet, with its protocol and its addresses.
     Payload(u8, [IpAddr; 2]),
 }
@@ -94,11 +85,8 @@ impl Packets {
             // The family of the address, in four bytes.
             0 | 108 => (Layer::Ip, 4),
             12 | 14 | 101 | 228 | 229 => (Layer::Ip, 0),
-            9 | 50 => (Layer::Ppp, 0),
-            51 => (Layer::EtherType(0x8864), 0),
             104 => (Layer::EtherType(be16(bytes, 2)?), 4),
             113 => (Layer::EtherType(be16(bytes, 14)?), 16),
-            219 => (Layer::Mpls, 0),
             276 => (Layer::EtherType(be16(bytes, 0)?), 20),
             number => return Err(Other::Link(number)),
         };
@@ -116,8 +104,6 @@ impl Packets {
             (layer, bytes) = match layer {
                 Layer::Ethernet => (Layer::EtherType(be16(bytes, 12)?), from(bytes, 14)?),
                 Layer::EtherType(number) => ether_type(number, bytes)?,
-                Layer::Ppp => ppp(bytes)?,
-                Layer::Mpls => mpls(bytes)?,
                 Layer::Ip if byte(bytes, 0)? >> 4 == 4 => {
                     // Where a card cuts packets, the length is not known yet.
                     let length = match usize::from(be16(bytes, 2)?) {
@@ -220,47 +206,12 @@ fn ether_type(number: u16, bytes: &[u8]) -> Next<'_> {
         0x0800 | 0x86dd => (Layer::Ip, bytes),
         // VLANs.
         0x8100 | 0x88a8 | 0x9100 | 0x9200 => (Layer::EtherType(be16(bytes, 2)?), from(bytes, 4)?),
-        0x8847 | 0x8848 => (Layer::Mpls, bytes),
-        0x8864 => (Layer::Ppp, from(bytes, 6)?),
         0x6558 => (Layer::Ethernet, bytes),
-        // Provider backbone bridges.
-        0x88e7 => (Layer::Ethernet, from(bytes, 4)?),
-        // MACsec that does not encrypt.
-        0x88e5 if byte(bytes, 0)? & 0x0c == 0 => {
-            let header = if byte(bytes, 0)? & 0x20 == 0 { 6 } else { 14 };
-            (Layer::EtherType(be16(bytes, header)?), from(bytes, header + 2)?)
-        }
         // A length, and the type behind the headers of LLC and SNAP.
         0..0x0600 if bytes.starts_with(&[0xaa, 0xaa, 3]) => {
             (Layer::EtherType(be16(bytes, 6)?), from(bytes, 8)?)
         }
         _ => return Err(Other::EtherType(number)),
-    })
-}
-
-fn ppp(bytes: &[u8]) -> Next<'_> {
-    let bytes = bytes.strip_prefix(&[0xff, 3]).unwrap_or(bytes);
-    // An odd first byte is a short form.
-    let (protocol, length) = match byte(bytes, 0)? {
-        first if first & 1 == 1 => (first.into(), 1),
-        _ => (be16(bytes, 0)?, 2),
-    };
-    let bytes = from(bytes, length)?;
-    match protocol {
-        0x0021 | 0x0057 => Ok((Layer::Ip, bytes)),
-        0x0281 | 0x0283 => Ok((Layer::Mpls, bytes)),
-        _ => Err(Other::Ppp(protocol)),
-    }
-}
-
-fn mpls(bytes: &[u8]) -> Next<'_> {
-    let rest = from(bytes, 4)?;
-    Ok(match byte(rest, 0)? >> 4 {
-        _ if bytes[2] & 1 == 0 => (Layer::Mpls, rest),
-        4 | 6 => (Layer::Ip, rest),
-        // A control word, as in front of Ethernet.
-        0 => (Layer::Ethernet, from(rest, 4)?),
-        _ => (Layer::Ethernet, rest),
     })
 }
 
@@ -271,9 +222,6 @@ fn payload(protocol: u8, ends: [IpAddr; 2], bytes: &[u8]) -> Next<'_> {
         4 | 41 => (Layer::Ip, bytes),
         17 => udp(bytes)?,
         47 => gre(bytes)?,
-        // EtherIP.
-        97 => (Layer::Ethernet, from(bytes, 2)?),
-        137 => (Layer::Mpls, bytes),
         // The authentication header counts words of four bytes, and the options eight.
         51 => {
             let length = (usize::from(byte(bytes, 1)?) + 2) * 4;
@@ -296,11 +244,6 @@ fn gre(bytes: &[u8]) -> Next<'_> {
         // ERSPAN: of type I if there is no sequence number, else of type II.
         0x88be if flags & 0x1000 == 0 => Ok((Layer::Ethernet, rest)),
         0x88be => Ok((Layer::Ethernet, from(rest, 8)?)),
-        // ERSPAN of type III, with an optional header behind the first.
-        0x22eb => {
-            let header = if byte(rest, 11)? & 1 == 0 { 12 } else { 20 };
-            Ok((Layer::Ethernet, from(rest, header)?))
-        }
         _ => Ok((Layer::EtherType(number), rest)),
     }
 }
@@ -311,27 +254,10 @@ fn udp(bytes: &[u8]) -> Next<'_> {
     Ok(match port {
         // VXLAN, also at the older port of Linux.
         4789 | 8472 if byte(bytes, 0)? & 8 != 0 => (Layer::Ethernet, from(bytes, 8)?),
-        // VXLAN with another protocol than Ethernet.
-        4790 => match (byte(bytes, 3)?, from(bytes, 8)?) {
-            (1 | 2, rest) => (Layer::Ip, rest),
-            (3, rest) => (Layer::Ethernet, rest),
-            (5, rest) => (Layer::Mpls, rest),
-            _ => return Err(Other::Protocol(17)),
-        },
         // Geneve, with options.
         6081 => {
             let header = 8 + 4 * usize::from(byte(bytes, 0)? & 0x3f);
             (Layer::EtherType(be16(bytes, 2)?), from(bytes, header)?)
-        }
-        6635 => (Layer::Mpls, bytes),
-        // GTP, where a phone is the client.
-        2152 if byte(bytes, 1)? == 255 => {
-            let flags = byte(bytes, 0)?;
-            let mut header = if flags & 7 == 0 { 8 } else { 12 };
-            while flags & 4 != 0 && byte(bytes, header - 1)? != 0 {
-                header += 4 * usize::from(byte(bytes, header)?).max(1);
-            }
-            (Layer::Ip, from(bytes, header)?)
         }
         _ => return Err(Other::Protocol(17)),
     })

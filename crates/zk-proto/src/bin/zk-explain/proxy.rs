@@ -1,7 +1,7 @@
 //! A proxy that copies bytes and shows them, with two threads for each connection.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -48,25 +48,21 @@ fn micros(time: Duration) -> Duration {
     Duration::new(time.as_secs(), time.subsec_micros() * 1000)
 }
 
-/// The server of a proxy.
-pub(crate) struct Server {
-    pub(crate) name: String,
-    /// They are tried in this order.
-    pub(crate) addresses: Vec<SocketAddr>,
-}
-
 /// Passes connections on until `connections` of them have ended, or for ever.
 pub(crate) fn run(
     listen: &str,
-    server: Server,
+    server: &str,
     connections: Option<usize>,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let addresses = server.to_socket_addrs().map_err(|error| format!("{server}: {error}"))?;
+    // They are tried in this order.
+    let (server, addresses) = (server.to_owned(), addresses.collect::<Vec<_>>());
     let listener = TcpListener::bind(listen).map_err(|error| format!("{listen}: {error}"))?;
     let _ = writeln!(io::stderr(), "listening on {}", listener.local_addr()?);
     let (sender, events) = sync_channel(WAITING);
     let sender = Arc::new(Events::new(sender));
-    thread::spawn(move || accept(&listener, &server, connections, &sender));
+    thread::spawn(move || accept(&listener, &server, &addresses, connections, &sender));
     show(&events, output)
 }
 
@@ -99,16 +95,17 @@ fn show(events: &Receiver<Event>, output: &mut Output) -> Result<(), Failure> {
 /// Accepts connections. When it returns, and all copies have ended, there are no senders left.
 fn accept(
     listener: &TcpListener,
-    server: &Server,
+    server: &str,
+    addresses: &[SocketAddr],
     connections: Option<usize>,
     events: &Arc<Events>,
 ) {
     let mut connection = 0;
     while connections.is_none_or(|limit| connection < limit) {
         let opened = listener.accept().and_then(|(client, peer)| {
-            let upstream = TcpStream::connect(&server.addresses[..]).map_err(|error| {
-                let name = &server.name;
-                io::Error::new(error.kind(), format!("{name} did not accept a connection: {error}"))
+            let upstream = TcpStream::connect(addresses).map_err(|error| {
+                let why = format!("{server} did not accept a connection: {error}");
+                io::Error::new(error.kind(), why)
             })?;
             client.set_nodelay(true)?;
             upstream.set_nodelay(true)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use zk_proto::conversation::{Direction, Kind};
-use zk_proto::{ConnectResponse, CreateMode, Decode as _, OpCode, Reader, Request};
+use zk_proto::{ConnectResponse, Decode as _, OpCode, Reader, Request};
 
 use crate::show;
 use crate::tracker::Seen;
@@ -141,10 +141,7 @@ impl Story {
             }
             Kind::Request(_) => match message.request() {
                 Some(Ok(Request::Create(body) | Request::Create2(body)))
-                    if matches!(
-                        body.mode,
-                        CreateMode::EPHEMERAL | CreateMode::EPHEMERAL_SEQUENTIAL
-                    ) =>
+                    if body.mode.is_ephemeral() =>
                 {
                     self.creating.insert((seen.connection, message.number), client);
                 }

@@ -1,7 +1,6 @@
 //! The state of one connection: bytes in, messages with times and paths out.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use zk_proto::conversation::{Conversation, Direction, Kind, MAX_UNANSWERED, Message};
@@ -106,13 +105,7 @@ pub(crate) struct Unreadable {
     offset: u64,
 }
 
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.error, self.offset)
-    }
-}
-
-impl std::error::Error for Unreadable {}
+zk_proto::texts! { error Unreadable { Self { error, offset } => "{error} at byte {offset}"; } }
 
 #[derive(Debug)]
 pub(crate) struct Tracker {

@@ -64,35 +64,21 @@ struct Facts<'a> {
     server_kind: ServerKind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Ok,
-    Note,
-    Problem,
-}
+/// A level, and a text.
+type Finding = (&'static str, String);
 
-impl Level {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Problem => "problem",
-        }
-    }
-}
-
-type Finding = (Level, String);
+const PROBLEM: &str = "problem";
 
 fn ok(text: impl Into<String>) -> Finding {
-    (Level::Ok, text.into())
+    ("ok", text.into())
 }
 
 fn note(text: impl Into<String>) -> Finding {
-    (Level::Note, text.into())
+    ("note", text.into())
 }
 
 fn problem(text: impl Into<String>) -> Finding {
-    (Level::Problem, text.into())
+    (PROBLEM, text.into())
 }
 
 pub(crate) async fn run(settings: &Settings, arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -102,7 +88,7 @@ pub(crate) async fn run(settings: &Settings, arguments: &Arguments) -> Result<Ex
         && !failure.is::<OutputClosed>()
     {
         // Without an object, a filter would see no problem.
-        let (path, level) = (&*arguments.path, Level::Problem.name());
+        let (path, level) = (&*arguments.path, PROBLEM);
         print(&json(&Record { path, level, text: &explain(failure) })?)?;
     }
     result
@@ -160,7 +146,7 @@ async fn examine(
     for clock in clocks {
         clock.close().await;
     }
-    let is_well = findings.iter().all(|(level, _)| *level != Level::Problem);
+    let is_well = findings.iter().all(|(level, _)| *level != PROBLEM);
     Ok(ExitCode::from(if is_well { 0 } else { code::NOT_ACQUIRED }))
 }
 
@@ -245,7 +231,7 @@ impl Facts<'_> {
 
     /// Returns the whole report, in lines of `width` columns.
     fn report(&self, servers: &[String], findings: &[Finding], width: usize) -> String {
-        let findings = findings.iter().map(|(level, text)| format!("{:8}{text}\n", level.name()));
+        let findings = findings.iter().map(|(level, text)| format!("{level:8}{text}\n"));
         let facts = format!("{}\n{}", self.contenders(servers), findings.collect::<String>());
         // Deeper than the lines about sessions.
         let facts = facts.lines().map(|text| wrap(text, width, "          ") + "\n");
@@ -255,7 +241,7 @@ impl Facts<'_> {
     /// Returns the findings and the advice, as JSON.
     fn records(&self, findings: &[Finding]) -> io::Result<String> {
         let record = |level: &str, text: &str| json(&Record { path: self.path, level, text });
-        let findings = findings.iter().map(|(level, text)| record(level.name(), text));
+        let findings = findings.iter().map(|(level, text)| record(level, text));
         findings.chain([record("advice", &self.advice())]).collect()
     }
 

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::sync::oneshot;
-use zk_recipes::session::proto::{ErrorCode, path};
+use zk_recipes::session::proto::{path, texts};
 use zk_recipes::session::{Client, ConnectError};
 use zk_recipes::{LockError, RecipeError, SemaphoreError};
 
@@ -72,13 +72,7 @@ impl Usage {
     }
 }
 
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for Usage {}
+texts! { error Usage { Self(text) => "{text}"; } }
 
 /// The reader of the standard output has gone, as with `| head`.
 #[derive(Debug)]
@@ -94,13 +88,7 @@ impl OutputClosed {
     }
 }
 
-impl fmt::Display for OutputClosed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the reader of the standard output has gone")
-    }
-}
-
-impl Error for OutputClosed {}
+texts! { error OutputClosed { Self => "the reader of the standard output has gone"; } }
 
 /// The commands that acquire a lock, and have options with environment variables.
 pub(crate) const LOCKING: [&str; 2] = ["run", "hold"];
@@ -390,13 +378,9 @@ async fn break_lock(client: &Client, arguments: &BreakArguments) -> Result<ExitC
                 return Ok(ExitCode::from(code::NOT_ACQUIRED));
             }
         }
-        match client.delete(&candidate, None).await {
-            Ok(()) => {
-                show::print(&format!("Removed {name}.\n"))?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {}
-            Err(error) => return Err(error.into()),
+        if contents::found(client.delete(&candidate, None).await)?.is_some() {
+            show::print(&format!("Removed {name}.\n"))?;
+            return Ok(ExitCode::SUCCESS);
         }
     }
     Err(format!("there is no contender '{node}' in {path}").into())

@@ -10,7 +10,7 @@ use zk_recipes::session::{Client, TransactionResult};
 
 use crate::Failure;
 use crate::acquire::LockArguments;
-use crate::contents::despite_outages;
+use crate::contents::{despite_outages, found};
 
 /// Not a child of the lock path: other clients of the lock may not expect one.
 fn node(path: &str) -> String {
@@ -24,12 +24,8 @@ pub(crate) async fn since_success(
 ) -> Result<Option<Duration>, Failure> {
     let node = node(path);
     despite_outages(async || {
-        let succeeded = match client.get_data(&node).await {
-            Ok((_, stat)) => stat.mtime,
-            Err(error) if error.code() == Some(ErrorCode::NO_NODE) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let elapsed = leader_time(client, &node).await?.saturating_sub(succeeded);
+        let Some((_, stat)) = found(client.get_data(&node).await)? else { return Ok(None) };
+        let elapsed = leader_time(client, &node).await?.saturating_sub(stat.mtime);
         Ok(Some(Duration::from_millis(u64::try_from(elapsed).unwrap_or(0))))
     })
     .await
@@ -51,16 +47,15 @@ async fn leader_time(client: &Client, node: &str) -> Result<i64, Failure> {
 pub(crate) async fn remember(client: &Client, arguments: &LockArguments) -> Result<(), Failure> {
     let node = node(&arguments.path);
     let acl = arguments.acl();
-    despite_outages(async || match client.set_data(&node, b"", None).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.code() == Some(ErrorCode::NO_NODE) => {
-            match client.create_with_acl(&node, b"", NodeKind::Persistent, &acl).await {
-                // By a request whose reply was lost.
-                Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
-                created => Ok(created.map(drop)?),
-            }
+    despite_outages(async || {
+        if found(client.set_data(&node, b"", None).await)?.is_some() {
+            return Ok(());
         }
-        Err(error) => Err(error.into()),
+        match client.create_with_acl(&node, b"", NodeKind::Persistent, &acl).await {
+            // By a request whose reply was lost.
+            Err(error) if error.code() == Some(ErrorCode::NODE_EXISTS) => Ok(()),
+            created => Ok(created.map(drop)?),
+        }
     })
     .await
 }

@@ -107,16 +107,16 @@ pub(crate) async fn watch(
         let [old, new] = [&shown, &contents]
             .map(|contents| contents.contenders.iter().map(describe).collect::<BTreeSet<_>>());
         // In the order of the queue.
-        let changed = |contents: &Contents, other: &BTreeSet<String>, change: Change| {
+        let changed = |contents: &Contents, other: &BTreeSet<String>, change, sign| {
             let changed = contents.contenders.iter().filter(|one| !other.contains(&describe(one)));
             let lines = changed.map(|one| match json {
                 true => json_line(&Record::of_change(path, one, change)),
-                false => Ok(format!("{} {}\n", change.sign(), describe(one))),
+                false => Ok(format!("{sign} {}\n", describe(one))),
             });
             lines.collect::<io::Result<String>>()
         };
-        print(&changed(&shown, &new, Change::Removed)?)?;
-        print(&changed(&contents, &old, Change::Added)?)?;
+        print(&changed(&shown, &new, "removed", '-')?)?;
+        print(&changed(&contents, &old, "added", '+')?)?;
         shown = contents;
         // Also after a gap: the next look shows the missed changes.
         changes.next().await?;
@@ -300,27 +300,11 @@ pub(crate) fn age_of(milliseconds: i64) -> String {
     }
 }
 
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Change {
-    Added,
-    Removed,
-}
-
-impl Change {
-    fn sign(self) -> char {
-        match self {
-            Self::Added => '+',
-            Self::Removed => '-',
-        }
-    }
-}
-
 /// A contender as JSON. The documentation lists the fields.
 #[derive(Serialize)]
 struct Record<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<Change>,
+    change: Option<&'static str>,
     path: &'a str,
     kind: &'a str,
     state: &'static str,
@@ -373,7 +357,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    fn of_change(lock: &'a str, contender: &'a Contender, change: Change) -> Self {
+    fn of_change(lock: &'a str, contender: &'a Contender, change: &'static str) -> Self {
         const NO_SESSIONS: &Sessions = &Sessions::NONE;
         Self { change: Some(change), ..Self::new(lock, contender, NO_SESSIONS) }
     }

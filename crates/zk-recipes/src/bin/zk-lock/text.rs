@@ -37,29 +37,22 @@ pub(crate) fn cell(text: &str) -> String {
 /// Breaks a line between words where it exceeds `width` columns. Later lines begin with `indent`. Text
 /// in backquotes stays on one line.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut is_quoted = false;
-    for word in text.split(' ') {
-        match words.last_mut() {
-            Some(quoted) if is_quoted => *quoted += &format!(" {word}"),
-            _ => words.push(word.to_owned()),
+    let (mut wrapped, mut column, mut is_quoted) = (String::new(), 0, false);
+    let words = text.split(|c| {
+        is_quoted ^= c == '`';
+        c == ' ' && !is_quoted
+    });
+    for (number, word) in words.enumerate() {
+        let length = word.chars().count();
+        if number > 0 && column + 1 + length > width {
+            wrapped += &format!("\n{indent}");
+            column = indent.chars().count();
+        } else if number > 0 {
+            wrapped.push(' ');
+            column += 1;
         }
-        is_quoted ^= word.matches('`').count() % 2 == 1;
-    }
-    let mut words = words.into_iter();
-    let mut wrapped = words.next().unwrap_or_default();
-    let mut column = wrapped.chars().count();
-    for word in words {
-        let separator = match column + 1 + word.chars().count() > width {
-            true => {
-                column = 0;
-                format!("\n{indent}")
-            }
-            false => " ".to_owned(),
-        };
-        column += separator.trim_start_matches('\n').chars().count() + word.chars().count();
-        wrapped += &separator;
-        wrapped += &word;
+        wrapped += word;
+        column += length;
     }
     wrapped
 }
@@ -69,20 +62,13 @@ pub(crate) fn json(object: &impl Serialize) -> io::Result<String> {
     Ok(ascii(&serde_json::to_string(object)?) + "\n")
 }
 
-/// Escapes every character of JSON text outside ASCII, and DEL. They occur in strings only.
+/// Escapes every character of compact JSON text outside ASCII, and DEL. They occur in strings only.
 fn ascii(json: &str) -> String {
-    json.chars().fold(String::new(), |mut ascii, c| {
-        match c {
-            '\u{7f}' => ascii.push_str("\\u007f"),
-            c if c.is_ascii() => ascii.push(c),
-            c => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    ascii.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
-        }
-        ascii
-    })
+    let escaped = |c: char| match c {
+        ' '..='~' => c.to_string(),
+        c => c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect(),
+    };
+    json.chars().map(escaped).collect()
 }
 
 #[cfg(test)]
