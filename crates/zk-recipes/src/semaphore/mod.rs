@@ -424,3 +424,8 @@ impl SemaphoreMachine {
         PermitNodes { guid: self.request.config.own_guid() }
     }
 }
+
+zk_session::proto::formatted_by_debug! {
+    [] PermitRequest;
+    [] SemaphoreMachine;
+}
