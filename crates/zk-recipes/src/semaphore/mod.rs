@@ -38,7 +38,7 @@ use zk_session::{End, Error};
 
 use self::permit_nodes::PermitNodes;
 use self::requests::{RequestState, SemaphoreStep};
-use crate::attempt::phase::Node;
+use crate::attempt::node::Node;
 use crate::attempt::queue::QueueReader;
 use crate::attempt::{
     AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, OpId, Restart, Scheme,
