@@ -7,39 +7,26 @@
 //! `skip` always skips, and unset skips with a message.
 
 mod disk;
+mod jars;
 mod network;
+mod server;
 
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::Ipv4Addr;
 use core::time::Duration;
-use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 use std::{env, thread};
+use std::{fs, io};
 
 use tempfile::TempDir;
 
 use self::disk::Disk;
+pub use self::jars::{fetched_jars, has_version};
 pub use self::network::End;
 use self::network::Network;
-use crate::ports::Port;
+use self::server::{Server, four_letter};
 use crate::server::Version;
 use crate::skipped::skip;
-
-/// The version of the Debian package.
-const PACKAGED: &str = "3.8.0";
-/// The manifest of this jar names the others.
-const SERVER_JAR: &str = "/usr/share/java/zookeeper.jar";
-/// Sends the server's log to its standard error.
-const LOG_JAR: &str = "/usr/share/java/slf4j-simple.jar";
-/// What TLS needs of Netty, and the manifest of ZooKeeper's jar does not name.
-const CODEC_JAR: &str = "/usr/share/java/netty-codec.jar";
-/// How long a server may take until it serves.
-const HANG_TIMEOUT: Duration = Duration::from_secs(180);
-/// How often to ask a server whether it serves.
-const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Returns the result of `find`. Without one, or with `ZK_REAL=skip`, prints that the test is
 /// skipped.
@@ -64,61 +51,6 @@ pub fn or_skip<T>(find: impl FnOnce() -> Result<T, String>) -> Option<T> {
     }
 }
 
-/// Returns the folder with the jars of the version in `ZK_VERSIONS`, or `None` for the packaged one.
-///
-/// # Errors
-///
-/// If the folder does not exist.
-///
-/// # Panics
-///
-/// If `ZK_VERSIONS` lists several versions: a process tests one.
-pub fn fetched_jars() -> Result<Option<PathBuf>, String> {
-    let versions = env::var("ZK_VERSIONS").unwrap_or_else(|_| PACKAGED.into());
-    assert!(!versions.contains(','), "a process tests one version: ZK_VERSIONS={versions}");
-    jars_of(&versions)
-}
-
-/// Returns the folder with the jars of a version, or `None` for the packaged one.
-fn jars_of(version: &str) -> Result<Option<PathBuf>, String> {
-    if version == PACKAGED {
-        return Ok(None);
-    }
-    let here = env::current_dir().map_err(|error| error.to_string())?;
-    let jars = Path::new("target").join(format!("zookeeper-{version}"));
-    match here.ancestors().map(|folder| folder.join(&jars)).find(|found| found.is_dir()) {
-        Some(found) => Ok(Some(found)),
-        None => Err(format!("{} does not exist, here or above", jars.display())),
-    }
-}
-
-/// Returns whether the jars of a version are here.
-pub fn has_version(version: &str) -> bool {
-    jars_of(version).and_then(class_path).is_ok()
-}
-
-/// Returns the class path of a version, or of the one that the environment selects.
-fn find(version: Option<&str>) -> Result<String, String> {
-    let java = Command::new("java").arg("-version").stderr(Stdio::null()).status();
-    if !java.is_ok_and(|status| status.success()) {
-        return Err("`java` does not run".into());
-    }
-    match (version, env::var("ZK_CLASSPATH")) {
-        (Some(version), _) => class_path(jars_of(version)?),
-        (None, Ok(class_path)) => Ok(class_path),
-        (None, Err(_)) => class_path(fetched_jars()?),
-    }
-}
-
-/// Returns the class path of the jars in a folder, or of the packaged ones.
-fn class_path(jars: Option<PathBuf>) -> Result<String, String> {
-    match jars {
-        Some(jars) => Ok(format!("{}/*", jars.display())),
-        None if Path::new(SERVER_JAR).exists() => Ok(format!("{SERVER_JAR}:{LOG_JAR}:{CODEC_JAR}")),
-        None => Err(format!("{SERVER_JAR} does not exist, and ZK_CLASSPATH is not set")),
-    }
-}
-
 /// Starts a real ensemble, or prints that the test is skipped.
 ///
 /// # Panics
@@ -135,7 +67,7 @@ pub fn ensemble_or_skip(servers: usize) -> Option<RealEnsemble> {
 ///
 /// If `ZK_REAL=require` and ZooKeeper is missing, or if a server does not start.
 pub fn isolated_or_skip(servers: usize) -> Option<RealEnsemble> {
-    or_skip(|| find(None))?;
+    or_skip(|| jars::find(None))?;
     match can_isolate() {
         Ok(()) => {
             ensemble_with_or_skip(Settings { servers, is_isolated: true, ..Settings::default() })
@@ -208,7 +140,7 @@ impl Default for Settings {
 
 impl Settings {
     fn class_path(&self) -> Result<String, String> {
-        find(self.version.as_deref())
+        jars::find(self.version.as_deref())
     }
 }
 
@@ -222,18 +154,6 @@ pub struct RealEnsemble {
     network: Option<Network>,
     /// Removed when dropped, unless it is kept.
     directory: TempDir,
-}
-
-#[derive(Debug)]
-struct Server {
-    address: SocketAddr,
-    /// Its line in the configuration of the ensemble.
-    line: String,
-    class_path: String,
-    directory: PathBuf,
-    disk: Option<Disk>,
-    child: Option<Child>,
-    _ports: [Port; 3],
 }
 
 impl RealEnsemble {
@@ -374,7 +294,7 @@ impl RealEnsemble {
     ///
     /// If there is no such server.
     pub fn change_version(&mut self, server: usize, version: &str) -> io::Result<()> {
-        let class_path = jars_of(version).and_then(class_path).map_err(io::Error::other)?;
+        let class_path = jars::of_version(version).map_err(io::Error::other)?;
         self.servers[server].class_path = class_path;
         self.restart(server)?;
         let answer = self.four_letter(server, "srvr")?;
@@ -553,156 +473,6 @@ impl Drop for RealEnsemble {
     }
 }
 
-impl Server {
-    /// Reserves the ports of the server with this id.
-    fn new(
-        settings: &Settings,
-        id: usize,
-        host: Ipv4Addr,
-        directory: PathBuf,
-        disk: Option<Disk>,
-        class_path: &str,
-    ) -> io::Result<Self> {
-        let ports = [Port::reserve()?, Port::reserve()?, Port::reserve()?];
-        let [client, peer, election] = ports.each_ref().map(Port::number);
-        let mut line = format!("server.{id}={host}:{peer}:{election}");
-        if settings.is_dynamic {
-            line += &format!(";{host}:{client}");
-        }
-        fs::write(directory.join("data/myid"), format!("{id}\n"))?;
-        let address = SocketAddr::new(host.into(), client);
-        let (line, class_path) = (line + "\n", class_path.to_owned());
-        Ok(Self { address, line, class_path, directory, disk, child: None, _ports: ports })
-    }
-
-    fn configure(&self, settings: &Settings, quorum: &str) -> io::Result<()> {
-        let configuration = configure(settings, &self.directory, self.address, quorum);
-        fs::write(self.directory.join("zoo.cfg"), configuration)
-    }
-
-    /// Runs `java`, in the namespace of this server.
-    fn spawn(&mut self, mut java: Command, settings: &Settings) -> io::Result<()> {
-        let log = File::options().create(true).append(true).open(self.log())?;
-        let child = java
-            .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
-            .arg("-Djava.awt.headless=true")
-            .arg("-Dzookeeper.admin.enableServer=false")
-            .arg("-Dzookeeper.extendedTypesEnabled=true")
-            .arg(format!("-Dzookeeper.skipACL={}", if settings.is_dynamic { "yes" } else { "no" }))
-            .args(settings.properties.iter().map(|property| format!("-D{property}")))
-            // For releases that log by Log4j, which otherwise reports errors only.
-            .arg("-Dorg.apache.logging.log4j.level=INFO")
-            .args(["-cp", &self.class_path])
-            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
-            .arg(self.directory.join("zoo.cfg"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()?;
-        self.child = Some(child);
-        Ok(())
-    }
-
-    fn kill(&mut self) -> io::Result<()> {
-        if let Some(mut child) = self.child.take() {
-            child.kill()?;
-            child.wait()?;
-        }
-        Ok(())
-    }
-
-    /// By the shell's `kill`, which needs no foreign function.
-    fn signal(&self, signal: &str) -> io::Result<()> {
-        let child = self.child.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let send = format!("kill -s {signal} {}", child.id());
-        let status = Command::new("sh").args(["-c", &send]).status()?;
-        if status.success() { Ok(()) } else { Err(io::Error::other(send)) }
-    }
-
-    fn wait_until_it_serves(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + HANG_TIMEOUT;
-        loop {
-            if self.serves() {
-                return Ok(());
-            }
-            if let Some(error) = self.exit_error() {
-                return Err(error);
-            }
-            if Instant::now() > deadline {
-                return Err(self.failure("does not serve"));
-            }
-            thread::sleep(INTERVAL);
-        }
-    }
-
-    /// Returns whether this server serves. Another one on its port would have another data folder.
-    fn serves(&self) -> bool {
-        let answers = |word, with: &str| {
-            four_letter(self.address, word).is_ok_and(|answer| answer.contains(with))
-        };
-        // Without a quorum a server answers without a mode.
-        answers("srvr", "Mode: ") && answers("conf", &format!("{}/data/", self.directory.display()))
-    }
-
-    /// Returns an error with the exit status and the end of the log, if the process has ended by itself.
-    fn exit_error(&mut self) -> Option<io::Error> {
-        let status = self.child.as_mut()?.try_wait().ok()??;
-        Some(self.failure(&format!("ended with {status}")))
-    }
-
-    fn failure(&self, what: &str) -> io::Error {
-        let log = fs::read_to_string(self.log()).unwrap_or_default();
-        let lines: Vec<_> = log.lines().collect();
-        let tail = lines[lines.len().saturating_sub(30)..].join("\n");
-        io::Error::other(format!(
-            "ZooKeeper at {} {what}; its log ends with:\n{tail}",
-            self.address
-        ))
-    }
-
-    fn disk(&self) -> io::Result<&Disk> {
-        self.disk.as_ref().ok_or_else(|| io::Error::other("a disk that is never full"))
-    }
-
-    fn log(&self) -> PathBuf {
-        self.directory.join("log")
-    }
-}
-
-fn four_letter(server: SocketAddr, word: &str) -> io::Result<String> {
-    const PATIENCE: Duration = Duration::from_secs(5);
-    let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(word.as_bytes())?;
-    let mut answer = String::new();
-    let mut stream = BufReader::new(stream);
-    // ZooKeeper 3.8.0 may leave the connection open behind this line while it starts.
-    while !answer.ends_with("not currently serving requests\n")
-        && stream.read_line(&mut answer)? > 0
-    {}
-    Ok(answer)
-}
-
-fn configure(settings: &Settings, directory: &Path, address: SocketAddr, quorum: &str) -> String {
-    let client = match settings.is_dynamic {
-        true => "reconfigEnabled=true\nstandaloneEnabled=false".to_owned(),
-        false => format!("clientPort={}\nclientPortAddress={}", address.port(), address.ip()),
-    };
-    format!(
-        "tickTime={tick}\n\
-         initLimit=20\n\
-         syncLimit=10\n\
-         dataDir={data}\n\
-         {client}\n\
-         maxClientCnxns=0\n\
-         4lw.commands.whitelist=*\n\
-         {quorum}{extra}\n",
-        tick = settings.tick.as_millis(),
-        data = directory.join("data").display(),
-        extra = settings.extra,
-    )
-}
-
 /// Runs a command to its end. Returns what it prints, or fails with what it reports.
 fn run(command: &mut Command) -> io::Result<String> {
     let output = command.output()?;
@@ -715,25 +485,7 @@ fn run(command: &mut Command) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-
     use super::*;
-
-    #[test]
-    fn the_answer_of_a_server_that_starts_needs_no_end() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let server = listener.local_addr().expect("it is bound");
-        let answering = thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("a connection");
-            let line = b"This ZooKeeper instance is not currently serving requests\n";
-            stream.write_all(line).expect("the peer reads");
-            stream
-        });
-        let answer = four_letter(server, "srvr").expect("an answer");
-        assert!(answer.ends_with("not currently serving requests\n"), "{answer}");
-        // It has stayed open.
-        drop(answering.join().expect("no panic"));
-    }
 
     #[test]
     fn a_server_is_not_mistaken_for_another_one_on_its_port() {

@@ -25,8 +25,8 @@ use zk_session::session::Reply;
 
 use super::listing::{Listing, each};
 use super::name::NAME_CAPACITY;
+use super::node::Node;
 use super::parents::{ParentCreation, ParentOutcome};
-use super::phase::Node;
 use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::synced_read::{Synced, SyncedRead};

@@ -10,6 +10,7 @@ mod full;
 pub(crate) mod listing;
 mod machine;
 pub(crate) mod name;
+pub(crate) mod node;
 mod on_session;
 pub(crate) mod parents;
 pub(crate) mod phase;

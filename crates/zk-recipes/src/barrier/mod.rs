@@ -153,5 +153,9 @@ impl BarrierWait {
     }
 }
 
+zk_session::proto::formatted_by_debug! {
+    [] BarrierWait;
+}
+
 #[cfg(test)]
 mod tests;

@@ -700,5 +700,16 @@ impl CacheMachine {
     }
 }
 
+zk_session::proto::formatted_by_debug! {
+    [] CacheConfig;
+    [] CacheEvent;
+    [] CacheMachine;
+    [] CacheOutput;
+    [] CacheRequest;
+    [] CacheState;
+    [] CacheTree;
+    [] CachedNode;
+}
+
 #[cfg(test)]
 mod tests;

@@ -7,9 +7,6 @@ use crate::client::SessionClient;
 use crate::client::guard::Guard;
 use crate::client::pending::{Pending, Signal};
 use crate::error::{Fault, LockError, Loss, Reason, RecipeError};
-use crate::lock::recipe::ReentrantGuard;
-use crate::lock::recipe::{ReadGuard, WriteGuard};
-use crate::multi_lock::recipe::MultiGuard;
 use crate::multi_lock::recipe::MultiLoss;
 
 /// Why work under a lock was not done, or not to the end, or whether it is known to be released.
@@ -118,46 +115,6 @@ impl<C: SessionClient> Hold<C> for Guard<C> {
         let (call, losing) = (self.call("run"), self.losing());
         let path = call.path.to_string();
         Signal::new(&call.client, async { MultiLoss { path, loss: losing.await } })
-    }
-
-    fn end(self) -> Pending<(), C> {
-        self.release()
-    }
-}
-
-impl<C: SessionClient> Hold<C> for ReadGuard<C> {
-    fn until_lost(&self) -> Signal<MultiLoss, C> {
-        (**self).until_lost()
-    }
-
-    fn end(self) -> Pending<(), C> {
-        self.release()
-    }
-}
-
-impl<C: SessionClient> Hold<C> for WriteGuard<C> {
-    fn until_lost(&self) -> Signal<MultiLoss, C> {
-        (**self).until_lost()
-    }
-
-    fn end(self) -> Pending<(), C> {
-        self.release()
-    }
-}
-
-impl<C: SessionClient> Hold<C> for ReentrantGuard<C> {
-    fn until_lost(&self) -> Signal<MultiLoss, C> {
-        (**self).until_lost()
-    }
-
-    fn end(self) -> Pending<(), C> {
-        self.release()
-    }
-}
-
-impl<C: SessionClient> Hold<C> for MultiGuard<C> {
-    fn until_lost(&self) -> Signal<MultiLoss, C> {
-        self.lost()
     }
 
     fn end(self) -> Pending<(), C> {

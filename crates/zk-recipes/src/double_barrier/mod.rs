@@ -415,3 +415,7 @@ fn check_presence(path: &str) -> MultiOp<'_> {
 fn rank(name: &str) -> Position {
     (Participant::SCHEME.parse(name).map(|name| name.sequence.0), name.into())
 }
+
+zk_session::proto::formatted_by_debug! {
+    [] Participant;
+}

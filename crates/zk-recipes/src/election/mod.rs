@@ -110,3 +110,7 @@ impl Leadership {
         }
     }
 }
+
+zk_session::proto::formatted_by_debug! {
+    [] ElectionMachine;
+}

@@ -419,5 +419,9 @@ impl Presence {
     }
 }
 
+zk_session::proto::formatted_by_debug! {
+    [] EphemeralMachine;
+}
+
 #[cfg(test)]
 mod tests;

@@ -238,5 +238,13 @@ impl MultiAcquire {
     }
 }
 
+zk_session::proto::formatted_by_debug! {
+    [] Input;
+    [] LockSpec;
+    [] Mode;
+    [] MultiAcquire;
+    [] Output;
+}
+
 #[cfg(test)]
 mod tests;

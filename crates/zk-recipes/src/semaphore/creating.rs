@@ -8,7 +8,7 @@ use super::SemaphoreMachine;
 use super::requests::SemaphoreStep;
 use crate::attempt::Turn;
 use crate::attempt::creation::{Creation, Nodes, Owner, Progress};
-use crate::attempt::phase::Node;
+use crate::attempt::node::Node;
 use crate::attempt::{Full, LockMode, OpId};
 
 impl SemaphoreMachine {

@@ -36,7 +36,7 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error};
 
 use self::requests::{RequestState, SemaphoreStep};
-use crate::attempt::phase::Node;
+use crate::attempt::node::Node;
 use crate::attempt::queue::QueueReader;
 use crate::attempt::{
     AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, OpId, Restart, Scheme,
@@ -417,4 +417,9 @@ impl SemaphoreMachine {
     fn permit_reader(&self) -> QueueReader {
         QueueReader::new(&self.permit_config)
     }
+}
+
+zk_session::proto::formatted_by_debug! {
+    [] PermitRequest;
+    [] SemaphoreMachine;
 }

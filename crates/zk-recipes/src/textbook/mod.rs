@@ -10,3 +10,8 @@ mod tests;
 
 pub use self::herd::HerdContender;
 pub use self::simple::SimpleContender;
+
+zk_session::proto::formatted_by_debug! {
+    [] HerdContender;
+    [] SimpleContender;
+}

@@ -24,8 +24,8 @@ use zk_session::{End, Error, Outcome};
 
 use crate::attempt::creation::created_node;
 use crate::attempt::description::Sight;
+use crate::attempt::node::Node;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
-use crate::attempt::phase::Node;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::synced_read::{Synced, SyncedRead};
 use crate::attempt::{AttemptConfig, Command, Event, Machine, OpId, Turn, UnknownNodePolicy};

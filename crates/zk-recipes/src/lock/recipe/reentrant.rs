@@ -23,11 +23,13 @@ use crate::client::guard::{Guard, Holding};
 use crate::client::known::lock;
 use crate::client::lookout::Lookout;
 use crate::client::once::Once;
-use crate::client::pending::Pending;
+use crate::client::pending::{Pending, Signal};
 use crate::client::queue::{Patience, Queue};
+use crate::client::run::Hold;
 use crate::client::session_client::{before, unless};
 use crate::client::status::SharedStatus;
 use crate::error::{LockError, RecipeError};
+use crate::multi_lock::recipe::MultiLoss;
 use crate::options::Options;
 
 /// The owner of a [`ReentrantMutex`], which can acquire it again.
@@ -342,6 +344,16 @@ impl<C> Drop for LocalHold<C> {
 pub struct ReentrantGuard<C = Client> {
     turn: Arc<LocalLock<C>>,
     hold: LocalHold<C>,
+}
+
+impl<C: SessionClient> Hold<C> for ReentrantGuard<C> {
+    fn until_lost(&self) -> Signal<MultiLoss, C> {
+        (**self).until_lost()
+    }
+
+    fn end(self) -> Pending<(), C> {
+        self.release()
+    }
 }
 
 impl<C: SessionClient> fmt::Debug for ReentrantGuard<C> {

@@ -10,9 +10,11 @@ use crate::client::SessionClient;
 use crate::client::contenders;
 use crate::client::contenders::QueueEntry;
 use crate::client::guard::Guard;
-use crate::client::pending::Pending;
+use crate::client::pending::{Pending, Signal};
 use crate::client::queue::Queue;
+use crate::client::run::Hold;
 use crate::error::{ModeError, RecipeError};
+use crate::multi_lock::recipe::MultiLoss;
 use crate::options::Options;
 
 /// A lock for many readers, or one writer.
@@ -205,6 +207,16 @@ impl<C: SessionClient> RwLock<C> {
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct ReadGuard<C = Client>(pub(super) Guard<C>);
 
+impl<C: SessionClient> Hold<C> for ReadGuard<C> {
+    fn until_lost(&self) -> Signal<MultiLoss, C> {
+        (**self).until_lost()
+    }
+
+    fn end(self) -> Pending<(), C> {
+        self.release()
+    }
+}
+
 impl<C: SessionClient> fmt::Debug for ReadGuard<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ReadGuard").field(&self.0).finish()
@@ -235,6 +247,16 @@ impl<C: SessionClient> ReadGuard<C> {
 /// It has all methods of a [`Guard`].
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct WriteGuard<C = Client>(pub(super) Guard<C>);
+
+impl<C: SessionClient> Hold<C> for WriteGuard<C> {
+    fn until_lost(&self) -> Signal<MultiLoss, C> {
+        (**self).until_lost()
+    }
+
+    fn end(self) -> Pending<(), C> {
+        self.release()
+    }
+}
 
 impl<C: SessionClient> fmt::Debug for WriteGuard<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

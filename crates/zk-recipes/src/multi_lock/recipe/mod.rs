@@ -20,6 +20,7 @@ use crate::client::guard::{Guard, Holding, Losing, check, not_validated};
 use crate::client::known::lock;
 use crate::client::pending::{Pending, Signal};
 use crate::client::queue::Attempted;
+use crate::client::run::Hold;
 use crate::client::session_client::{TimeLimit, before, unless};
 use crate::error::{LockError, Loss, RecipeError, SemaphoreError};
 use crate::multi_lock::{Input, MultiAcquire, MultiLockError, Output, acquisition_order};
@@ -195,6 +196,16 @@ pub struct MultiGuard<C = Client> {
     client: C,
     requests: Vec<LockRequest<C>>,
     held: Vec<Guard<C>>,
+}
+
+impl<C: SessionClient> Hold<C> for MultiGuard<C> {
+    fn until_lost(&self) -> Signal<MultiLoss, C> {
+        self.lost()
+    }
+
+    fn end(self) -> Pending<(), C> {
+        self.release()
+    }
 }
 
 impl<C: SessionClient> fmt::Debug for MultiGuard<C> {
