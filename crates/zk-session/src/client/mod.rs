@@ -60,7 +60,7 @@ pub(crate) mod send;
 mod slot;
 #[cfg(feature = "full")]
 mod timeouts;
-#[cfg(feature = "blocking-tls")]
+#[cfg(feature = "tls")]
 pub(crate) mod tls;
 mod tls_error;
 mod watch_queue;
@@ -115,7 +115,7 @@ pub(crate) mod exports {
     pub use super::metrics;
     #[cfg(feature = "full")]
     pub use super::persistent_watch::PersistentWatch;
-    #[cfg(feature = "blocking-tls")]
+    #[cfg(feature = "tls")]
     pub use {super::tls::TlsConfig, ::rustls};
 
     pub mod driver {
