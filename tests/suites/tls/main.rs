@@ -1,6 +1,7 @@
 //! Both clients over TLS, to the embedded ensemble behind a TLS acceptor.
 
 mod failures;
+mod narrow;
 mod reconnect;
 mod system;
 

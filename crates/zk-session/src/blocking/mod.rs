@@ -159,7 +159,7 @@ impl ClientBuilder<Client> {
     ///
     /// Those of [`connect`](Self::connect).
     pub fn connect_with(self, connect: impl Connect) -> Result<Client, ConnectError> {
-        #[cfg(feature = "blocking-tls")]
+        #[cfg(feature = "tls")]
         if let Some(tls) = self.tls.clone() {
             return self.begin(driver::tls::TlsConnect { connect, tls });
         }

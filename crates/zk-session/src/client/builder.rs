@@ -44,7 +44,7 @@ pub struct ClientBuilder<C> {
     retries_reads: bool,
     seed: Option<u64>,
     clock: Option<GivenClock>,
-    #[cfg(feature = "blocking-tls")]
+    #[cfg(feature = "tls")]
     pub(crate) tls: Option<super::tls::TlsConfig>,
     pub(super) mechanism: Option<Arc<dyn Mechanism>>,
     follow_config: bool,
@@ -71,7 +71,7 @@ impl<C> ClientBuilder<C> {
             retries_reads: false,
             seed: None,
             clock: None,
-            #[cfg(feature = "blocking-tls")]
+            #[cfg(feature = "tls")]
             tls: None,
             mechanism: None,
             follow_config: false,

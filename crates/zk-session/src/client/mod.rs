@@ -51,7 +51,7 @@ mod room;
 mod router;
 pub(crate) mod send;
 mod slot;
-#[cfg(feature = "blocking-tls")]
+#[cfg(feature = "tls")]
 pub(crate) mod tls;
 mod tls_error;
 mod watch_queue;
@@ -106,7 +106,7 @@ pub(crate) mod exports {
     pub use super::full::persistent_watch::PersistentWatch;
     #[cfg(feature = "metrics")]
     pub use super::metrics;
-    #[cfg(feature = "blocking-tls")]
+    #[cfg(feature = "tls")]
     pub use {super::tls::TlsConfig, ::rustls};
 
     pub mod driver {

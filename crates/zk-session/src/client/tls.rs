@@ -1,5 +1,7 @@
 //! The settings of TLS, and what its failures mean, for both clients.
 
+mod tls_connection;
+
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
@@ -13,10 +15,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
-use super::TlsError;
+pub(crate) use self::tls_connection::TlsConnection;
+use super::{ClientBuilder, TlsError};
 use crate::connect_string::ServerAddress;
 
-/// The settings of encrypted connections, for [`ClientBuilder::tls`](crate::ClientBuilder).
+/// The settings of encrypted connections, for [`ClientBuilder::tls`].
 ///
 /// The client speaks TLS 1.2 and 1.3 without ALPN. It checks that a trusted certificate authority
 /// has signed the server's certificate, and that the certificate is valid for the server's host as
@@ -151,10 +154,6 @@ impl TlsConfig {
         Ok(Self::from_rustls(config.with_root_certificates(roots).with_no_client_auth()))
     }
 
-    pub(crate) fn rustls(&self) -> Arc<ClientConfig> {
-        self.config.clone()
-    }
-
     /// Returns the name that the server's certificate must have.
     pub(crate) fn name_of(&self, server: &ServerAddress) -> io::Result<ServerName<'static>> {
         let name =
@@ -166,7 +165,7 @@ impl TlsConfig {
     }
 
     /// Replaces the error of a handshake by one that says what failed.
-    pub(crate) fn explain_handshake(&self, error: io::Error) -> io::Error {
+    fn explain_handshake(&self, error: io::Error) -> io::Error {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             let reason = "the server closed the connection during the TLS handshake";
             return io::Error::new(io::ErrorKind::UnexpectedEof, reason);
@@ -180,7 +179,7 @@ impl TlsConfig {
     /// # Errors
     ///
     /// Other errors, as [`explain`](Self::explain) has them.
-    pub(crate) fn explain_end(&self, error: io::Error) -> io::Result<()> {
+    fn explain_end(&self, error: io::Error) -> io::Result<()> {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Ok(()),
             _ => Err(self.explain(error)),
@@ -246,6 +245,29 @@ impl TlsConfig {
 
     fn has_client_certificate(&self) -> bool {
         self.config.client_auth_cert_resolver.has_certs()
+    }
+}
+
+impl<C> ClientBuilder<C> {
+    /// Encrypts the connections; without it, they are plain. Also encrypts those of `connect_with`.
+    ///
+    /// The servers have another port for it, their `secureClientPort`.
+    ///
+    /// ```no_run
+    /// use zk_session::TlsConfig;
+    /// use zk_session::blocking::Client;
+    ///
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
+    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
+    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
     }
 }
 

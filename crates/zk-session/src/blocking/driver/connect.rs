@@ -12,6 +12,7 @@ use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use crate::client::{AddressBook, Candidates};
@@ -324,6 +325,20 @@ impl Transport for TcpTransport {
 /// Returns whether an error means that a read or write timeout has passed.
 pub(in crate::blocking) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Retries until success, or until the time has passed.
+pub(super) fn retry<T>(
+    left: impl Fn() -> Duration,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    loop {
+        match attempt() {
+            Err(error) if is_timeout(&error) && !left().is_zero() => thread::sleep(MIN_WAIT),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod readers;
 mod reading;
 mod shared;
 mod thread_connection;
-#[cfg(feature = "blocking-tls")]
+#[cfg(feature = "tls")]
 pub(super) mod tls;
 
 use alloc::boxed::Box;

@@ -1,14 +1,12 @@
 //! Asks a server whether it can write.
 
 use core::time::Duration;
-use std::{io, thread};
+use std::io;
 
-use super::connect::{MIN_WAIT, Transport, is_timeout};
+use super::connect::{MIN_WAIT, Transport, retry};
 
 /// The time limit to connect, and again for the answer.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause before a retry.
-const INTERVAL: Duration = Duration::from_millis(1);
 const QUESTION: &[u8] = b"isro";
 const YES: &[u8] = b"rw";
 
@@ -32,20 +30,6 @@ pub(super) fn ask(transport: &dyn Transport, limit: Duration) -> io::Result<bool
         }
     }
     Ok(answer.get(..length) == Some(YES))
-}
-
-/// Retries until success, or until the time has passed.
-fn retry<T>(
-    left: impl Fn() -> Duration,
-    mut attempt: impl FnMut() -> io::Result<T>,
-) -> io::Result<T> {
-    loop {
-        match attempt() {
-            Err(error) if is_timeout(&error) && !left().is_zero() => thread::sleep(INTERVAL),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
-        }
-    }
 }
 
 #[cfg(test)]

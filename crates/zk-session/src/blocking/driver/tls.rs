@@ -5,44 +5,16 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rustls::ClientConnection;
-
-use super::connect::{Connect, MIN_WAIT, Transport, is_timeout};
-use crate::blocking::Client;
-use crate::client::ClientBuilder;
-use crate::client::tls::TlsConfig;
+use super::connect::{Connect, MIN_WAIT, Transport, is_timeout, retry};
+use crate::client::tls::{TlsConfig, TlsConnection};
 use crate::connect_string::ServerAddress;
 
 /// How much to read at once: the longest TLS record, with its header and what its cipher adds.
 const READ: usize = 17 * 1024;
-
-impl ClientBuilder<Client> {
-    /// Encrypts the connections; without it, they are plain. Also encrypts those of
-    /// [`connect_with`](Self::connect_with).
-    ///
-    /// The servers have another port for it, their `secureClientPort`.
-    ///
-    /// ```no_run
-    /// use zk_session::TlsConfig;
-    /// use zk_session::blocking::Client;
-    ///
-    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
-    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
-    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn tls(mut self, tls: TlsConfig) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-}
 
 pub(crate) struct TlsConnect<C> {
     pub(crate) connect: C,
@@ -58,23 +30,20 @@ impl<C: Connect> Connect for TlsConnect<C> {
         connect_timeout: Duration,
     ) -> io::Result<Self::Transport> {
         let end = Instant::now() + connect_timeout;
+        let left = || end.saturating_duration_since(Instant::now());
         let name = self.tls.name_of(server)?;
-        let connection =
-            ClientConnection::new(self.tls.rustls(), name).map_err(io::Error::other)?;
-        let transport = TlsTransport {
-            inner: self.connect.connect(server, connect_timeout)?,
-            tls: self.tls.clone(),
-            connection: Mutex::new(connection),
-            received: Mutex::new(Ciphertext {
-                bytes: vec![0; READ].into(),
-                unread: 0..0,
-                failure: None,
-            }),
+        let inner = self.connect.connect(server, connect_timeout)?;
+        let mut tls = TlsConnection::new(self.tls.clone(), name)?;
+        let read = |buffer: &mut [u8]| match left() {
+            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            left => inner.read(buffer, left.max(MIN_WAIT)),
         };
-        let mut io = Patient { transport: &transport.inner, end };
-        let shaken = lock(&transport.connection).complete_io(&mut io);
-        shaken.map_err(|error| self.tls.explain_handshake(error))?;
-        Ok(transport)
+        let mut io = Joined { transport: &inner, read };
+        retry(left, || tls.shake_hands(&mut io)).map_err(|error| match is_timeout(&error) {
+            true => io::ErrorKind::TimedOut.into(),
+            false => error,
+        })?;
+        Ok(TlsTransport { inner, tls: Mutex::new(tls), received: Mutex::default() })
     }
 
     fn addresses(&self, servers: &[ServerAddress]) -> Vec<usize> {
@@ -88,118 +57,102 @@ impl<C: Connect> Connect for TlsConnect<C> {
 
 /// TLS over another transport.
 ///
-/// The thread that reads waits for the transport with `received` locked, and locks `connection`
-/// only to decipher. So others can write meanwhile.
+/// The thread that reads waits for the transport with `received` locked, and locks `tls` only to
+/// decipher. So others can write meanwhile.
 pub(crate) struct TlsTransport<T> {
     inner: T,
-    tls: TlsConfig,
-    connection: Mutex<ClientConnection>,
+    tls: Mutex<TlsConnection>,
     received: Mutex<Ciphertext>,
 }
 
-/// Ciphertext that has arrived.
-struct Ciphertext {
-    bytes: Box<[u8]>,
-    /// The part that is not deciphered yet.
-    unread: Range<usize>,
-    /// What failed behind bytes that the caller has received.
-    failure: Option<io::Error>,
-}
-
 impl<T: Transport> TlsTransport<T> {
-    /// Deciphers until `buffer` is full or nothing is left, because a short read reports that
-    /// nothing more has arrived.
     fn decipher(&self, received: &mut Ciphertext, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(failure) = received.failure.take() {
-            return Err(failure);
-        }
-        let mut count = 0;
-        while count < buffer.len() {
-            match self.decipher_some(received, &mut buffer[count..]) {
-                Ok(0) => break,
-                Ok(more) => count += more,
-                Err(error) if count == 0 => return Err(error),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => {
-                    received.failure = Some(error);
-                    break;
-                }
-            }
-        }
-        Ok(count)
+        let (room, mut rest) = (buffer.len(), buffer);
+        let mut io =
+            Joined { transport: &self.inner, read: |bytes: &mut [u8]| received.take(bytes) };
+        lock(&self.tls).read(&mut rest, &mut io)?;
+        Ok(room - rest.len())
     }
 
-    fn decipher_some(&self, received: &mut Ciphertext, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut connection = lock(&self.connection);
-        loop {
-            match connection.reader().read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return read,
-            }
-            let mut unread = received.bytes.get(received.unread.clone()).unwrap_or_default();
-            if unread.is_empty() {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            received.unread.start += connection.read_tls(&mut unread)?;
-            let processed = connection.process_new_packets();
-            // There may be something to answer. What cannot be sent now is sent with the next request.
-            let _ = self.send(&mut connection);
-            processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        }
-    }
-
-    fn send(&self, connection: &mut ClientConnection) -> io::Result<()> {
-        while connection.wants_write() {
-            connection.write_tls(&mut Direct(&self.inner))?;
-        }
-        self.inner.flush()
+    /// Returns the transport to write to.
+    fn output(&self) -> Joined<'_, T, ()> {
+        Joined { transport: &self.inner, read: () }
     }
 }
 
 impl<T: Transport> Transport for TlsTransport<T> {
     fn read(&self, buffer: &mut [u8], read_timeout: Duration) -> io::Result<usize> {
         let mut received = lock(&self.received);
-        let mut read = self.decipher(&mut received, buffer);
-        if read.as_ref().is_err_and(is_timeout) {
-            let count = self.inner.read(&mut received.bytes, read_timeout)?;
-            received.unread = 0..count;
-            if count == 0 {
-                lock(&self.connection).read_tls(&mut io::empty())?;
-            }
-            read = self.decipher(&mut received, buffer);
+        let read = self.decipher(&mut received, buffer);
+        if !read.as_ref().is_err_and(is_timeout) {
+            return read;
         }
-        read.or_else(|error| self.tls.explain_end(error).map(|()| 0))
+        received.fill(&self.inner, read_timeout)?;
+        self.decipher(&mut received, buffer)
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match lock(&self.connection).writer().write(bytes)? {
-            0 => Err(io::ErrorKind::WouldBlock.into()),
-            taken => Ok(taken),
-        }
+        lock(&self.tls).write(bytes, &mut self.output())
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.send(&mut lock(&self.connection))
+        lock(&self.tls).flush(&mut self.output())
     }
 
     /// Says first that it ends, if that can be sent at once.
     fn shutdown(&self) {
-        let mut connection = lock(&self.connection);
-        connection.send_close_notify();
-        let _ = self.send(&mut connection);
+        let _ = lock(&self.tls).close(&mut self.output());
         self.inner.shutdown();
     }
 }
 
-/// Writes without waiting.
-struct Direct<'a, T>(&'a T);
+/// Ciphertext that has arrived.
+#[derive(Default)]
+struct Ciphertext {
+    bytes: Box<[u8]>,
+    /// The part that is not deciphered yet.
+    unread: Range<usize>,
+    has_ended: bool,
+}
 
-impl<T: Transport> io::Write for Direct<'_, T> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(bytes)? {
-            0 => Err(io::ErrorKind::WriteZero.into()),
-            count => Ok(count),
+impl Ciphertext {
+    /// Waits for more, in place of what is deciphered.
+    fn fill(&mut self, transport: &impl Transport, read_timeout: Duration) -> io::Result<()> {
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; READ].into();
         }
+        let count = transport.read(&mut self.bytes, read_timeout)?;
+        self.unread = 0..count;
+        self.has_ended = count == 0;
+        Ok(())
+    }
+
+    fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut unread = self.bytes.get(self.unread.clone()).unwrap_or_default();
+        if unread.is_empty() && !self.has_ended {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let count = unread.read(buffer)?;
+        self.unread.start += count;
+        Ok(count)
+    }
+}
+
+/// How to read, and a transport that writes without waiting.
+struct Joined<'a, T, R> {
+    transport: &'a T,
+    read: R,
+}
+
+impl<T, R: FnMut(&mut [u8]) -> io::Result<usize>> io::Read for Joined<'_, T, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (self.read)(buffer)
+    }
+}
+
+impl<T: Transport, R> io::Write for Joined<'_, T, R> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.transport.write(bytes)
     }
 
     /// Writes all records at once. A server that refuses the first may answer and hang up before the
@@ -215,48 +168,7 @@ impl<T: Transport> io::Write for Direct<'_, T> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-/// Reads and writes until a deadline, for the handshake.
-struct Patient<'a, T> {
-    transport: &'a T,
-    end: Instant,
-}
-
-impl<T: Transport> Patient<'_, T> {
-    fn retry<R>(&self, mut attempt: impl FnMut(Duration) -> io::Result<R>) -> io::Result<R> {
-        loop {
-            let left = self.end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            match attempt(left.max(MIN_WAIT)) {
-                Err(error) if is_timeout(&error) => {}
-                done => return done,
-            }
-        }
-    }
-}
-
-impl<T: Transport> io::Read for Patient<'_, T> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.retry(|left| self.transport.read(buffer, left))
-    }
-}
-
-impl<T: Transport> io::Write for Patient<'_, T> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.retry(|_| Direct(self.transport).write(bytes))
-    }
-
-    fn write_vectored(&mut self, records: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        self.retry(|_| Direct(self.transport).write_vectored(records))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.retry(|_| self.transport.flush())
+        self.transport.flush()
     }
 }
 

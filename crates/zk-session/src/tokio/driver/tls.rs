@@ -2,43 +2,16 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::future::Future;
+use core::future::{Future, poll_fn};
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll, Waker, ready};
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use super::{Connect, Transport};
-use crate::Client;
-use crate::client::ClientBuilder;
-use crate::client::tls::TlsConfig;
+use crate::client::tls::{TlsConfig, TlsConnection};
 use crate::connect_string::ServerAddress;
-
-impl ClientBuilder<Client> {
-    /// Encrypts the connections; without it, they are plain. Also encrypts those of
-    /// [`connect_with`](Self::connect_with).
-    ///
-    /// The servers have another port for it, their `secureClientPort`.
-    ///
-    /// ```no_run
-    /// use zk_session::{Client, TlsConfig};
-    ///
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
-    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
-    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn tls(mut self, tls: TlsConfig) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-}
 
 pub(crate) struct TokioTlsConnect<C> {
     pub(crate) connect: C,
@@ -56,9 +29,10 @@ impl<C: Connect> Connect for TokioTlsConnect<C> {
         let connecting = self.connect.connect(server);
         Box::pin(async move {
             let name = name?;
-            let handshake = TlsConnector::from(tls.rustls()).connect(name, connecting.await?);
-            let stream = handshake.await.map_err(|error| tls.explain_handshake(error))?;
-            Ok(TokioTlsTransport { stream, tls })
+            let inner = connecting.await?;
+            let mut transport = TokioTlsTransport { inner, tls: TlsConnection::new(tls, name)? };
+            poll_fn(|cx| transport.poll(cx, |tls, io| tls.shake_hands(io))).await?;
+            Ok(transport)
         })
     }
 
@@ -71,16 +45,29 @@ impl<C: Connect> Connect for TokioTlsConnect<C> {
     }
 }
 
-/// A TLS stream whose errors say what failed.
+/// TLS over another transport.
 pub(crate) struct TokioTlsTransport<T: Transport> {
-    stream: TlsStream<T>,
-    tls: TlsConfig,
+    inner: T,
+    tls: TlsConnection,
+}
+
+impl<T: Transport> TokioTlsTransport<T> {
+    fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        act: impl FnOnce(&mut TlsConnection, &mut Polled<'_, '_, T>) -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        match act(&mut self.tls, &mut Polled { inner: Pin::new(&mut self.inner), cx }) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+            done => Poll::Ready(done),
+        }
+    }
 }
 
 impl<T: Transport> Drop for TokioTlsTransport<T> {
     /// Says that the connection ends, if that can be sent at once.
     fn drop(&mut self) {
-        let _ = Pin::new(&mut self.stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+        let _ = Pin::new(self).poll_shutdown(&mut Context::from_waker(Waker::noop()));
     }
 }
 
@@ -90,10 +77,7 @@ impl<T: Transport> AsyncRead for TokioTlsTransport<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match Pin::new(&mut self.stream).poll_read(cx, buffer) {
-            Poll::Ready(Err(error)) => Poll::Ready(self.tls.explain_end(error)),
-            read => read,
-        }
+        self.poll(cx, |tls, io| tls.read(buffer, io))
     }
 }
 
@@ -103,14 +87,50 @@ impl<T: Transport> AsyncWrite for TokioTlsTransport<T> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        self.poll(cx, |tls, io| tls.write(bytes, io))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        self.poll(cx, |tls, io| tls.flush(io))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        ready!(self.poll(cx, |tls, io| tls.close(io)))?;
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// A transport that fails where it would wait. The task is woken when it can go on.
+struct Polled<'a, 'b, T> {
+    inner: Pin<&'a mut T>,
+    cx: &'a mut Context<'b>,
+}
+
+impl<T: Transport> io::Read for Polled<'_, '_, T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut buffer = ReadBuf::new(buffer);
+        at_once(self.inner.as_mut().poll_read(self.cx, &mut buffer))?;
+        Ok(buffer.filled().len())
+    }
+}
+
+impl<T: Transport> io::Write for Polled<'_, '_, T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        at_once(self.inner.as_mut().poll_write(self.cx, bytes))
+    }
+
+    fn write_vectored(&mut self, records: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        at_once(self.inner.as_mut().poll_write_vectored(self.cx, records))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        at_once(self.inner.as_mut().poll_flush(self.cx))
+    }
+}
+
+fn at_once<R>(polled: Poll<io::Result<R>>) -> io::Result<R> {
+    match polled {
+        Poll::Ready(done) => done,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
     }
 }
