@@ -411,8 +411,7 @@ impl ThreadsState {
         match made {
             Ok((connection, begun)) => {
                 self.router.error = None;
-                self.connection =
-                    Some(ThreadConnection::new(connection, self.router.session().max_reply()));
+                self.connection = Some(ThreadConnection::new(connection, self.router.session()));
                 self.router.handle_connected(shared.now(), begun);
             }
             Err(error) => self.connection_failed(shared, Some(error)),

@@ -90,8 +90,7 @@ impl<C: Connect> DriverTask<C> {
         match self.connector.take_made() {
             None => return false,
             Some(Ok((transport, begun))) => {
-                let max_reply = inner.router.session().max_reply();
-                inner.connection = Some(TaskConnection::new(transport, max_reply));
+                inner.connection = Some(TaskConnection::new(transport, inner.router.session()));
                 let now = inner.clock.now();
                 inner.router.handle_connected(now, begun);
             }
@@ -122,7 +121,7 @@ impl<C: Connect> DriverTask<C> {
             Poll::Ready(Ok(0)) => None,
             Poll::Ready(Ok(_)) => {
                 let now = inner.clock.now();
-                inbox.hand_on(inner.router.session_mut(), now);
+                inbox.frames.hand_on(inner.router.session_mut(), now);
                 return Some(now);
             }
             Poll::Ready(Err(error)) => Some(error),
