@@ -89,7 +89,7 @@ pub(crate) use self::process::ClientProcess;
 pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
-pub(crate) use self::slot::{Receiver, Sender, slot, slot_about};
+pub(crate) use self::slot::{Receiver, Sender, slot, slot_about, watch_slot};
 pub use self::tls_error::TlsError;
 pub use self::transaction::{Transaction, TransactionResult};
 pub(crate) use self::watch_queue::WatchQueue;

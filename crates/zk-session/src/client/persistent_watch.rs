@@ -3,13 +3,15 @@
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
+use std::sync::PoisonError;
 
 use super::driver::{Driven, Driver};
 use super::send::GONE;
-use super::{Router, WatchQueue, WatchUpdate, seen_from};
+use super::{WatchQueue, WatchUpdate, seen_from};
 use crate::chroot::Chroot;
 use crate::error::Error;
 use crate::session::RequestId;
+use crate::threads::Mutex;
 
 /// A persistent watch, made by [`Client::watch`](super::Client::watch) and
 /// [`Client::watch_recursively`](super::Client::watch_recursively). Drop it to remove it.
@@ -23,6 +25,7 @@ use crate::session::RequestId;
 #[must_use = "a watch that is dropped is removed"]
 pub struct PersistentWatch<D: Driver> {
     request: RequestId,
+    queue: Arc<Mutex<WatchQueue>>,
     pub(crate) driven: Driven<D>,
     chroot: Chroot,
     pub(crate) is_over: bool,
@@ -32,8 +35,13 @@ impl<D: Driver> PersistentWatch<D> {
     /// The number of unread events that are kept.
     pub const BUFFER: usize = 1024;
 
-    pub(super) fn new(request: RequestId, driver: &Arc<D>, chroot: Chroot) -> Self {
-        Self { request, driven: Driven::new(driver), chroot, is_over: false }
+    pub(super) fn new(
+        request: RequestId,
+        queue: Arc<Mutex<WatchQueue>>,
+        driven: Driven<D>,
+        chroot: Chroot,
+    ) -> Self {
+        Self { request, queue, driven, chroot, is_over: false }
     }
 
     /// Waits for the next update. Updates come in the order of the changes, each before any answer
@@ -55,8 +63,7 @@ impl<D: Driver> PersistentWatch<D> {
         // Cloned and dropped without the lock.
         let mut mine = None;
         loop {
-            let driver = &self.driven.driver;
-            match driver.locked(|router| self.poll_queue(router, waker, &mut mine)) {
+            match self.poll_queue(waker, &mut mine) {
                 None => mine = Some(waker.clone()),
                 Some(Poll::Pending) => {
                     self.driven.waits();
@@ -70,15 +77,14 @@ impl<D: Driver> PersistentWatch<D> {
         }
     }
 
-    /// Polls under the session's lock. `mine` is a clone of the waker, to leave in the queue; the one
-    /// that was there takes its place. Returns `None` if it needs one.
+    /// Polls the queue. `mine` is a clone of the waker, to leave there; the one that was there takes
+    /// its place. Returns `None` if it needs one.
     pub(crate) fn poll_queue(
         &self,
-        router: &mut Router,
         waker: &Waker,
         mine: &mut Option<Waker>,
     ) -> Option<Poll<Result<WatchUpdate, Error>>> {
-        let Some(queue) = router.watch_queue(self.request) else { return Some(Poll::Pending) };
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(update) = queue.next() {
             return Some(Poll::Ready(update.map(|update| match update {
                 WatchUpdate::Event(event) => WatchUpdate::Event(seen_from(&self.chroot, event)),
@@ -98,26 +104,8 @@ impl<D: Driver> Drop for PersistentWatch<D> {
         // It is dropped without the session's lock.
         let mut queue = None;
         let _ = self.driven.driver.submit(&mut |router| {
-            queue = router.stop_watching_persistently(self.request);
+            queue = router.dispatcher.unwatch(self.request);
             queue.as_ref().map(drop).ok_or(GONE)
         });
-    }
-}
-
-impl Router {
-    /// Queues the updates of the persistent watch that a request sets.
-    pub(super) fn keep_watching(&mut self, request: RequestId, capacity: usize) {
-        self.persistent_watches.insert(request, WatchQueue::new(capacity));
-    }
-
-    /// Removes a persistent watch. Returns its queue, to be dropped without the session's lock.
-    fn stop_watching_persistently(&mut self, request: RequestId) -> Option<WatchQueue> {
-        let queue = self.persistent_watches.remove(&request)?;
-        self.session_mut().unwatch(request);
-        Some(queue)
-    }
-
-    fn watch_queue(&mut self, request: RequestId) -> Option<&mut WatchQueue> {
-        self.persistent_watches.get_mut(&request)
     }
 }

@@ -1,10 +1,17 @@
 //! The updates of a persistent watch, until they are read.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use core::task::Waker;
+use std::sync::PoisonError;
 
-use crate::error::Error;
-use crate::session::WatchedEvent;
+use zk_proto::OpCode;
+
+use crate::dispatch::Input;
+use crate::dispatch::watchers::Watcher;
+use crate::error::{Error, Outcome};
+use crate::session::{State, WatchedEvent};
+use crate::threads::Mutex;
 
 /// An update of a persistent watch.
 ///
@@ -67,6 +74,22 @@ impl WatchQueue {
     /// Ends the watch, after the queued updates.
     pub(crate) fn end(&mut self, error: Error) {
         self.end.get_or_insert(error);
+    }
+}
+
+impl Watcher for Mutex<WatchQueue> {
+    fn handle(self: Arc<Self>, input: Input) -> Option<Waker> {
+        let mut queue = self.lock().unwrap_or_else(PoisonError::into_inner);
+        match input {
+            Input::Watch { event, .. } => queue.push_event(event),
+            Input::Gap { .. } => queue.push_gap(),
+            Input::WatchLost { code, .. } => queue.end(Error::refused(OpCode::ADD_WATCH, code)),
+            Input::State(State::Ended(end)) => {
+                queue.end(Error::Ended { end, outcome: Outcome::NotApplied });
+            }
+            _ => {}
+        }
+        queue.reader.take()
     }
 }
 

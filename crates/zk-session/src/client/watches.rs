@@ -87,7 +87,7 @@ impl<D: Driver> Drop for Watch<D> {
         // It is dropped without the session's lock.
         let mut watcher = None;
         let _ = self.driven.driver.submit(&mut |router| {
-            watcher = router.stop_watching(self.request);
+            watcher = router.dispatcher.unwatch(self.request);
             watcher.as_ref().map(drop).ok_or(GONE)
         });
     }
