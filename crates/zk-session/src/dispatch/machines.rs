@@ -370,7 +370,7 @@ impl Machines {
     ) {
         requests.retain(|request| {
             if request.is_callers() {
-                self.watchers.deliver(*request, is_over, input(0), &mut self.effects.wakers);
+                self.watchers.deliver(*request, is_over, || input(0), &mut self.effects.wakers);
                 return true;
             }
             let place = request.receiver;

@@ -11,7 +11,8 @@ impl Watchers {
         Self
     }
 
-    pub(super) const fn deliver(&self, _: RequestId, _: bool, _: Input, _: &mut Wakers) {}
+    pub(super) fn deliver(&self, _: RequestId, _: bool, _: impl FnOnce() -> Input, _: &mut Wakers) {
+    }
 
     pub(super) const fn end(&self, _: State, _: &mut Wakers) {}
 }

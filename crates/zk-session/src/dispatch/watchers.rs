@@ -35,14 +35,14 @@ impl Watchers {
         &mut self,
         request: RequestId,
         is_over: bool,
-        input: Input,
+        input: impl FnOnce() -> Input,
         wakers: &mut Wakers,
     ) {
         let watcher = match is_over {
             true => self.remove(request).map(|entry| entry.watcher),
             false => self.get(request).map(|entry| entry.watcher.clone()),
         };
-        wakers.extend(watcher.and_then(|watcher| watcher.handle(input)));
+        wakers.extend(watcher.and_then(|watcher| watcher.handle(input())));
     }
 
     fn get(&self, request: RequestId) -> Option<&WatcherEntry> {
