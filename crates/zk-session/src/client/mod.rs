@@ -63,7 +63,6 @@ mod timeouts;
 #[cfg(feature = "blocking-tls")]
 pub(crate) mod tls;
 mod tls_error;
-mod watch_queue;
 mod watches;
 
 use alloc::borrow::Cow;
@@ -92,9 +91,7 @@ pub(crate) use self::router::{Failure, ReplySender, Router};
 pub(crate) use self::slot::{Receiver, Sender, slot, slot_about, watch_slot};
 pub use self::tls_error::TlsError;
 pub use self::transaction::{Transaction, TransactionResult};
-pub(crate) use self::watch_queue::WatchQueue;
-pub use self::watch_queue::WatchUpdate;
-pub use self::watches::Watch;
+pub use self::watches::{Watch, WatchUpdate};
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
 use crate::session::WatchedEvent;

@@ -6,8 +6,8 @@ use zk_proto::{AddWatchMode, AddWatchRequest, OpCode, Request};
 
 use super::answer::Decoder;
 use super::driver::{Driven, Driver};
-use super::persistent_watch::PersistentWatch;
-use super::{Answer, Client, WatchQueue};
+use super::persistent_watch::{PersistentWatch, WatchQueue};
+use super::{Answer, Client};
 use crate::threads::Mutex;
 
 /// # Persistent watches
