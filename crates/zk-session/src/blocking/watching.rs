@@ -32,9 +32,9 @@ impl PersistentWatch<Threads> {
     }
 
     fn wait_until(&self, end: Option<Instant>) -> Option<Result<WatchUpdate, Error>> {
-        self.driven.driver.wait(Wait::Reading, end, |inner, waker| {
+        self.driven.driver.wait(Wait::Reading, end, |_, waker| {
             let mut mine = Some(waker.clone());
-            self.poll_queue(&mut inner.router, waker, &mut mine).unwrap_or(Poll::Pending)
+            self.poll_queue(waker, &mut mine).unwrap_or(Poll::Pending)
         })
     }
 }

@@ -15,7 +15,7 @@ use super::driver::{Driven, Driver};
 use super::full::persistent_watch::PersistentWatch;
 use super::read::{Read, read_operations};
 use super::send::{GONE, send};
-use super::{MultiOperation, Receiver, Watch, slot, stripped};
+use super::{MultiOperation, Receiver, Watch, stripped, watch_slot};
 use crate::chroot::Chroot;
 use crate::error::{Error, Outcome, RequestError};
 use crate::session::{End, Reply};
@@ -223,13 +223,12 @@ impl<D: Driver> PendingAnswer<D> {
         };
         let driver = &self.driven.driver;
         let Some(watch) = watch else {
-            let sent = send(driver, &request, self.end, &mut |_, _| {});
+            let sent = send(driver, &request, self.end, &mut |_, id| id);
             return sent.map(|sent| self.reply = sent.reply).is_ok();
         };
-        let (fire, event) = slot();
-        let mut fire = Some(fire);
+        let (watcher, event) = watch_slot();
         let sent = send(driver, &request, self.end, &mut |router, id| {
-            fire.take().into_iter().for_each(|fire| router.watch_once(id, fire));
+            router.dispatcher.watch(id, false, watcher.clone())
         });
         let Ok(sent) = sent else { return false };
         *watch = Watch::new(sent.id, event, driver, self.chroot.clone());

@@ -18,7 +18,10 @@ impl<D: Driver> Client<D> {
     /// session sends are [refused](crate::Invalid::Reserved), and so are those that [crash
     /// servers](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer<Reply, D> {
-        let mut unwatch = |router: &mut Router, id| router.session_mut().unwatch(id);
+        let mut unwatch = |router: &mut Router, id| {
+            router.session_mut().unwatch(id);
+            id
+        };
         Answer::of(|| {
             let (_, pending) = self.submit_with(request, &mut unwatch)?;
             Ok(Answer::new(pending, Decoder::Reply(|arrived| arrived.answer)))

@@ -4,10 +4,10 @@ use zk_proto::{GetDataRequest, GetDataResponse, Request};
 
 use super::config_follower::ConfigFollower;
 use super::ensemble::CONFIG;
-use super::{Receiver, ReplySender, Sender, slot};
-use crate::dispatch::Token;
+use super::{Receiver, ReplySender, slot, watch_slot};
+use crate::dispatch::{Dispatcher, Token};
 use crate::error::Error;
-use crate::session::{Reply, RequestId, Session, State, WatchedEvent};
+use crate::session::{Reply, RequestId, State, WatchedEvent};
 
 /// A follower, and the request that it waits for.
 pub(crate) struct Following {
@@ -41,21 +41,20 @@ impl Following {
         unwanted
     }
 
-    /// Reads the configuration, if the follower wants that and the session has room. Returns the
-    /// request, and who receives the event of its watch.
-    pub(crate) fn read(
-        &mut self,
-        session: &mut Session<Token<ReplySender>>,
-    ) -> Option<(RequestId, Sender<WatchedEvent>)> {
-        if !self.follower.wants_config() || !matches!(session.state(), State::Connected { .. }) {
-            return None;
+    /// Reads the configuration, if the follower wants that and the session has room.
+    pub(crate) fn read(&mut self, dispatcher: &mut Dispatcher<ReplySender>) {
+        let is_connected = matches!(dispatcher.session().state(), State::Connected { .. });
+        if !self.follower.wants_config() || !is_connected {
+            return;
         }
         let (sender, reply) = slot();
         let request = Request::GetData(GetDataRequest { path: CONFIG, watch: true });
-        let id = session.submit(&request, Token::Caller(sender)).ok()?;
-        let (fire, watch) = slot();
+        let Ok(id) = dispatcher.session_mut().submit(&request, Token::Caller(sender)) else {
+            return;
+        };
+        let (watcher, watch) = watch_slot();
+        let id = dispatcher.watch(id, false, watcher);
         (self.reply, self.watch) = (Some(reply), Some((id, watch)));
         self.follower.handle_requested();
-        Some((id, fire))
     }
 }

@@ -12,7 +12,9 @@ use super::decode::Arrived;
 use super::driver::{Driven, Driver};
 use super::read::Read;
 use super::send::send;
-use super::{Answer, Receiver, Router, Watch, not_sent, server_path, server_path_to_create, slot};
+use super::{
+    Answer, Receiver, Router, Watch, not_sent, server_path, server_path_to_create, watch_slot,
+};
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
 use crate::session::{Reply, RequestId};
@@ -118,7 +120,7 @@ impl<D: Driver> Client<D> {
         request: &Request<'_>,
         decode: fn(Arrived<'_>) -> Result<T, Error>,
     ) -> Result<Answer<T, D>, RequestError> {
-        let (_, pending) = self.submit_with(request, &mut |_, _| {})?;
+        let (_, pending) = self.submit_with(request, &mut |_, id| id)?;
         Ok(Answer::new(pending, Decoder::Reply(decode)))
     }
 
@@ -139,7 +141,7 @@ impl<D: Driver> Client<D> {
         path: &str,
         decode: fn(Arrived<'_>) -> Result<T, Error>,
     ) -> Result<Answer<T, D>, RequestError> {
-        let (_, mut pending) = self.submit_with(&read.request(path, false), &mut |_, _| {})?;
+        let (_, mut pending) = self.submit_with(&read.request(path, false), &mut |_, id| id)?;
         pending.repeats = self.handle.retries_reads.then_some(Some(read));
         Ok(Answer::new(pending, Decoder::Reply(decode)))
     }
@@ -171,10 +173,9 @@ impl<D: Driver> Client<D> {
         &self,
         request: &Request<'_>,
     ) -> Result<(PendingAnswer<D>, Watch<D>), RequestError> {
-        let (fire, event) = slot();
-        let mut fire = Some(fire);
+        let (watcher, event) = watch_slot();
         let (id, pending) = self.submit_with(request, &mut |router, id| {
-            fire.take().into_iter().for_each(|fire| router.watch_once(id, fire));
+            router.dispatcher.watch(id, false, watcher.clone())
         })?;
         let watch = Watch::new(id, event, self.driver(), self.chroot.clone());
         Ok((pending, watch))
@@ -183,7 +184,7 @@ impl<D: Driver> Client<D> {
     pub(super) fn submit_with(
         &self,
         request: &Request<'_>,
-        keep: &mut dyn FnMut(&mut Router, RequestId),
+        keep: &mut dyn FnMut(&mut Router, RequestId) -> RequestId,
     ) -> Result<(RequestId, PendingAnswer<D>), RequestError> {
         let end = self.request_end();
         let sent = send(self.driver(), request, end, keep)

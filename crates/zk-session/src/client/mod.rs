@@ -54,7 +54,6 @@ mod slot;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 mod tls_error;
-mod watch_queue;
 mod watches;
 
 use alloc::borrow::Cow;
@@ -80,12 +79,10 @@ pub(crate) use self::process::ClientProcess;
 pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
-pub(crate) use self::slot::{Receiver, Sender, slot, slot_about};
+pub(crate) use self::slot::{Receiver, Sender, slot, slot_about, watch_slot};
 pub use self::tls_error::TlsError;
 pub use self::transaction::{Transaction, TransactionResult};
-pub(crate) use self::watch_queue::WatchQueue;
-pub use self::watch_queue::WatchUpdate;
-pub use self::watches::Watch;
+pub use self::watches::{Watch, WatchUpdate};
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
 use crate::session::WatchedEvent;

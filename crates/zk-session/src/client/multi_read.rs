@@ -94,7 +94,7 @@ impl<D: Driver> MultiRead<'_, Client<D>> {
             }
             let operations = read_operations(&self.reads);
             let request = Request::MultiRead(Multi::new(&operations));
-            let (_, mut pending) = self.client.submit_with(&request, &mut |_, _| {})?;
+            let (_, mut pending) = self.client.submit_with(&request, &mut |_, id| id)?;
             pending.operations = self.reads;
             pending.repeats = self.client.handle.retries_reads.then_some(None);
             Ok(Answer::new(pending, Decoder::Reply(results)))

@@ -7,27 +7,23 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::Waker;
-use std::collections::HashMap;
 use std::io;
 
-use zk_proto::{OpCode, Request, SessionId};
+use zk_proto::{Request, SessionId};
 
 use super::config_follower::{ConfigFollower, places};
 use super::following::Following;
 use super::reports::Reports;
 use super::room::RoomQueue;
 use super::slot::SlotContent;
-use super::{ConnectError, RoomTicket, Sender, WatchQueue};
+use super::{ConnectError, RoomTicket, Sender};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::effects::Wakers;
 use crate::dispatch::{Dispatcher, SharedSession, Token};
 use crate::end::End;
 use crate::error::{Error, Outcome};
 use crate::sasl::{Authenticator, BegunExchange, Mechanism, SaslError};
-use crate::session::{
-    AUTHENTICATION, Cause, Event, PERSISTENT_WATCHES, Reply, RequestId, Session, State,
-    WatchedEvent,
-};
+use crate::session::{AUTHENTICATION, Cause, Event, Reply, RequestId, Session, State};
 use crate::time::Instant;
 
 /// Sends a reply to the caller that waits for it.
@@ -57,8 +53,6 @@ pub struct Router {
     pub(crate) resumption: usize,
     /// The state that was delivered last.
     delivered_state: State,
-    watches: HashMap<RequestId, Sender<WatchedEvent>>,
-    pub(super) persistent_watches: HashMap<RequestId, WatchQueue>,
     /// Events polled from the session but not delivered yet.
     undelivered: VecDeque<Event<ReplySender>>,
     room: RoomQueue,
@@ -97,8 +91,6 @@ impl Router {
             given_up: None,
             authenticator,
             following: None,
-            watches: HashMap::new(),
-            persistent_watches: HashMap::new(),
             undelivered: VecDeque::new(),
             room: RoomQueue::default(),
         }
@@ -162,61 +154,45 @@ impl Router {
         }
     }
 
-    /// Sends the event of the watch that a request sets to `watcher`.
-    pub(crate) fn watch_once(&mut self, request: RequestId, watcher: Sender<WatchedEvent>) {
-        self.watches.insert(request, watcher);
-    }
-
-    /// Removes a one-shot watch. Returns its sender if it has not fired, to be dropped without the
-    /// session's lock.
-    pub(crate) fn stop_watching(&mut self, request: RequestId) -> Option<Sender<WatchedEvent>> {
-        let watcher = self.watches.remove(&request)?;
-        self.session_mut().unwatch(request);
-        Some(watcher)
-    }
-
-    /// Returns whether [`deliver_next`](Self::deliver_next) has something to deliver.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn has_events(&self) -> bool {
-        !self.undelivered.is_empty() || self.dispatcher.has_events()
-    }
-
-    /// Delivers the next event of the session. Returns `None` if there is none, and the state if the
-    /// client has to publish one.
-    pub(crate) fn deliver_next(&mut self, now: Instant) -> Option<Option<State>> {
-        let event = self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))?;
+    /// Delivers the events of the session, up to the next state, which the client has to publish
+    /// before the others. Returns whether there was anything to deliver or to send, and the state.
+    pub(crate) fn deliver(&mut self, now: impl FnOnce() -> Instant) -> (bool, Option<State>) {
+        // A machine that receives an event may submit requests.
+        let unsent = self.session().output().len();
         let mut news = None;
-        match event {
-            Event::Reply { token, result } => {
-                self.wakers().extend(token.send(SlotContent::Full(result)));
-            }
-            Event::Watch { requests, persistent, event } => {
-                self.update(&persistent, |queue| queue.push_event(event.clone()));
-                for request in requests {
-                    if let Some(watcher) = self.watches.remove(&request) {
-                        self.wakers().extend(watcher.send(SlotContent::Full(event.clone())));
+        let has_events = !self.undelivered.is_empty() || self.dispatcher.has_events();
+        if has_events {
+            let now = now();
+            while news.is_none()
+                && let Some(event) =
+                    self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))
+            {
+                match event {
+                    Event::Reply { token, result } => {
+                        self.wakers().extend(token.send(SlotContent::Full(result)));
                     }
+                    Event::State(state) => {
+                        self.note_state(state);
+                        news = Some(state);
+                    }
+                    // The state is the same, but it is worth less.
+                    Event::LeaseEnded => news = Some(self.delivered_state),
+                    Event::Disconnected { .. }
+                    | Event::Authenticate { .. }
+                    | Event::AuthenticationReply { .. } => self.handle_server_event(now, event),
+                    // The dispatcher delivers what is about watches, and `admit_waiters` serves the
+                    // queue for room.
+                    Event::Watch { .. }
+                    | Event::Gap { .. }
+                    | Event::WatchLost { .. }
+                    | Event::Room => {}
                 }
+                self.follow(now);
             }
-            Event::Gap { requests } => self.update(&requests, WatchQueue::push_gap),
-            Event::WatchLost { requests, code } => {
-                let error = Error::refused(OpCode::ADD_WATCH, code);
-                self.update(&requests, |queue| queue.end(error.clone()));
-            }
-            Event::State(state) => {
-                self.note_state(state);
-                news = Some(state);
-            }
-            // The state is the same, but it is worth less.
-            Event::LeaseEnded => news = Some(self.delivered_state),
-            event @ (Event::Disconnected { .. }
-            | Event::Authenticate { .. }
-            | Event::AuthenticationReply { .. }) => self.handle_server_event(now, event),
-            // `admit_waiters` serves the queue for room.
-            Event::Room => {}
         }
-        self.follow(now);
-        Some(news)
+        self.admit_waiters();
+        self.emit_reports();
+        (has_events || self.session().output().len() > unsent, news)
     }
 
     fn note_state(&mut self, state: State) {
@@ -225,11 +201,6 @@ impl Router {
         }
         if let State::Connected { server, .. } | State::ReadOnly { server, .. } = state {
             self.served = self.servers.get(server).cloned();
-        }
-        match (state, self.ended()) {
-            (State::Renewing, _) => self.end_one_shot_watches(),
-            (_, Some(ended)) => self.end_watches(&ended),
-            _ => {}
         }
         let before = core::mem::replace(&mut self.delivered_state, state);
         if state != before && !state.is_renumbered(before) {
@@ -241,11 +212,9 @@ impl Router {
     fn follow(&mut self, now: Instant) {
         let Some(mut following) = self.following.take() else { return };
         if let Some(request) = following.receive() {
-            self.stop_watching(request);
+            self.dispatcher.unwatch(request);
         }
-        if let Some((request, watcher)) = following.read(self.session_mut()) {
-            self.watch_once(request, watcher);
-        }
+        following.read(&mut self.dispatcher);
         let session = self.dispatcher.session_mut();
         let replaced = following.follower.replace_servers(session, now, &self.servers);
         self.following = Some(following);
@@ -255,7 +224,7 @@ impl Router {
     }
 
     /// Emits the reports to observers once the session is unlocked.
-    pub(crate) fn emit_reports(&mut self) {
+    fn emit_reports(&mut self) {
         self.reports.emit(&mut self.dispatcher);
     }
 
@@ -277,6 +246,10 @@ impl Router {
                 Event::Disconnected { .. }
                 | Event::Authenticate { .. }
                 | Event::AuthenticationReply { .. } => self.handle_server_event(now, event),
+                // In its order with the events of watches, which are delivered by now.
+                Event::Reply { token, result } => {
+                    self.wakers().extend(token.send(SlotContent::Full(result)));
+                }
                 event => self.undelivered.push_back(event),
             }
         }
@@ -384,42 +357,11 @@ impl Router {
         }
     }
 
-    /// Updates persistent watches.
-    fn update(&mut self, watches: &[RequestId], update: impl Fn(&mut WatchQueue)) {
-        if !PERSISTENT_WATCHES {
-            return;
-        }
-        for request in watches {
-            if let Some(queue) = self.persistent_watches.get_mut(request) {
-                update(queue);
-                self.dispatcher.effects().wakers.extend(queue.reader.take());
-            }
-        }
-    }
-
     /// Returns the error of a one-shot watch that has ended without an event.
     pub(crate) fn end_of_watch(&self) -> Error {
         // A session that goes on has succeeded the one of the watch.
         let expired = Error::Ended { end: End::Expired, outcome: Outcome::NotApplied };
         self.ended().unwrap_or(expired)
-    }
-
-    fn end_one_shot_watches(&mut self) {
-        for watcher in core::mem::take(&mut self.watches).into_values() {
-            self.wakers().extend(watcher.send(SlotContent::Closed));
-        }
-    }
-
-    /// Ends every watch.
-    fn end_watches(&mut self, error: &Error) {
-        self.end_one_shot_watches();
-        if !PERSISTENT_WATCHES {
-            return;
-        }
-        for queue in self.persistent_watches.values_mut() {
-            queue.end(error.clone());
-            self.dispatcher.effects().wakers.extend(queue.reader.take());
-        }
     }
 }
 
@@ -456,7 +398,7 @@ impl Router {
     }
 
     /// Wakes the callers that wait for room, in their order, if there is room or never will be.
-    pub(crate) fn admit_waiters(&mut self) {
+    fn admit_waiters(&mut self) {
         if self.room.is_empty() {
             return;
         }
@@ -484,7 +426,7 @@ mod tests {
         let session = Session::new(Instant::START, Config::new(1, 0));
         let mut router = Router::new(session, vec![before], None);
         router.set_servers(Instant::START, vec![after]);
-        while router.deliver_next(Instant::START).is_some() {}
+        while router.deliver(|| Instant::START).0 {}
         let failure = ("before:1".into(), Cause::Rebalanced.to_string());
         assert_eq!(router.last_failure, Some(failure));
     }

@@ -22,7 +22,8 @@ pub(super) struct Submitted {
     pub(super) is_in_process: bool,
 }
 
-/// Sends a request. `keep` is called with its id, under the session's lock.
+/// Sends a request. `keep` is called with its id, under the session's lock, and returns it with the
+/// receiver of its watch.
 ///
 /// Compiled once for each driver, and not once for each type of answer.
 #[inline(never)]
@@ -30,14 +31,13 @@ pub(super) fn send<D: Driver>(
     driver: &Arc<D>,
     request: &Request<'_>,
     end: Option<Instant>,
-    keep: &mut dyn FnMut(&mut Router, RequestId),
+    keep: &mut dyn FnMut(&mut Router, RequestId) -> RequestId,
 ) -> Result<Submitted, Error> {
     let (sender, reply) = slot_about(request.path().unwrap_or_default());
     let (mut token, mut id) = (Some(Token::Caller(sender)), Err(GONE));
     let is_in_process = driver.submit(&mut |router| {
         let submitted = router.submit(request, token.take().ok_or(GONE)?, end)?;
-        keep(router, submitted);
-        id = Ok(submitted);
+        id = Ok(keep(router, submitted));
         Ok(())
     })?;
     let id = id?;

@@ -11,10 +11,13 @@ use core::fmt;
 use core::task::{Poll, Waker};
 use std::sync::PoisonError;
 
+use crate::dispatch::Input;
+use crate::dispatch::watchers::Watcher;
+use crate::session::WatchedEvent;
 use crate::threads::{Mutex, MutexGuard};
 
 /// A value, and the path that it is about: both in one allocation, unless the path is long.
-struct ValueSlot<V, P: ?Sized = AnyPath> {
+pub(crate) struct ValueSlot<V, P: ?Sized = AnyPath> {
     content: Mutex<SlotContent<V>>,
     path: P,
 }
@@ -25,6 +28,16 @@ pub(crate) enum SlotContent<V> {
     Full(V),
     /// The value was taken or will never come, or the receiver is gone.
     Closed,
+}
+
+impl<V> SlotContent<V> {
+    /// Takes the value, if there is one, for a receiver that takes no other one.
+    fn take(&mut self) -> Option<V> {
+        match core::mem::replace(self, Self::Closed) {
+            Self::Full(value) => Some(value),
+            Self::Empty(_) | Self::Closed => None,
+        }
+    }
 }
 
 /// Makes both ends of a slot.
@@ -43,8 +56,14 @@ pub(crate) fn slot_about<V: Send + 'static>(path: &str) -> (Sender<V>, Receiver<
     })
 }
 
+/// Makes both ends of a slot for the event of a one-shot watch.
+pub(crate) fn watch_slot() -> (Arc<dyn Watcher>, Receiver<WatchedEvent>) {
+    let slot = Arc::new(ValueSlot::new(()));
+    (slot.clone(), Receiver { slot, is_waiting: false })
+}
+
 fn ends<V>(slot: Arc<ValueSlot<V>>) -> (Sender<V>, Receiver<V>) {
-    (Sender(slot.clone()), Receiver { slot, is_waiting: false })
+    (slot.clone(), Receiver { slot, is_waiting: false })
 }
 
 impl<V, P> ValueSlot<V, P> {
@@ -53,9 +72,9 @@ impl<V, P> ValueSlot<V, P> {
     }
 }
 
-type AnyPath = dyn Path + Send + Sync;
+pub(crate) type AnyPath = dyn Path + Send + Sync;
 
-trait Path {
+pub(crate) trait Path {
     fn as_str(&self) -> &str;
 }
 
@@ -94,24 +113,33 @@ impl<const N: usize> Path for ShortPath<N> {
     }
 }
 
-/// Locks a slot. No user code runs under this lock.
-fn lock<V>(slot: &ValueSlot<V>) -> MutexGuard<'_, SlotContent<V>> {
-    slot.content.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The session's sending end. Use it instead of only dropping it while a receiver may wait.
-pub(crate) struct Sender<V>(Arc<ValueSlot<V>>);
+pub(crate) type Sender<V> = Arc<ValueSlot<V>>;
 
-impl<V> Sender<V> {
+impl<V, P: ?Sized> ValueSlot<V, P> {
     /// Delivers the value, or closes the slot. Returns the waker to run once the session is
     /// unlocked.
     #[inline]
-    pub(crate) fn send(self, content: SlotContent<V>) -> Option<Waker> {
-        let mut current = lock(&self.0);
+    pub(crate) fn send(self: Arc<Self>, content: SlotContent<V>) -> Option<Waker> {
+        let mut current = self.lock();
         let SlotContent::Empty(waker) = &mut *current else { return None };
         let waker = waker.take();
         *current = content;
         waker
+    }
+
+    /// Locks the slot. No user code runs under this lock.
+    fn lock(&self) -> MutexGuard<'_, SlotContent<V>> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watcher for ValueSlot<WatchedEvent, ()> {
+    fn handle(self: Arc<Self>, input: Input) -> Option<Waker> {
+        self.send(match input {
+            Input::Watch { event, .. } => SlotContent::Full(event),
+            _ => SlotContent::Closed,
+        })
     }
 }
 
@@ -129,35 +157,29 @@ impl<V> Receiver<V> {
             return None;
         }
         let slot = Arc::get_mut(&mut self.slot)?;
-        match take(slot.content.get_mut().unwrap_or_else(PoisonError::into_inner)) {
-            Poll::Ready(taken) => Some(taken),
-            Poll::Pending => Some(None),
-        }
+        Some(slot.content.get_mut().unwrap_or_else(PoisonError::into_inner).take())
     }
 
     /// Takes the value, or `None` if none will arrive. `waker` runs when that changes.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Option<V>> {
-        if let Some(taken) = self.take() {
-            return Poll::Ready(taken);
-        }
-        if self.is_waiting {
-            let content = &mut *lock(&self.slot);
-            let is_known = |known: &Waker| known.will_wake(waker);
-            if !matches!(content, SlotContent::Empty(known) if !known.as_ref().is_some_and(is_known))
-            {
-                return take(content);
+        let has_sender = self.has_sender();
+        if self.is_waiting || !has_sender {
+            let content = &mut *self.slot.lock();
+            match content {
+                SlotContent::Empty(Some(known)) if has_sender && known.will_wake(waker) => {
+                    return Poll::Pending;
+                }
+                SlotContent::Empty(_) if has_sender => {}
+                _ => return Poll::Ready(content.take()),
             }
         }
         // The waker is user code, so it is cloned and dropped without the lock.
         let mut unused = Some(waker.clone());
-        let mut content = lock(&self.slot);
-        if let SlotContent::Empty(known) = &mut *content {
-            core::mem::swap(known, &mut unused);
-            self.is_waiting = true;
-        }
-        let taken = take(&mut content);
-        drop(content);
-        taken
+        let content = &mut *self.slot.lock();
+        let SlotContent::Empty(known) = content else { return Poll::Ready(content.take()) };
+        core::mem::swap(known, &mut unused);
+        self.is_waiting = true;
+        Poll::Pending
     }
 
     /// Returns the path that the value is about, or an empty one.
@@ -168,7 +190,7 @@ impl<V> Receiver<V> {
     /// Closes the slot: the receiver wants no value any more.
     pub(crate) fn close(&self) {
         if self.has_sender() {
-            let content = core::mem::replace(&mut *lock(&self.slot), SlotContent::Closed);
+            let content = core::mem::replace(&mut *self.slot.lock(), SlotContent::Closed);
             // Without the lock, since the waker is user code.
             drop(content);
         }
@@ -177,16 +199,6 @@ impl<V> Receiver<V> {
     /// Returns whether a value may still arrive. The sender is gone as soon as it has sent one.
     fn has_sender(&self) -> bool {
         Arc::strong_count(&self.slot) > 1
-    }
-}
-
-fn take<V>(content: &mut SlotContent<V>) -> Poll<Option<V>> {
-    if let SlotContent::Empty(_) = content {
-        return Poll::Pending;
-    }
-    match core::mem::replace(content, SlotContent::Closed) {
-        SlotContent::Full(value) => Poll::Ready(Some(value)),
-        SlotContent::Empty(_) | SlotContent::Closed => Poll::Ready(None),
     }
 }
 

@@ -151,7 +151,7 @@ impl<D: Driver> Transaction<'_, Client<D>> {
             let operations: Vec<MultiOp<'_>> =
                 self.operations.iter().map(QueuedOperation::record).collect();
             let request = Request::Multi(Multi::new(&operations));
-            let (_, mut pending) = self.client.submit_with(&request, &mut |_, _| {})?;
+            let (_, mut pending) = self.client.submit_with(&request, &mut |_, id| id)?;
             let name = |operation: QueuedOperation<'_>| (operation.kind.opcode(), operation.path);
             pending.operations = self.operations.into_iter().map(name).collect();
             Ok(Answer::new(pending, Decoder::Reply(results)))

@@ -1,4 +1,4 @@
-//! The handles of watches.
+//! The handles of one-shot watches, and the updates of persistent ones.
 
 use alloc::sync::Arc;
 use core::pin::Pin;
@@ -86,8 +86,39 @@ impl<D: Driver> Drop for Watch<D> {
         // It is dropped without the session's lock.
         let mut watcher = None;
         let _ = self.driven.driver.submit(&mut |router| {
-            watcher = router.stop_watching(self.request);
+            watcher = router.dispatcher.unwatch(self.request);
             watcher.as_ref().map(drop).ok_or(GONE)
         });
     }
+}
+
+/// An update of a persistent watch.
+///
+/// ```no_run
+/// # fn example(client: &zk_session::blocking::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use zk_session::WatchUpdate;
+///
+/// for update in client.watch_recursively("/config").wait()? {
+///     match update? {
+///         WatchUpdate::Event(event) => println!("{:?} {}", event.event_type, event.path),
+///         WatchUpdate::Gap => println!("read everything again"),
+///         _ => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WatchUpdate {
+    /// A watched node has changed.
+    Event(WatchedEvent),
+    /// Events may be missing here. Read the nodes again to close the gap.
+    ///
+    /// There are two reasons:
+    ///
+    /// * The connection was lost and made again. Servers do not report what happened in between to
+    ///   persistent watches (ZOOKEEPER-4698).
+    /// * The queue was full.
+    Gap,
 }

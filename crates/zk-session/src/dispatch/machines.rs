@@ -14,6 +14,7 @@ use super::effects::{Deferred, Effects};
 use super::port::AnySession;
 use super::seat::Seat;
 use super::shared_lists::SharedLists;
+use super::watchers::Watchers;
 use super::{Attached, Input, Port};
 use crate::end::End;
 use crate::error::Error;
@@ -77,6 +78,7 @@ pub(super) struct Machines {
     timers: BinaryHeap<Reverse<(Instant, Key)>>,
     waiting: Waiting,
     pub(super) lists: SharedLists,
+    pub(super) watchers: Watchers,
     /// The state that was delivered last.
     state: State,
     /// The time of the last `handle_timeout` whose due timers are not all delivered.
@@ -99,6 +101,7 @@ impl Machines {
             timers: BinaryHeap::new(),
             waiting: Waiting::default(),
             lists: SharedLists::default(),
+            watchers: Watchers::new(),
             state,
             due: None,
             closes_when_done: false,
@@ -299,8 +302,8 @@ impl Machines {
         }
     }
 
-    /// Delivers an input about watches to their machines, with the tag of each. Removes the
-    /// requests of machines from the list.
+    /// Delivers an input about watches to their machines, with the tag of each, and to the callers'
+    /// watchers. Removes the requests of machines from the list.
     pub(super) fn deliver_to_watchers(
         &mut self,
         session: &mut dyn AnySession,
@@ -310,23 +313,25 @@ impl Machines {
         input: impl Fn(u64) -> Input,
     ) {
         requests.retain(|request| {
-            if let Some((key, tag)) = self.watcher(*request, is_over) {
-                self.call(session, now, key, MachineCall::Handle(input(tag)));
+            if request.is_callers() {
+                self.watchers.deliver(*request, is_over, || input(0), &mut self.effects.wakers);
+                return true;
             }
-            request.is_callers()
+            let place = request.receiver;
+            let Some(slot) = self.slots.get_mut(place as usize) else { return false };
+            let mut watches = slot.watches.iter().enumerate();
+            // The machine may have dropped it.
+            let Some((at, &(tag, _))) = watches.find(|(_, (_, id))| id.number == request.number)
+            else {
+                return false;
+            };
+            if is_over {
+                slot.watches.remove(at);
+            }
+            let key = Key { place, generation: slot.generation };
+            self.call(session, now, key, MachineCall::Handle(input(tag)));
+            false
         });
-    }
-
-    /// Returns the machine of a watch and its tag, and forgets the watch if it is over. `None` if
-    /// no machine has the watch any more.
-    fn watcher(&mut self, request: RequestId, is_over: bool) -> Option<(Key, u64)> {
-        let slot = self.slots.get_mut(request.machine as usize)?;
-        let place = slot.watches.iter().position(|(_, id)| id.number == request.number)?;
-        let (tag, _) = *slot.watches.get(place)?;
-        if is_over {
-            slot.watches.remove(place);
-        }
-        Some((Key { place: request.machine, generation: slot.generation }, tag))
     }
 
     fn for_each<R>(&mut self, mut act: impl FnMut(&mut Self, Key) -> R) {
@@ -352,12 +357,16 @@ impl Machines {
             all.call(session, now, key, MachineCall::Handle(Input::State(state)));
             all.deliver_late_end_of_lease(session, now, key);
         });
+        if let State::Ended(_) = state {
+            self.watchers.end(state, &mut self.effects.wakers);
+        }
     }
 
     /// Delivers the end of the expired session, before the new one begins. Detaches all machines
     /// except those that outlive it.
     pub(super) fn renew(&mut self, session: &mut dyn AnySession, now: Instant) {
         self.state = State::Renewing;
+        self.watchers.end(State::Renewing, &mut self.effects.wakers);
         self.for_each(|all, key| {
             let Some(slot) = all.slots.get_mut(key.place as usize) else { return };
             drop_watches(session, &mut slot.watches);

@@ -112,6 +112,8 @@ mod seat;
 #[cfg_attr(not(all(feature = "full", feature = "blocking")), path = "unshared_lists.rs")]
 mod shared_lists;
 mod shared_session;
+#[cfg_attr(not(feature = "blocking"), path = "unwatched.rs")]
+pub(crate) mod watchers;
 
 #[cfg(test)]
 mod tests;

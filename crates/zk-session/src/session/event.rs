@@ -7,7 +7,7 @@ use bytes::Bytes;
 use zk_proto::frame::FrameError;
 use zk_proto::{Decode, DecodeError, ErrorCode, EventType, OpCode, Reader, SessionId, Xid, Zxid};
 
-use super::RequestId;
+use super::{RequestId, Session};
 use crate::end::End;
 use crate::error::Error;
 use crate::sync::Arc;
@@ -299,5 +299,39 @@ impl WatchedEvent {
     /// Creates an event, to test what handles events.
     pub const fn new(event_type: EventType, path: Arc<str>, zxid: Zxid) -> Self {
         Self { event_type, path, zxid }
+    }
+}
+
+/// # Outputs: actions and events
+impl<T> Session<T> {
+    /// Returns the next action to carry out on the transport.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.recorder.action(self.actions.front());
+        let action = self.actions.pop_front();
+        self.actions.shrink(self.config.max_kept);
+        action
+    }
+
+    /// Returns the next event. [`Event::Room`] comes after all others.
+    pub fn poll_event(&mut self) -> Option<Event<T>> {
+        self.recorder.event(self.events.front());
+        let event = self.events.pop_front();
+        self.events.shrink(self.config.max_kept);
+        if event.is_none() && self.refused && self.has_room() {
+            self.refused = false;
+            self.recorder.event(Some(&Event::<T>::Room));
+            return Some(Event::Room);
+        }
+        event
+    }
+
+    /// Returns whether there are events to poll, besides [`Event::Room`].
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Returns whether there are events to poll.
+    pub(crate) fn reports(&self) -> bool {
+        self.has_events() || self.refused && self.has_room()
     }
 }

@@ -81,29 +81,27 @@ impl<T> InFlight<T> {
         xid: Xid,
         may_overtake: bool,
     ) -> Result<Sent<T>, Option<Xid>> {
-        let answered = self.find_answered(xid, may_overtake)?;
+        // Usually it is the first one. The rest handles pings and replies that overtake.
+        let answered = if self.sent.front().is_some_and(|sent| sent.pending.xid == xid) {
+            self.sent.pop_front()
+        } else {
+            let is_request = |sent: &Sent<T>| sent.pending.xid != Xid::PING;
+            let oldest = self.sent.iter().position(is_request).ok_or(None)?;
+            let expected = self.sent.get(oldest).map(|sent| sent.pending.xid);
+            let place = if expected == Some(xid) {
+                oldest
+            } else if may_overtake {
+                let answered = |sent: &Sent<T>| is_request(sent) && sent.pending.xid == xid;
+                self.sent.iter().position(answered).ok_or(expected)?
+            } else {
+                return Err(expected);
+            };
+            self.remove(place)
+        };
+        let answered = answered.ok_or(None)?;
         self.sent.shrink(self.max_kept);
         self.callers -= usize::from(answered.pending.is_callers());
         Ok(answered)
-    }
-
-    fn find_answered(&mut self, xid: Xid, may_overtake: bool) -> Result<Sent<T>, Option<Xid>> {
-        // Usually it is the first one. The rest handles pings and replies that overtake.
-        if self.sent.front().is_some_and(|sent| sent.pending.xid == xid) {
-            return self.sent.pop_front().ok_or(None);
-        }
-        let is_request = |sent: &Sent<T>| sent.pending.xid != Xid::PING;
-        let oldest = self.sent.iter().position(is_request).ok_or(None)?;
-        let expected = self.sent.get(oldest).map(|sent| sent.pending.xid);
-        let place = if expected == Some(xid) {
-            oldest
-        } else if may_overtake {
-            let answered = |sent: &Sent<T>| is_request(sent) && sent.pending.xid == xid;
-            self.sent.iter().position(answered).ok_or(expected)?
-        } else {
-            return Err(expected);
-        };
-        self.remove(place).ok_or(expected)
     }
 
     /// Removes a request, which is among the first ones. Moving those before it is less code than

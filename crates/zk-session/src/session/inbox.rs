@@ -19,29 +19,25 @@ const LEAST_READ: usize = 1024;
 /// How much of a frame above the limit is read at once, where memory is scarce.
 const PIECE: usize = 64;
 
-/// The frames of a connection.
+/// The received bytes of a connection, and what is known of their frames.
 #[derive(Debug)]
-struct Frames {
+pub(crate) struct Frames<B> {
+    bytes: B,
     splitter: Splitter,
     /// How many bytes of an unfinished frame were reported to the session.
     reported: usize,
 }
 
-impl Frames {
+impl<B: Buf + Deref<Target = [u8]> + Default> Frames<B> {
     fn new(max_frame: usize) -> Self {
-        Self { splitter: Splitter::new(max_frame), reported: 0 }
+        Self { bytes: B::default(), splitter: Splitter::new(max_frame), reported: 0 }
     }
 
     /// Passes whole frames to the session, and the pieces of frames above the limit.
-    fn hand_on<T>(
-        &mut self,
-        bytes: &mut (impl Buf + Deref<Target = [u8]>),
-        session: &mut Session<T>,
-        now: Instant,
-    ) {
-        session.handle_received(now, bytes.len() - self.reported);
+    pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
+        session.handle_received(now, self.bytes.len() - self.reported);
         loop {
-            match self.splitter.split(bytes) {
+            match self.splitter.split(&mut self.bytes) {
                 Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
                 Ok(Some(Piece::TooLong { start, length })) => {
                     session.handle_oversized(now, &start, length);
@@ -51,7 +47,7 @@ impl Frames {
                 Err(error) => return session.handle_bad_frame(now, error),
             }
         }
-        self.reported = bytes.len();
+        self.reported = self.bytes.len();
     }
 }
 
@@ -59,7 +55,7 @@ impl Frames {
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     bytes: Vec<u8>,
-    frames: Frames,
+    frames: Frames<Bytes>,
 }
 
 impl Arrivals {
@@ -81,18 +77,19 @@ impl Arrivals {
 
     /// Passes what has arrived to the session.
     pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
-        let mut bytes = Bytes::from(core::mem::take(&mut self.bytes));
-        self.frames.hand_on(&mut bytes, session, now);
-        self.bytes = bytes.into();
+        self.frames.bytes = core::mem::take(&mut self.bytes).into();
+        self.frames.hand_on(session, now);
+        self.bytes = core::mem::take(&mut self.frames.bytes).into();
     }
 }
 
-/// The received bytes of a client.
+/// The received bytes of a client, and the size of their buffer.
 #[cfg(feature = "blocking")]
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    bytes: BytesMut,
-    frames: Frames,
+    pub(crate) frames: Frames<BytesMut>,
+    /// How many bytes an empty buffer keeps.
+    max_kept: usize,
     /// Whether the buffer is larger than what is kept. Its own capacity does not show that: it
     /// regains the capacity of frames that were split off.
     is_large: bool,
@@ -102,30 +99,27 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) const READ: usize = READ;
 
-    pub(crate) fn new(max_frame: usize) -> Self {
-        Self { bytes: BytesMut::new(), frames: Frames::new(max_frame), is_large: false }
-    }
-
-    /// Returns the buffer to append to, which has some room.
-    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
-        if self.bytes.capacity() - self.bytes.len() < LEAST_READ {
-            self.bytes.reserve(READ);
-        }
-        &mut self.bytes
-    }
-
-    /// Passes what has arrived to the session.
-    pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
-        let kept = match session.max_kept() {
+    /// Makes the inbox of a new connection.
+    pub(crate) fn new<T>(session: &Session<T>) -> Self {
+        let max_kept = match session.max_kept() {
             0 => 0,
-            kept => kept.max(READ),
+            max_kept => max_kept.max(READ),
         };
-        self.is_large |= self.bytes.capacity() > kept;
-        self.frames.hand_on(&mut self.bytes, session, now);
-        if self.is_large && self.bytes.is_empty() {
-            self.bytes = BytesMut::new();
+        Self { frames: Frames::new(session.max_reply()), max_kept, is_large: false }
+    }
+
+    /// Returns the buffer to append to, which has some room. Frees the buffer of a long frame.
+    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+        let bytes = &mut self.frames.bytes;
+        if self.is_large && bytes.is_empty() {
+            *bytes = BytesMut::new();
             self.is_large = false;
         }
+        if bytes.capacity() - bytes.len() < LEAST_READ {
+            bytes.reserve(READ);
+            self.is_large |= bytes.capacity() > self.max_kept;
+        }
+        bytes
     }
 }
 
@@ -136,16 +130,22 @@ mod tests {
     use super::*;
     use crate::session::Config;
 
+    fn session(max_reply: usize) -> (Session<()>, Inbox) {
+        let config = Config { max_reply, ..Config::new(0, 0) };
+        let session = Session::new(Instant::START, config);
+        let inbox = Inbox::new(&session);
+        (session, inbox)
+    }
+
     #[test]
     fn the_buffer_of_a_long_frame_is_not_kept() {
-        let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
-        let mut inbox = Inbox::new(1 << 20);
+        let (mut session, mut inbox) = session(1 << 20);
         for length in [1 << 20, 10] {
             inbox.buffer().put_i32(length);
             for _ in 0..length {
                 inbox.buffer().put_u8(0);
             }
-            inbox.hand_on(&mut session, Instant::START);
+            inbox.frames.hand_on(&mut session, Instant::START);
         }
         let kept = inbox.buffer().capacity();
         assert!(kept <= Inbox::READ, "{kept} bytes");
@@ -153,13 +153,12 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_too_long_takes_no_memory() {
-        let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
-        let mut inbox = Inbox::new(100);
+        let (mut session, mut inbox) = session(100);
         inbox.buffer().put_i32(1 << 20);
         for _ in 0..1 << 10 {
             inbox.buffer().put_bytes(7, 1 << 10);
-            inbox.hand_on(&mut session, Instant::START);
-            assert!(inbox.bytes.is_empty());
+            inbox.frames.hand_on(&mut session, Instant::START);
+            assert!(inbox.frames.bytes.is_empty());
         }
         let kept = inbox.buffer().capacity();
         assert!(kept <= Inbox::READ, "{kept} bytes");
@@ -167,12 +166,11 @@ mod tests {
 
     #[test]
     fn small_frames_share_one_buffer() {
-        let mut session = Session::<()>::new(Instant::START, Config::new(0, 0));
-        let mut inbox = Inbox::new(100);
+        let (mut session, mut inbox) = session(100);
         let start = inbox.buffer().as_ptr().addr();
         for _ in 0..10 {
             inbox.buffer().put_slice(&[0, 0, 0, 1, 7]);
-            inbox.hand_on(&mut session, Instant::START);
+            inbox.frames.hand_on(&mut session, Instant::START);
         }
         assert_eq!(inbox.buffer().as_ptr().addr(), start + 50);
     }

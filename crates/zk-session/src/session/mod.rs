@@ -73,7 +73,7 @@ mod renewing;
 mod replies;
 mod servers;
 mod timers;
-mod watches;
+pub(crate) mod watches;
 
 #[cfg(test)]
 mod tests;
@@ -128,14 +128,17 @@ pub struct RequestId {
     pub(crate) number: u64,
     /// Where the session keeps the watch. Later watches may reuse the place.
     pub(crate) place: u32,
-    /// The place of the machine that receives the events of the watch.
-    pub(crate) machine: u32,
+    /// Who receives the events of the watch: a machine, by its place, or a caller.
+    pub(crate) receiver: u32,
 }
 
 impl RequestId {
+    /// Marks receivers that are callers. There are fewer machines.
+    pub(crate) const CALLERS: u32 = 1 << 31;
+
     /// Returns the id of a request whose events no machine receives.
     pub(crate) const fn of_caller(number: u64, place: u32) -> Self {
-        Self { number, place, machine: watches::NOWHERE }
+        Self { number, place, receiver: watches::NOWHERE }
     }
 
     const fn without_watch(number: u64) -> Self {
@@ -147,7 +150,7 @@ impl RequestId {
     }
 
     pub(crate) const fn is_callers(self) -> bool {
-        self.machine == watches::NOWHERE
+        self.receiver & Self::CALLERS != 0
     }
 }
 
@@ -454,27 +457,6 @@ impl<T> Session<T> {
 
 /// # Outputs
 impl<T> Session<T> {
-    /// Returns the next action to carry out on the transport.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.recorder.action(self.actions.front());
-        let action = self.actions.pop_front();
-        self.actions.shrink(self.config.max_kept);
-        action
-    }
-
-    /// Returns the next event. [`Event::Room`] comes after all others.
-    pub fn poll_event(&mut self) -> Option<Event<T>> {
-        self.recorder.event(self.events.front());
-        let event = self.events.pop_front();
-        self.events.shrink(self.config.max_kept);
-        if event.is_none() && self.refused && self.has_room() {
-            self.refused = false;
-            self.recorder.event(Some(&Event::<T>::Room));
-            return Some(Event::Room);
-        }
-        event
-    }
-
     /// Returns when to call [`handle_timeout`](Self::handle_timeout), or `None` if nothing is due
     /// ever.
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -499,16 +481,6 @@ impl<T> Session<T> {
 }
 
 impl<T> Session<T> {
-    /// Returns whether there are events to poll, besides [`Event::Room`].
-    pub(crate) fn has_events(&self) -> bool {
-        !self.events.is_empty()
-    }
-
-    /// Returns whether there are events to poll.
-    pub(crate) fn reports(&self) -> bool {
-        self.has_events() || self.refused && self.has_room()
-    }
-
     /// Returns how many bytes an empty buffer keeps.
     pub(crate) fn max_kept(&self) -> usize {
         self.config.max_kept

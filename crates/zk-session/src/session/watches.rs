@@ -12,7 +12,7 @@
 //! * A removal does not distinguish the two. So a one-shot watch beside a persistent one is not
 //!   removed, but left to fire.
 
-mod slab;
+pub(crate) mod slab;
 mod slot;
 mod table;
 
@@ -204,9 +204,9 @@ pub(super) struct Fired {
 pub(super) type Batch<'a> = [Vec<&'a str>; 5];
 
 impl<T> super::Session<T> {
-    /// Sets the machine that receives the events of a watch. Returns the id that names it.
-    pub(crate) fn assign_watch(&mut self, id: RequestId, machine: u32) -> RequestId {
-        self.watches.callers.assign(id, machine)
+    /// Sets the receiver of the events of a watch. Returns the id that names it.
+    pub(crate) fn assign_watch(&mut self, id: RequestId, receiver: u32) -> RequestId {
+        self.watches.callers.assign(id, receiver)
     }
 }
 

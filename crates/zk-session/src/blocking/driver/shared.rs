@@ -251,7 +251,12 @@ impl ThreadsState {
             self.take_actions(shared);
             self.write_frames(shared);
             self.take_actions(shared);
-            if self.deliver_events(shared) {
+            // A new state comes alone, and others may follow.
+            let (progress, news) = self.router.deliver(|| shared.now());
+            if news.is_some() {
+                self.router.dispatcher.effects().wakers.extend(self.observers.drain(..));
+            }
+            if progress {
                 continue;
             }
             let has_more = self.connection.as_ref().is_some_and(|connection| connection.has_more);
@@ -261,8 +266,6 @@ impl ThreadsState {
             is_settled = true;
             self.router.dispatcher.settle(shared.now());
         }
-        self.router.admit_waiters();
-        self.router.emit_reports();
         self.start_callbacks(shared);
     }
 
@@ -296,21 +299,6 @@ impl ThreadsState {
         // If that fails, this thread runs them.
         let started = spawn("zookeeper-callbacks", Box::new(run));
         self.effects().callbacks.is_running = started.is_ok();
-    }
-
-    /// Delivers all events. Returns whether there were any; a machine that received one may have
-    /// made requests.
-    fn deliver_events(&mut self, shared: &Threads) -> bool {
-        let mut progress = false;
-        let unsent = self.router.session().output().len();
-        let now = shared.now();
-        while let Some(news) = self.router.deliver_next(now) {
-            progress = true;
-            if news.is_some() {
-                self.router.dispatcher.effects().wakers.extend(self.observers.drain(..));
-            }
-        }
-        progress || self.router.session().output().len() > unsent
     }
 
     /// Sends a request that was just submitted. `alone` means that no other request is pending.
@@ -411,8 +399,7 @@ impl ThreadsState {
         match made {
             Ok((connection, begun)) => {
                 self.router.error = None;
-                self.connection =
-                    Some(ThreadConnection::new(connection, self.router.session().max_reply()));
+                self.connection = Some(ThreadConnection::new(connection, self.router.session()));
                 self.router.handle_connected(shared.now(), begun);
             }
             Err(error) => self.connection_failed(shared, Some(error)),

@@ -22,8 +22,11 @@ pub(super) struct ThreadConnection {
 }
 
 impl ThreadConnection {
-    pub(super) fn new(transport: Arc<dyn Transport>, max_reply: usize) -> Self {
-        let inbox = Some(Inbox::new(max_reply));
+    pub(super) fn new(
+        transport: Arc<dyn Transport>,
+        session: &Session<Token<ReplySender>>,
+    ) -> Self {
+        let inbox = Some(Inbox::new(session));
         let reads_until = Instant::START;
         Self { transport, is_unflushed: false, has_more: false, inbox, reads_until }
     }

@@ -1,15 +1,22 @@
-//! A persistent watch.
+//! A persistent watch, and the queue of its updates.
 
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
+use std::sync::PoisonError;
+
+use zk_proto::OpCode;
 
 use crate::chroot::Chroot;
 use crate::client::driver::{Driven, Driver};
 use crate::client::send::GONE;
-use crate::client::{Router, WatchQueue, WatchUpdate, seen_from};
-use crate::error::Error;
-use crate::session::RequestId;
+use crate::client::{WatchUpdate, seen_from};
+use crate::dispatch::Input;
+use crate::dispatch::watchers::Watcher;
+use crate::error::{Error, Outcome};
+use crate::session::{RequestId, State, WatchedEvent};
+use crate::threads::Mutex;
 
 /// A persistent watch, made by [`Client::watch`](crate::client::Client::watch) and
 /// [`Client::watch_recursively`](crate::client::Client::watch_recursively). Drop it to remove it.
@@ -23,6 +30,7 @@ use crate::session::RequestId;
 #[must_use = "a watch that is dropped is removed"]
 pub struct PersistentWatch<D: Driver> {
     request: RequestId,
+    queue: Arc<Mutex<WatchQueue>>,
     pub(crate) driven: Driven<D>,
     chroot: Chroot,
     pub(crate) is_over: bool,
@@ -32,8 +40,13 @@ impl<D: Driver> PersistentWatch<D> {
     /// The number of unread events that are kept.
     pub const BUFFER: usize = 1024;
 
-    pub(crate) fn new(request: RequestId, driver: &Arc<D>, chroot: Chroot) -> Self {
-        Self { request, driven: Driven::new(driver), chroot, is_over: false }
+    pub(super) fn new(
+        request: RequestId,
+        queue: Arc<Mutex<WatchQueue>>,
+        driven: Driven<D>,
+        chroot: Chroot,
+    ) -> Self {
+        Self { request, queue, driven, chroot, is_over: false }
     }
 
     /// Waits for the next update. Updates come in the order of the changes, each before any answer
@@ -55,8 +68,7 @@ impl<D: Driver> PersistentWatch<D> {
         // Cloned and dropped without the lock.
         let mut mine = None;
         loop {
-            let driver = &self.driven.driver;
-            match driver.locked(|router| self.poll_queue(router, waker, &mut mine)) {
+            match self.poll_queue(waker, &mut mine) {
                 None => mine = Some(waker.clone()),
                 Some(Poll::Pending) => {
                     self.driven.waits();
@@ -70,15 +82,14 @@ impl<D: Driver> PersistentWatch<D> {
         }
     }
 
-    /// Polls under the session's lock. `mine` is a clone of the waker, to leave in the queue; the one
-    /// that was there takes its place. Returns `None` if it needs one.
+    /// Polls the queue. `mine` is a clone of the waker, to leave there; the one that was there takes
+    /// its place. Returns `None` if it needs one.
     pub(crate) fn poll_queue(
         &self,
-        router: &mut Router,
         waker: &Waker,
         mine: &mut Option<Waker>,
     ) -> Option<Poll<Result<WatchUpdate, Error>>> {
-        let Some(queue) = router.watch_queue(self.request) else { return Some(Poll::Pending) };
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(update) = queue.next() {
             return Some(Poll::Ready(update.map(|update| match update {
                 WatchUpdate::Event(event) => WatchUpdate::Event(seen_from(&self.chroot, event)),
@@ -98,26 +109,118 @@ impl<D: Driver> Drop for PersistentWatch<D> {
         // It is dropped without the session's lock.
         let mut queue = None;
         let _ = self.driven.driver.submit(&mut |router| {
-            queue = router.stop_watching_persistently(self.request);
+            queue = router.dispatcher.unwatch(self.request);
             queue.as_ref().map(drop).ok_or(GONE)
         });
     }
 }
 
-impl Router {
-    /// Queues the updates of the persistent watch that a request sets.
-    pub(crate) fn keep_watching(&mut self, request: RequestId, capacity: usize) {
-        self.persistent_watches.insert(request, WatchQueue::new(capacity));
+/// The unread updates, in order: at most its capacity and a gap.
+#[derive(Debug)]
+pub(super) struct WatchQueue {
+    updates: VecDeque<WatchUpdate>,
+    capacity: usize,
+    end: Option<Error>,
+    /// Wakes the reader, if it waits.
+    reader: Option<Waker>,
+}
+
+impl WatchQueue {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { updates: VecDeque::new(), capacity, end: None, reader: None }
     }
 
-    /// Removes a persistent watch. Returns its queue, to be dropped without the session's lock.
-    fn stop_watching_persistently(&mut self, request: RequestId) -> Option<WatchQueue> {
-        let queue = self.persistent_watches.remove(&request)?;
-        self.session_mut().unwatch(request);
-        Some(queue)
+    /// Adds an event, or a gap if the queue is full.
+    fn push_event(&mut self, event: WatchedEvent) {
+        if self.updates.len() < self.capacity {
+            self.updates.push_back(WatchUpdate::Event(event));
+        } else {
+            self.push_gap();
+        }
     }
 
-    fn watch_queue(&mut self, request: RequestId) -> Option<&mut WatchQueue> {
-        self.persistent_watches.get_mut(&request)
+    /// Adds a gap, unless the last update is one.
+    fn push_gap(&mut self) {
+        if self.updates.back() != Some(&WatchUpdate::Gap) {
+            self.updates.push_back(WatchUpdate::Gap);
+        }
+    }
+
+    /// Ends the watch, after the queued updates.
+    fn end(&mut self, error: Error) {
+        self.end.get_or_insert(error);
+    }
+
+    /// Takes the next update, or the end of the watch; `None` if the queue is empty.
+    fn next(&mut self) -> Option<Result<WatchUpdate, Error>> {
+        match self.updates.pop_front() {
+            Some(update) => Some(Ok(update)),
+            None => self.end.clone().map(Err),
+        }
+    }
+}
+
+impl Watcher for Mutex<WatchQueue> {
+    fn handle(self: Arc<Self>, input: Input) -> Option<Waker> {
+        let mut queue = self.lock().unwrap_or_else(PoisonError::into_inner);
+        match input {
+            Input::Watch { event, .. } => queue.push_event(event),
+            Input::Gap { .. } => queue.push_gap(),
+            Input::WatchLost { code, .. } => queue.end(Error::refused(OpCode::ADD_WATCH, code)),
+            Input::State(State::Ended(end)) => {
+                queue.end(Error::Ended { end, outcome: Outcome::NotApplied });
+            }
+            _ => {}
+        }
+        queue.reader.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_proto::{EventType, Zxid};
+
+    use super::*;
+
+    fn event(path: &str) -> WatchedEvent {
+        let event_type = EventType::NODE_CREATED;
+        WatchedEvent { event_type, path: path.into(), zxid: Zxid(1) }
+    }
+
+    #[test]
+    fn events_that_do_not_fit_become_one_gap() {
+        let mut queue = WatchQueue::new(2);
+        for path in ["/1", "/2", "/3", "/4"] {
+            queue.push_event(event(path));
+        }
+        queue.push_gap();
+        let reported = |path| Some(Ok(WatchUpdate::Event(event(path))));
+        assert_eq!(queue.next(), reported("/1"));
+        assert_eq!(queue.next(), reported("/2"));
+        queue.push_event(event("/5"));
+        assert_eq!(queue.next(), Some(Ok(WatchUpdate::Gap)));
+        assert_eq!(queue.next(), reported("/5"));
+        assert_eq!(queue.next(), None);
+    }
+
+    #[test]
+    fn a_full_queue_that_is_never_read_stays_within_its_bound() {
+        let mut queue = WatchQueue::new(3);
+        for _ in 0..1000 {
+            queue.push_event(event("/"));
+            queue.push_gap();
+        }
+        assert!(queue.updates.len() <= 4, "{}", queue.updates.len());
+    }
+
+    #[test]
+    fn the_end_comes_after_all_updates_and_stays() {
+        let mut queue = WatchQueue::new(1);
+        queue.push_event(event("/"));
+        queue.end(Error::ConnectionLost);
+        queue.end(Error::NoConnection);
+        assert_eq!(queue.next(), Some(Ok(WatchUpdate::Event(event("/")))));
+        assert_eq!(queue.next(), Some(Err(Error::ConnectionLost)));
+        assert_eq!(queue.next(), Some(Err(Error::ConnectionLost)));
     }
 }

@@ -1,11 +1,14 @@
 //! Persistent watches.
 
+use alloc::sync::Arc;
+
 use zk_proto::{AddWatchMode, AddWatchRequest, OpCode, Request};
 
-use super::persistent_watch::PersistentWatch;
+use super::persistent_watch::{PersistentWatch, WatchQueue};
 use crate::client::answer::Decoder;
-use crate::client::driver::Driver;
+use crate::client::driver::{Driven, Driver};
 use crate::client::{Answer, Client};
+use crate::threads::Mutex;
 
 /// # Persistent watches
 impl<D: Driver> Client<D> {
@@ -37,10 +40,12 @@ impl<D: Driver> Client<D> {
         Answer::of(|| {
             let path = self.server_path(OpCode::ADD_WATCH, path)?;
             let request = Request::AddWatch(AddWatchRequest { path: &path, mode });
+            let queue = Arc::new(Mutex::new(WatchQueue::new(PersistentWatch::<D>::BUFFER)));
             let (id, pending) = self.submit_with(&request, &mut |router, id| {
-                router.keep_watching(id, PersistentWatch::<D>::BUFFER);
+                router.dispatcher.watch(id, true, queue.clone())
             })?;
-            let watch = PersistentWatch::new(id, &pending.driven.driver, self.chroot.clone());
+            let driven = Driven::new(&pending.driven.driver);
+            let watch = PersistentWatch::new(id, queue, driven, self.chroot.clone());
             Ok(Answer::new(pending, Decoder::Watch(watch, |watch| watch)))
         })
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::session::growth::reserve;
 
 /// The number of a value in a [`Slab`].
-pub(in crate::session) type WatchPlace = u32;
+pub(crate) type WatchPlace = u32;
 
 /// No place. A slab never has as many values.
 pub(in crate::session) const NOWHERE: WatchPlace = WatchPlace::MAX;
@@ -21,36 +21,36 @@ enum SlabEntry<T> {
 ///
 /// The memory is freed when the last value is removed.
 #[derive(Clone, Debug)]
-pub(super) struct Slab<T> {
+pub(crate) struct Slab<T> {
     entries: Vec<SlabEntry<T>>,
     first_free: WatchPlace,
     len: usize,
 }
 
 impl<T> Slab<T> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { entries: Vec::new(), first_free: NOWHERE, len: 0 }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn get(&self, place: WatchPlace) -> Option<&T> {
+    pub(crate) fn get(&self, place: WatchPlace) -> Option<&T> {
         match self.entries.get(place as usize)? {
             SlabEntry::Used(value) => Some(value),
             SlabEntry::Free(_) => None,
         }
     }
 
-    pub(super) fn get_mut(&mut self, place: WatchPlace) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, place: WatchPlace) -> Option<&mut T> {
         match self.entries.get_mut(place as usize)? {
             SlabEntry::Used(value) => Some(value),
             SlabEntry::Free(_) => None,
         }
     }
 
-    pub(super) fn insert(&mut self, value: T) -> WatchPlace {
+    pub(crate) fn insert(&mut self, value: T) -> WatchPlace {
         self.len += 1;
         if let Some(entry) = self.entries.get_mut(self.first_free as usize)
             && let SlabEntry::Free(next) = *entry
@@ -64,7 +64,7 @@ impl<T> Slab<T> {
         (self.entries.len() - 1) as WatchPlace
     }
 
-    pub(super) fn remove(&mut self, place: WatchPlace) -> Option<T> {
+    pub(crate) fn remove(&mut self, place: WatchPlace) -> Option<T> {
         let entry = self.entries.get_mut(place as usize)?;
         if let SlabEntry::Free(_) = entry {
             return None;
@@ -82,21 +82,21 @@ impl<T> Slab<T> {
     }
 
     /// Returns all values, in the order of their places.
-    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.entries.iter().filter_map(|entry| match entry {
             SlabEntry::Used(value) => Some(value),
             SlabEntry::Free(_) => None,
         })
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().filter_map(|entry| match entry {
             SlabEntry::Used(value) => Some(value),
             SlabEntry::Free(_) => None,
         })
     }
 
-    pub(super) fn places(&self) -> impl Iterator<Item = WatchPlace> + use<T> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = WatchPlace> + use<T> {
         0..self.entries.len() as WatchPlace
     }
 }

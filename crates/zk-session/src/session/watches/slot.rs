@@ -42,14 +42,14 @@ pub(super) struct Caller {
     pub(super) slot: WatchPlace,
     previous: WatchPlace,
     next: WatchPlace,
-    /// The machine that receives the events.
-    machine: u32,
+    /// Who receives the events.
+    receiver: u32,
     stage: WatchStage,
 }
 
 impl Caller {
     fn id(&self, place: WatchPlace) -> RequestId {
-        RequestId { number: self.number, place, machine: self.machine }
+        RequestId { number: self.number, place, receiver: self.receiver }
     }
 }
 
@@ -86,12 +86,12 @@ impl Callers {
         self.at(id.place).filter(|caller| caller.number == id.number)
     }
 
-    /// Sets the machine that receives the events of a watch. Returns the id that names it.
-    pub(super) fn assign(&mut self, id: RequestId, machine: u32) -> RequestId {
+    /// Sets the receiver of the events of a watch. Returns the id that names it.
+    pub(super) fn assign(&mut self, id: RequestId, receiver: u32) -> RequestId {
         if let Some(caller) = self.at_mut(id.place) {
-            caller.machine = machine;
+            caller.receiver = receiver;
         }
-        RequestId { machine, ..id }
+        RequestId { receiver, ..id }
     }
 
     fn at(&self, place: WatchPlace) -> Option<&Caller> {
@@ -132,9 +132,9 @@ impl WatchSlot {
         slot: WatchPlace,
         number: u64,
     ) -> RequestId {
-        let (previous, next, machine) = (self.last, NOWHERE, NOWHERE);
+        let (previous, next, receiver) = (self.last, NOWHERE, NOWHERE);
         let stage = WatchStage::Asked;
-        let place = callers.0.insert(Caller { number, slot, previous, next, machine, stage });
+        let place = callers.0.insert(Caller { number, slot, previous, next, receiver, stage });
         match callers.at_mut(previous) {
             Some(previous) => previous.next = place,
             None => self.first = place,

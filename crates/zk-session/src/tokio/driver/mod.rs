@@ -90,8 +90,7 @@ impl<C: Connect> DriverTask<C> {
         match self.connector.take_made() {
             None => return false,
             Some(Ok((transport, begun))) => {
-                let max_reply = inner.router.session().max_reply();
-                inner.connection = Some(TaskConnection::new(transport, max_reply));
+                inner.connection = Some(TaskConnection::new(transport, inner.router.session()));
                 let now = inner.clock.now();
                 inner.router.handle_connected(now, begun);
             }
@@ -122,7 +121,7 @@ impl<C: Connect> DriverTask<C> {
             Poll::Ready(Ok(0)) => None,
             Poll::Ready(Ok(_)) => {
                 let now = inner.clock.now();
-                inbox.hand_on(inner.router.session_mut(), now);
+                inbox.frames.hand_on(inner.router.session_mut(), now);
                 return Some(now);
             }
             Poll::Ready(Err(error)) => Some(error),
@@ -170,41 +169,21 @@ impl<C: Connect> DriverTask<C> {
         true
     }
 
-    /// Stops at a new state, which must be published before the next events.
-    fn deliver_events(&mut self, inner: &mut TokioState, now: Option<Instant>) -> bool {
-        let mut progress = false;
-        let unsent = inner.router.session().output().len();
-        if inner.router.has_events() {
-            let now = now.unwrap_or_else(|| inner.clock.now());
-            while self.pending_state.is_none()
-                && let Some(news) = inner.router.deliver_next(now)
-            {
-                progress = true;
-                self.pending_state = news;
-            }
+    /// Lets the machines settle, once the runtime has looked for received bytes. Returns whether it
+    /// has.
+    fn settle(&mut self, inner: &mut TokioState, cx: &mut Context<'_>) -> bool {
+        if !inner.router.dispatcher.is_unsettled() {
+            return false;
         }
-        inner.router.admit_waiters();
-        inner.router.emit_reports();
-        // A machine that received an event may have submitted requests.
-        progress || inner.router.session().output().len() > unsent
-    }
-
-    /// Exchanges bytes between the session and the transport, as far as possible.
-    fn exchange(&mut self, inner: &mut TokioState, cx: &mut Context<'_>) {
-        let mut progress = true;
-        while progress && self.pending_state.is_none() {
-            progress = self.finish_probing(inner);
-            // Before the connection is used again: the session may have abandoned it.
-            self.run_actions(inner);
-            progress |= self.finish_connecting(inner);
-            // One reading of the clock is enough for what follows a read.
-            let mut now = self.read_frames(inner, cx);
-            now = self.write_frames(inner, now, cx).or(now);
-            progress |= now.is_some();
-            // After everything that may have moved the deadlines.
-            progress = progress || self.fire_timers(inner, cx);
-            progress |= self.deliver_events(inner, now);
+        self.has_yielded = !self.has_yielded;
+        if self.has_yielded {
+            // After a short read, tokio assumes that nothing more has arrived. After a turn of its
+            // own the runtime knows, and wakes this task.
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
+        } else {
+            inner.router.dispatcher.settle(inner.clock.now());
         }
+        !self.has_yielded
     }
 
     /// Publishes the newest state, without the lock: that runs wakers.
@@ -225,26 +204,33 @@ impl<C: Connect> Future for DriverTask<C> {
         let session = shared.session();
         loop {
             this.connector.poll(cx);
-            let mut inner = session.lock();
-            this.exchange(&mut inner, cx);
-            let mut has_work = this.pending_state.is_some() || this.connector.has_work();
-            if !has_work && inner.router.dispatcher.is_unsettled() {
-                if core::mem::replace(&mut this.has_yielded, true) {
-                    this.has_yielded = false;
-                    let now = inner.clock.now();
-                    inner.router.dispatcher.settle(now);
-                    has_work = true;
-                } else {
-                    // After a short read, tokio assumes that nothing more has arrived. After a turn
-                    // of its own the runtime knows, and wakes this task.
-                    let _ = pin!(tokio::task::yield_now()).poll(cx);
-                }
+            let mut guard = session.lock();
+            let inner = &mut *guard;
+            // Exchanges bytes between the session and the transport, as far as possible.
+            let mut progress = true;
+            while progress && this.pending_state.is_none() {
+                progress = this.finish_probing(inner);
+                // Before the connection is used again: the session may have abandoned it.
+                this.run_actions(inner);
+                progress |= this.finish_connecting(inner);
+                // One reading of the clock is enough for what follows a read.
+                let mut now = this.read_frames(inner, cx);
+                now = this.write_frames(inner, now, cx).or(now);
+                progress |= now.is_some();
+                // After everything that may have moved the deadlines.
+                progress = progress || this.fire_timers(inner, cx);
+                let (delivered, state) =
+                    inner.router.deliver(|| now.unwrap_or_else(|| inner.clock.now()));
+                progress |= delivered;
+                this.pending_state = state;
             }
+            let mut has_work = this.pending_state.is_some() || this.connector.has_work();
+            has_work = has_work || this.settle(inner, cx);
             let has_ended = matches!(inner.router.session().state(), State::Ended(_));
             if !has_work && !has_ended {
                 inner.driver_sleeps(cx.waker());
             }
-            drop(inner);
+            drop(guard);
             this.publish();
             if !has_work {
                 return if has_ended { Poll::Ready(()) } else { Poll::Pending };
@@ -268,8 +254,15 @@ impl<C: Connect> Drop for DriverTask<C> {
         let connection = inner.connection.take();
         drop(inner);
         drop(connection);
-        while self.deliver_events(&mut shared.lock(), None) {
+        loop {
+            let mut inner = shared.lock();
+            let (delivered, state) = inner.router.deliver(|| now);
+            drop(inner);
+            self.pending_state = state.or(self.pending_state);
             self.publish();
+            if !delivered {
+                break;
+            }
         }
     }
 }

@@ -21,9 +21,9 @@ pub(super) struct TaskConnection {
 }
 
 impl TaskConnection {
-    pub(super) fn new(transport: impl Transport, max_reply: usize) -> Self {
+    pub(super) fn new(transport: impl Transport, session: &Session<Token<ReplySender>>) -> Self {
         let transport = Box::new(transport);
-        Self { transport, inbox: Inbox::new(max_reply), unflushed: false, failure: None }
+        Self { transport, inbox: Inbox::new(session), unflushed: false, failure: None }
     }
 
     /// Returns whether there is something to write.

@@ -1,0 +1,92 @@
+//! The watches of callers: who receives their events.
+
+use alloc::sync::Arc;
+use core::task::Waker;
+
+use super::effects::Wakers;
+use super::{Dispatcher, Input};
+use crate::session::watches::slab::Slab;
+use crate::session::{RequestId, State};
+
+/// What waits for the events of a caller's watch.
+pub(crate) trait Watcher: Send + Sync {
+    /// Handles an input about the watch, or the state that ends it. Returns the waker to run once
+    /// the session is unlocked.
+    fn handle(self: Arc<Self>, input: Input) -> Option<Waker>;
+}
+
+struct WatcherEntry {
+    /// The number of the request.
+    number: u64,
+    is_persistent: bool,
+    watcher: Arc<dyn Watcher>,
+}
+
+/// The watches of a session's callers, by their [receivers](RequestId::receiver).
+pub(super) struct Watchers(Slab<WatcherEntry>);
+
+impl Watchers {
+    pub(super) const fn new() -> Self {
+        Self(Slab::new())
+    }
+
+    /// Delivers an input about a watch, and forgets the watch if it is over.
+    pub(super) fn deliver(
+        &mut self,
+        request: RequestId,
+        is_over: bool,
+        input: impl FnOnce() -> Input,
+        wakers: &mut Wakers,
+    ) {
+        let watcher = match is_over {
+            true => self.remove(request).map(|entry| entry.watcher),
+            false => self.get(request).map(|entry| entry.watcher.clone()),
+        };
+        wakers.extend(watcher.and_then(|watcher| watcher.handle(input())));
+    }
+
+    fn get(&self, request: RequestId) -> Option<&WatcherEntry> {
+        let entry = self.0.get(request.receiver & !RequestId::CALLERS);
+        entry.filter(|entry| entry.number == request.number)
+    }
+
+    fn remove(&mut self, request: RequestId) -> Option<WatcherEntry> {
+        self.get(request)?;
+        self.0.remove(request.receiver & !RequestId::CALLERS)
+    }
+
+    /// Ends the watches that end with a state of the session: all, or the one-shot ones.
+    pub(super) fn end(&mut self, state: State, wakers: &mut Wakers) {
+        for place in self.0.places() {
+            let entry = self.0.get(place);
+            if entry.is_some_and(|entry| state != State::Renewing || !entry.is_persistent)
+                && let Some(ended) = self.0.remove(place)
+            {
+                wakers.extend(ended.watcher.handle(Input::State(state)));
+            }
+        }
+    }
+}
+
+impl<T> Dispatcher<T> {
+    /// Delivers the events of the watch that a request sets to `watcher`: one event, or with a
+    /// persistent watch all. Returns the id that names it.
+    pub(crate) fn watch(
+        &mut self,
+        request: RequestId,
+        is_persistent: bool,
+        watcher: Arc<dyn Watcher>,
+    ) -> RequestId {
+        let entry = WatcherEntry { number: request.number, is_persistent, watcher };
+        let place = self.machines.watchers.0.insert(entry);
+        self.session.0.assign_watch(request, place | RequestId::CALLERS)
+    }
+
+    /// Drops the watch of a caller. Returns what waits for it, unless the watch is over, to be
+    /// dropped without the session's lock.
+    pub(crate) fn unwatch(&mut self, request: RequestId) -> Option<Arc<dyn Watcher>> {
+        let removed = self.machines.watchers.remove(request)?;
+        self.session.0.unwatch(request);
+        Some(removed.watcher)
+    }
+}
