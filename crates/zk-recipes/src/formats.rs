@@ -31,7 +31,6 @@ zk_session::proto::formatted_by_debug! {
     [] crate::multi_lock::Mode;
     [] crate::multi_lock::MultiAcquire;
     [] crate::multi_lock::Output;
-    [C: core::fmt::Debug] crate::machine::HintingContender<C>;
 }
 
 #[cfg(feature = "full")]

@@ -23,7 +23,7 @@ impl AttemptConfig {
     pub(crate) fn restart(&self, state: Option<State>) -> Self {
         // The upper half: the owner may count its attempts in the lower one.
         let guid = Uuid::from_u128(self.guid.as_u128().wrapping_add(1 << 64));
-        let mut next = Self { guid, hint: None, ..self.clone() };
+        let mut next = Self { guid, ..self.clone() };
         if let Some(state) = state {
             next.follow(state);
         }

@@ -1,17 +1,19 @@
 //! The hint of one contender for the next one of the same lock.
 
-use crate::client::known::Known;
-use crate::lock::hint::{FastPathHint, HintCell};
+use zk_session::threads::Mutex;
+
+use crate::client::known::lock;
+use crate::lock::{FastPathHint, HintCell};
 
 /// The latest hint. The clones of a lock share it.
-pub(crate) type HintCache = Known<Option<FastPathHint>>;
+pub(crate) type HintCache = Mutex<Option<FastPathHint>>;
 
 impl HintCell for HintCache {
     fn get(&self) -> Option<FastPathHint> {
-        self.read()
+        *lock(self)
     }
 
     fn set(&self, hint: Option<FastPathHint>) {
-        self.update(|_| hint);
+        *lock(self) = hint;
     }
 }
