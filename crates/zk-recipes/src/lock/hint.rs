@@ -90,11 +90,6 @@ impl FastPathHint {
         Self { followed, ..self }
     }
 
-    /// Returns the later hint, if it is by the same contender.
-    fn completed_by(self, later: Option<Self>) -> Self {
-        later.filter(|later| later.czxid == self.czxid).unwrap_or(self)
-    }
-
     /// Returns whether no contender can be ahead of a node with this number, created by this
     /// transaction.
     pub(crate) const fn is_followed_by(
@@ -148,11 +143,11 @@ impl Hint {
 
     /// Replaces the hint of the previous contender by ours: our node is created.
     pub(crate) fn created(&mut self, node: &Node, config: &AttemptConfig, turn: &mut Turn<'_>) {
-        let before = self.hint.take().map(|before| match before.is_deleted {
-            true => before,
-            // That contender may be gone since.
-            false => before.completed_by(see(config, turn)),
-        });
+        let mut before = self.hint.take();
+        // That contender may be gone since.
+        if let Some(FastPathHint { is_deleted: false, czxid, .. }) = before {
+            before = see(config, turn).filter(|later| later.czxid == czxid);
+        }
         self.hint = FastPathHint::new(node, config).map(|own| own.after(before));
     }
 
@@ -173,6 +168,7 @@ impl Hint {
     }
 
     /// Leaves our hint to the next contender, or clears the one that is there.
+    #[inline(never)]
     pub(crate) fn leave(&self, is_deleted: bool, config: &AttemptConfig, turn: &mut Turn<'_>) {
         let hint = self.hint.filter(|_| self.is_valid);
         let hint = hint.map(|hint| FastPathHint { is_deleted, ..hint });
@@ -187,6 +183,7 @@ impl Hint {
 }
 
 /// Returns the hint in the cell.
+#[inline(never)]
 fn see(config: &AttemptConfig, turn: &mut Turn<'_>) -> Option<FastPathHint> {
     let hint = config.hint_cell.as_ref().and_then(|cell| cell.get());
     turn.see(Sight::Hint, hint, FastPathHint::numbers, FastPathHint::of_numbers)
@@ -227,9 +224,6 @@ mod tests {
     fn a_hint_holds_only_once_the_node_is_deleted() {
         let before = FastPathHint { is_deleted: false, ..BEFORE };
         assert!(!before.is_followed_by(LockMode::Exclusive, SequenceNumber(7), Zxid(102)));
-        assert_eq!(before.completed_by(Some(BEFORE)), BEFORE);
-        let other = FastPathHint { czxid: Zxid(99), ..BEFORE };
-        assert_eq!(before.completed_by(Some(other)), before, "of another contender");
     }
 
     #[test]
