@@ -14,6 +14,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use zk_session::proto::{ErrorCode, NodeKind, path};
+use zk_session::threads::Mutex;
 use zk_session::{End, Error};
 
 use super::abandoned::Abandoned;
@@ -31,7 +32,6 @@ use crate::client::lookout::{Lookout, Seen};
 use crate::client::session_client::TimeLimit;
 use crate::error::{LockError, Reason, RecipeError};
 use crate::lock::recipe::hand_over::LocalLock;
-use crate::lock::recipe::hint_cache::HintCache;
 use crate::lock::{Contender, HintCell};
 use crate::options::{Attempt, Options, UserObserver};
 
@@ -81,7 +81,7 @@ impl<C: SessionClient> Queue<C> {
             cleanups: Arc::default(),
             abandoned: Arc::default(),
             attempts: Arc::default(),
-            hint_cell: Arc::new(HintCache::new(None)),
+            hint_cell: Arc::new(Mutex::new(None)),
         })
     }
 
