@@ -82,7 +82,7 @@ impl<M: Restart> Machine for Requeuing<M> {
         match input {
             _ if self.is_done() => {}
             // There is one attempt, and nothing to decide.
-            input if self.until == Until::Begun => self.machine.handle(input, turn),
+            input if matches!(self.until, Until::Begun) => self.machine.handle(input, turn),
             Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
                 self.follow(State::Ended(end), turn);
             }
@@ -140,7 +140,7 @@ impl<M: Restart> Requeuing<M> {
 
     /// Lets the attempt act. It ignores replies and events of an earlier one.
     fn attempt(&mut self, act: impl FnOnce(&mut M, &mut Turn<'_>), turn: &mut Turn<'_>) {
-        if self.until == Until::Begun {
+        if let Until::Begun = self.until {
             return act(&mut self.machine, turn);
         }
         let (until, is_renewing) = (self.until, self.session == Some(State::Renewing));

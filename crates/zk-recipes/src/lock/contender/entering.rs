@@ -19,7 +19,7 @@ impl Contender {
         let config = &self.config;
         let creation = Box::new(Creation::start(config.mode, None, config, turn));
         self.hint.take(config, turn);
-        let list = (!self.hint.expects_nobody()).then(|| self.list(turn));
+        let list = (!self.hint.expects_nobody()).then(|| turn.list_queue(&self.config.lock_path));
         self.phase = Phase::Creating { creation, list };
     }
 

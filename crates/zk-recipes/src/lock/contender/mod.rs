@@ -313,10 +313,6 @@ impl Contender {
 
     // ---- Outputs -------------------------------------------------------------------------------
 
-    fn list(&mut self, turn: &mut Turn<'_>) -> OpId {
-        turn.list_queue(&self.config.lock_path)
-    }
-
     fn delete(&mut self, path: impl Into<Arc<str>>, turn: &mut Turn<'_>) {
         let path = path.into();
         let op = turn.delete(&path);
