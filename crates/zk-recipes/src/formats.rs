@@ -13,5 +13,4 @@ zk_session::proto::formatted_by_debug! {
     [] crate::machine::Turn<'_>;
     [] crate::machine::UnknownNodePolicy;
     [] crate::machine::Watches;
-    [C: core::fmt::Debug] crate::machine::HintingContender<C>;
 }

@@ -91,7 +91,7 @@ pub use crate::cache::{
 };
 pub use crate::election::{ElectionMachine, Leadership, Term};
 pub use crate::ephemeral::{EphemeralMachine, Presence};
-pub use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
+pub use crate::lock::{Contender, FastPathHint, HintCell};
 pub use crate::textbook::{HerdContender, SimpleContender};
 #[cfg(feature = "full")]
 pub use crate::{

@@ -24,8 +24,8 @@ use crate::client::lookout::Watcher;
 use crate::double_barrier::Participant;
 use crate::election::ElectionMachine;
 use crate::ephemeral::EphemeralMachine;
+use crate::lock::Contender;
 use crate::lock::idle_watch::IdleWatch;
-use crate::lock::{Contender, FastPathHint, HintCell, HintingContender};
 use crate::semaphore::{PermitRequest, SemaphoreMachine};
 use crate::textbook::{HerdContender, SimpleContender};
 
@@ -54,7 +54,6 @@ pub fn machine(described: Described<'_>) -> Result<Option<Box<dyn Attached>>, Ma
     let it = &mut fields;
     Ok(Some(match name {
         "contender" => attached(Contender::new(config(path, it)?), it)?,
-        "hinting" => attached(hinting(path, it)?, it)?,
         "herd" => attached(HerdContender::new(config(path, it)?), it)?,
         "simple" => attached(SimpleContender::new(config(path, it)?), it)?,
         "ephemeral" => attached(EphemeralMachine::new(config(path, it)?), it)?,
@@ -62,7 +61,6 @@ pub fn machine(described: Described<'_>) -> Result<Option<Box<dyn Attached>>, Ma
         "requeuing contender" => {
             attached(Requeuing::new(Contender::new(config(path, it)?), true), it)?
         }
-        "requeuing hinting" => attached(Requeuing::new(hinting(path, it)?, true), it)?,
         "requeuing herd" => {
             attached(Requeuing::new(HerdContender::new(config(path, it)?), true), it)?
         }
@@ -104,12 +102,6 @@ fn config(path: &str, it: &mut FieldReader<'_>) -> Result<AttemptConfig, Malform
     AttemptConfig::described(path, it)
 }
 
-fn hinting(path: &str, it: &mut FieldReader<'_>) -> Result<HintingContender<Hint>, Malformed> {
-    let config = config(path, it)?;
-    let hint = Hint(config.hint);
-    Ok(HintingContender::new(config, hint))
-}
-
 fn semaphore(path: &str, it: &mut FieldReader<'_>) -> Result<SemaphoreMachine, Malformed> {
     let (config, permits) = (config(path, it)?, it.small()?);
     let maximum = it.number()?.checked_sub(1).map(u32::try_from).transpose();
@@ -141,18 +133,6 @@ struct Nobody;
 
 impl Observer for Nobody {
     fn observe(&mut self, _: Event, _: &mut Port<'_>) {}
-}
-
-/// The hint that a machine begins with. Later ones are those of the recording.
-#[derive(Clone, Debug)]
-struct Hint(Option<FastPathHint>);
-
-impl HintCell for Hint {
-    fn get(&self) -> Option<FastPathHint> {
-        self.0
-    }
-
-    fn set(&self, _: Option<FastPathHint>) {}
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) mod world;
 pub(crate) use alloc::format;
 pub(crate) use alloc::string::{String, ToString};
 pub(crate) use alloc::vec::Vec;
+use std::sync::Mutex;
 
 pub(crate) use bytes::Bytes;
 pub(crate) use uuid::Uuid;
@@ -189,7 +190,29 @@ pub(crate) fn config() -> AttemptConfig {
     let lock_path = "/locks/printer".into();
     AttemptConfig {
         data: Bytes::from_static(b"who"),
+        hint_cell: Hints::beginning_with(None),
         ..AttemptConfig::of_node(lock_path, SCHEME, Uuid::from_u128(OWN), SESSION)
+    }
+}
+
+/// All hints that were left, the last one of which is valid.
+#[derive(Debug)]
+pub(crate) struct Hints(pub(crate) Mutex<Vec<Option<FastPathHint>>>);
+
+impl Hints {
+    /// Returns a cell that contains this hint.
+    pub(crate) fn beginning_with(hint: Option<FastPathHint>) -> Option<Arc<dyn HintCell>> {
+        Some(Arc::new(Self(Mutex::new(alloc::vec![hint]))))
+    }
+}
+
+impl HintCell for Hints {
+    fn get(&self) -> Option<FastPathHint> {
+        self.0.lock().expect("no panic").last().copied().flatten()
+    }
+
+    fn set(&self, hint: Option<FastPathHint>) {
+        self.0.lock().expect("no panic").push(hint);
     }
 }
 
@@ -223,7 +246,7 @@ impl Harness {
 
     /// The hint is valid if our number is 7.
     pub(crate) fn with_hint() -> Self {
-        let mut h = Self::of(|config| config.hint = Some(BEFORE));
+        let mut h = Self::of(|config| config.hint_cell = Hints::beginning_with(Some(BEFORE)));
         h.expect(&["create"]);
         h
     }

@@ -225,7 +225,6 @@ const _: () = {
     formats::<zk_recipes::machine::EphemeralMachine>();
     formats::<zk_recipes::machine::Event>();
     formats::<zk_recipes::machine::FastPathHint>();
-    formats::<zk_recipes::machine::HintingContender<()>>();
     formats::<zk_recipes::machine::Leadership>();
     formats::<zk_recipes::machine::HerdContender>();
     formats::<zk_recipes::machine::LockMode>();

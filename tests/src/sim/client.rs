@@ -20,7 +20,7 @@ use zk_proto::frame::{Piece, Splitter};
 use zk_proto::{GetDataRequest, GetDataResponse, GetSaslRequest, Request, SessionId, Xid, Zxid};
 use zk_recipes::machine::cohort::Standing;
 use zk_recipes::machine::{
-    AttemptConfig, BarrierWait, CacheConfig, Command, HerdContender, HintingContender, IdleWatch,
+    AttemptConfig, BarrierWait, CacheConfig, Command, Contender, HerdContender, IdleWatch,
     LockMode, Machine, OnSession, Participant, PermitRequest, Requeuing, Restart, Scheme,
     SemaphoreMachine, SimpleContender, WaitPolicy,
 };
@@ -332,7 +332,8 @@ impl SimClient {
             }
             _ => {
                 let hint = self.log.hint(config.lock_path.clone());
-                self.attach_requeuing(now, attempt, HintingContender::new(config, hint));
+                config.hint_cell = Some(Arc::new(hint));
+                self.attach_requeuing(now, attempt, Contender::new(config));
             }
         }
         self.drain(now);

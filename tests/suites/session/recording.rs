@@ -73,7 +73,7 @@ async fn the_machines_of_recipes_decide_again() {
     println!("{} bytes, {attach} + {sees} + {notes} of machines, {replayed:?}", recording.len());
     assert!(replayed.decided > 20 && replayed.repeated == 0, "{replayed:?}");
     assert!(!has(&recording, DATA));
-    let names = ["hinting", "semaphore", "election contender", "cache", "ephemeral", "simple"];
+    let names = ["contender", "semaphore", "election contender", "cache", "ephemeral", "simple"];
     for name in names.iter().chain(&["participant", "lookout"]) {
         assert!(has(&recording, name.as_bytes()), "{name}");
     }

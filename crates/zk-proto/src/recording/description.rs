@@ -12,7 +12,7 @@ use super::{FieldReader, Fields, Malformed};
 ///
 /// | name | its own fields |
 /// |---|---|
-/// | `contender`, `herd`, `simple`, `ephemeral`, `hinting` | config, seed |
+/// | `contender`, `herd`, `simple`, `ephemeral` | config, seed |
 /// | `participant` | config, members, seed |
 /// | `semaphore` | config, permits, maximum plus 1 or 0, whether it refuses other locks, seed |
 /// | `barrier` | wait policy, seed |
@@ -22,7 +22,7 @@ use super::{FieldReader, Fields, Malformed};
 ///
 /// The config is: length of the chroot, scheme, mode, GUID, session, data as a message, access
 /// control lists of the node and its parents, kind of parents, wait policy, disconnect policy,
-/// policy for unknown nodes, whether revocable, hint. An access control list is 0, or its length
+/// policy for unknown nodes, whether revocable. An access control list is 0, or its length
 /// plus 1, and for each entry permissions, scheme, and 0 or the length of the id plus 1.
 /// Enumerations are numbers in the order of their variants.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ impl AttemptConfig {
     pub(crate) fn describe(&self, name: &str, description: &mut Description<'_>) {
         let Self { lock_path, chroot_length, scheme, mode, guid, session, data, .. } = self;
         let Self { acl, parent_acl, parents, wait_policy, disconnect_policy, .. } = self;
-        let Self { unknown_nodes, revocable, hint, .. } = self;
+        let Self { unknown_nodes, revocable, .. } = self;
         description.machine(name, lock_path);
         description.number(*chroot_length as u64);
         scheme.describe(description);
@@ -52,8 +52,6 @@ impl AttemptConfig {
         description.number(*disconnect_policy as u64);
         description.number(*unknown_nodes as u64);
         description.number((*revocable).into());
-        description.number(hint.is_some().into());
-        hint.iter().flat_map(|hint| hint.numbers()).for_each(|it| description.number(it));
     }
 }
 

@@ -51,7 +51,7 @@ pub use self::requeuing::{Requeuing, Restart};
 pub use self::turn::{OpId, Turn};
 pub use self::watches::Watches;
 use crate::error::{LockError, Loss, ModeError, SemaphoreError, Unconfirmed};
-use crate::lock::FastPathHint;
+use crate::lock::HintCell;
 
 /// The configuration of one attempt.
 #[derive(Clone, Debug)]
@@ -96,8 +96,10 @@ pub struct AttemptConfig {
     pub unknown_nodes: UnknownNodePolicy,
     /// Whether to watch our node for a [request to release the lock](Event::Revoked).
     pub revocable: bool,
-    /// The hint of the previous contender, for a [`HintingContender`].
-    pub(crate) hint: Option<FastPathHint>,
+    /// Where the contenders of the lock leave hints for each other. A contender whose predecessor
+    /// found the lock free several times in a row skips the list. `None` by default: there are no
+    /// hints.
+    pub hint_cell: Option<Arc<dyn HintCell>>,
 }
 
 impl AttemptConfig {
@@ -121,7 +123,7 @@ impl AttemptConfig {
             disconnect_policy: DisconnectPolicy::UntilLeaseEnds,
             unknown_nodes: UnknownNodePolicy::RefuseOtherLocks,
             revocable: false,
-            hint: None,
+            hint_cell: None,
         }
     }
 

@@ -105,19 +105,6 @@ impl<M, O> OnSession<M, O> {
 }
 
 impl<M: Machine, O: Observer> OnSession<M, O> {
-    fn deliver(&mut self, input: Input, port: &mut Port<'_>) {
-        if self.is_finished {
-            return;
-        }
-        self.owner.observer.input(&input, port);
-        self.act(|machine, turn| machine.handle(input, turn), port);
-        // On a slow network, the reply that grants a lock may take longer than the lease.
-        if core::mem::take(&mut self.owner.is_granted) && port.lease_has_ended() {
-            self.act(|machine, turn| machine.handle(Input::LeaseEnded, turn), port);
-        }
-        self.look_after(port);
-    }
-
     fn act(&mut self, act: impl FnOnce(&mut M, &mut Turn<'_>), port: &mut Port<'_>) {
         let mut turn = Turn::new(port.reborrow(), &mut self.owner, &mut self.watches);
         act(&mut self.machine, &mut turn);
@@ -145,8 +132,14 @@ impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
         {
             input = Input::State(State::Ended(End::Closed));
         }
-        if self.watches.receive(&mut input, port) {
-            self.deliver(input, port);
+        if self.watches.receive(&mut input, port) && !self.is_finished {
+            self.owner.observer.input(&input, port);
+            self.act(|machine, turn| machine.handle(input, turn), port);
+            // On a slow network, the reply that grants a lock may take longer than the lease.
+            if core::mem::take(&mut self.owner.is_granted) && port.lease_has_ended() {
+                self.act(|machine, turn| machine.handle(Input::LeaseEnded, turn), port);
+            }
+            self.look_after(port);
         }
         if is_timer {
             self.watches.renew_if_silent(port);

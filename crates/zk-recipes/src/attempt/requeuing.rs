@@ -23,7 +23,7 @@ impl AttemptConfig {
     pub(crate) fn restart(&self, state: Option<State>) -> Self {
         // The upper half: the owner may count its attempts in the lower one.
         let guid = Uuid::from_u128(self.guid.as_u128().wrapping_add(1 << 64));
-        let mut next = Self { guid, hint: None, ..self.clone() };
+        let mut next = Self { guid, ..self.clone() };
         if let Some(state) = state {
             next.follow(state);
         }
@@ -82,7 +82,7 @@ impl<M: Restart> Machine for Requeuing<M> {
         match input {
             _ if self.is_done() => {}
             // There is one attempt, and nothing to decide.
-            input if self.until == Until::Begun => self.machine.handle(input, turn),
+            input if matches!(self.until, Until::Begun) => self.machine.handle(input, turn),
             Input::Reply { result: Err(Error::Ended { end, .. }), .. } => {
                 self.follow(State::Ended(end), turn);
             }
@@ -140,7 +140,7 @@ impl<M: Restart> Requeuing<M> {
 
     /// Lets the attempt act. It ignores replies and events of an earlier one.
     fn attempt(&mut self, act: impl FnOnce(&mut M, &mut Turn<'_>), turn: &mut Turn<'_>) {
-        if self.until == Until::Begun {
+        if let Until::Begun = self.until {
             return act(&mut self.machine, turn);
         }
         let (until, is_renewing) = (self.until, self.session == Some(State::Renewing));

@@ -8,8 +8,6 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex as StdMutex;
 use std::sync::PoisonError;
 
-use zk_session::State;
-use zk_session::dispatch::Input;
 use zk_session::proto::SessionId;
 
 use crate::attempt::Event;
@@ -48,28 +46,21 @@ fn is_known(session: SessionId, name: &str) -> bool {
 pub(crate) struct Abandoned {
     /// The counter of `abandoned_nodes`.
     count: Arc<AtomicUsize>,
-    session: SessionId,
-    /// The node that the attempt waits for.
-    behind: Option<String>,
+    /// The session of the attempt, and the node that it waits for.
+    behind: Option<(SessionId, String)>,
 }
 
 impl Abandoned {
     pub(crate) const fn new(count: Arc<AtomicUsize>) -> Self {
-        Self { count, session: SessionId(0), behind: None }
+        Self { count, behind: None }
     }
 
-    pub(crate) fn input(&mut self, input: &Input) {
-        if let Input::State(State::Connected { session, .. }) = input {
-            self.session = *session;
-        }
-    }
-
-    pub(crate) fn event(&mut self, event: &Event) {
+    pub(crate) fn event(&mut self, event: &Event, session: SessionId) {
         match event {
-            Event::Waiting { behind, .. } => self.behind = Some(behind.clone()),
+            Event::Waiting { behind, .. } => self.behind = Some((session, behind.clone())),
             Event::Abandoned { node, .. } => {
                 self.count.fetch_add(1, Ordering::Relaxed);
-                remember(self.session, node);
+                remember(session, node);
             }
             _ => {}
         }
@@ -78,6 +69,6 @@ impl Abandoned {
     /// Returns whether the node that the attempt waits for was abandoned, also if that happened while
     /// it waits. Only once.
     pub(crate) fn is_behind(&mut self) -> bool {
-        self.behind.take_if(|behind| is_known(self.session, behind)).is_some()
+        self.behind.take_if(|(session, behind)| is_known(*session, behind)).is_some()
     }
 }

@@ -14,6 +14,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use zk_session::proto::{ErrorCode, NodeKind, path};
+use zk_session::threads::Mutex;
 use zk_session::{End, Error};
 
 use super::abandoned::Abandoned;
@@ -30,9 +31,8 @@ use crate::client::SessionClient;
 use crate::client::lookout::{Lookout, Seen};
 use crate::client::session_client::TimeLimit;
 use crate::error::{LockError, Reason, RecipeError};
-use crate::lock::HintingContender;
 use crate::lock::recipe::hand_over::LocalLock;
-use crate::lock::recipe::hint_cache::HintCache;
+use crate::lock::{Contender, HintCell};
 use crate::options::{Attempt, Options, UserObserver};
 
 /// A lock path, and the options of this process's contenders.
@@ -47,7 +47,7 @@ pub(crate) struct Queue<C> {
     cleanups: Arc<AtomicUsize>,
     abandoned: Arc<AtomicUsize>,
     attempts: Arc<AtomicUsize>,
-    hint_cache: HintCache,
+    hint_cell: Arc<dyn HintCell>,
     /// With `Options::local_hand_over`.
     local: Option<Arc<LocalLock<C>>>,
 }
@@ -81,7 +81,7 @@ impl<C: SessionClient> Queue<C> {
             cleanups: Arc::default(),
             abandoned: Arc::default(),
             attempts: Arc::default(),
-            hint_cache: HintCache::default(),
+            hint_cell: Arc::new(Mutex::new(None)),
         })
     }
 
@@ -123,8 +123,9 @@ impl<C: SessionClient> Queue<C> {
         mode: LockMode,
         wait_policy: WaitPolicy,
     ) -> Attempted<C, R> {
-        let config = self.config(mode, wait_policy);
-        let contender = HintingContender::new(config, self.hint_cache.clone());
+        let hint_cell = Some(self.hint_cell.clone());
+        let config = AttemptConfig { hint_cell, ..self.config(mode, wait_policy) };
+        let contender = Contender::new(config);
         let parent = self.path.clone();
         let pending = self.start(operation, self.requeuing(contender, wait_policy), parent);
         pending.refusing_leftovers(self.scheme)

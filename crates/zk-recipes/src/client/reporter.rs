@@ -71,7 +71,6 @@ struct Reporter {
 
 impl Observer for Reporter {
     fn input(&mut self, input: &Input, port: &mut Port<'_>) {
-        self.abandoned.input(input);
         self.observers.iter_mut().for_each(|one| one.input(input, port));
     }
 
@@ -80,7 +79,7 @@ impl Observer for Reporter {
     }
 
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {
-        self.abandoned.event(&event);
+        self.abandoned.event(&event, port.session_id());
         self.observers.iter_mut().for_each(|one| one.observe(event.clone(), port));
         if let Some(hook) = &self.hook {
             hook(&event);

@@ -265,6 +265,7 @@ impl Participant {
             scheme: Self::SCHEME,
             mode: LockMode::Shared,
             unknown_nodes: UnknownNodePolicy::Ignore,
+            hint_cell: None,
             ..config
         };
         Self {

@@ -1,14 +1,11 @@
 //! The hint of the previous contender, with which the next one can skip the list.
 
-use zk_session::dispatch::Input;
-use zk_session::proto::recording::Description;
 use zk_session::proto::{SequenceNumber, Zxid};
-use zk_session::session::State;
 
 use crate::attempt::description::Sight;
-use crate::attempt::{AttemptConfig, Command, Machine, Restart, Turn};
-use crate::attempt::{LockMode, UnknownNodePolicy};
-use crate::lock::Contender;
+use crate::attempt::phase::Node;
+use crate::attempt::queue::{is_safe, sequence_suffix};
+use crate::attempt::{AttemptConfig, LockMode, Turn, UnknownNodePolicy};
 
 /// How many contenders in a row must have found the lock free before the list is skipped.
 ///
@@ -17,7 +14,7 @@ use crate::lock::Contender;
 const ENOUGH: u32 = 8;
 
 /// A hint that a contender held the lock and releases it, or has released it. The next contender
-/// for the same lock [may use it](HintingContender).
+/// for the same lock may use it, if both have the same [cell](AttemptConfig::hint_cell).
 ///
 /// No contender was ahead of that one when it held the lock, and each newcomer takes a sequence
 /// number. So if the next contender gets the very next number, none is ahead of it either. The lock
@@ -71,14 +68,26 @@ impl FastPathHint {
         })
     }
 
-    /// Returns whether the lock is expected to be free.
-    pub(crate) const fn expects_nobody(&self) -> bool {
-        self.followed >= ENOUGH
+    /// Returns the hint of a contender with this node. `None` if its name has no sequence number.
+    fn new(node: &Node, config: &AttemptConfig) -> Option<Self> {
+        let AttemptConfig { mode, unknown_nodes, .. } = *config;
+        // A negative number of eleven characters seems positive here, and the next one lower.
+        let number = SequenceNumber::parse(sequence_suffix(node.name()))?;
+        let (czxid, followed, is_deleted) = (node.czxid, 0, false);
+        Some(Self { unknown_nodes, mode, number, czxid, followed, is_deleted })
     }
 
-    /// Returns the later hint, if it is by the same contender.
-    pub(crate) fn completed_by(self, later: Self) -> Self {
-        if self.czxid == later.czxid { later } else { self }
+    /// Returns this hint as that of a contender which had the hint `before`.
+    fn after(self, before: Option<Self>) -> Self {
+        // An unknown node that counts may stand anywhere, however late it was created.
+        let is_next = |before: &Self| {
+            is_safe(self.number)
+                && before.unknown_nodes == self.unknown_nodes
+                && self.unknown_nodes != UnknownNodePolicy::Count
+                && before.is_followed_by(self.mode, self.number, self.czxid)
+        };
+        let followed = before.filter(is_next).map_or(0, |before| before.followed.saturating_add(1));
+        Self { followed, ..self }
     }
 
     /// Returns whether no contender can be ahead of a node with this number, created by this
@@ -99,9 +108,9 @@ impl FastPathHint {
 
 /// Where the contenders of one lock leave the hint for the next.
 ///
-/// Keep one cell for each lock path, ensemble and scheme. The contenders share it, so it has
-/// interior mutability.
-pub trait HintCell: core::fmt::Debug {
+/// Keep one cell for each lock path, ensemble and scheme. The contenders
+/// [share](AttemptConfig::hint_cell) it, so it has interior mutability.
+pub trait HintCell: core::fmt::Debug + Send + Sync {
     /// Returns the last hint.
     fn get(&self) -> Option<FastPathHint>;
 
@@ -109,78 +118,75 @@ pub trait HintCell: core::fmt::Debug {
     fn set(&self, hint: Option<FastPathHint>);
 }
 
-/// A [`Contender`] that uses the hint of the previous one, and leaves its own. Drive it as a
-/// [`Contender`].
+/// The part of a contender that uses the hint of the previous one, and leaves its own.
 ///
-/// If the lock was free several times in a row, it skips the list. If another contender has come
-/// since, it requests the list after all.
-///
-/// A contender that is released while it holds the lock leaves its hint at once, so that the next
-/// one can begin, and completes the hint when its node is gone. Any other end clears the hint.
-#[derive(Clone, Debug)]
-pub struct HintingContender<C> {
-    pub(crate) contender: Contender,
-    cell: C,
+/// If the lock was free several times in a row, the contender skips the list. If another contender
+/// has come since, it requests the list after all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hint {
+    /// That of the previous contender until our node is created, and then our own.
+    hint: Option<FastPathHint>,
+    /// Whether the next contender may rely on our node: we have acquired the lock.
+    is_valid: bool,
 }
 
-impl<C: HintCell> HintingContender<C> {
-    /// Creates an attempt, as [`Contender::new`].
-    #[inline]
-    pub fn new(config: AttemptConfig, cell: C) -> Self {
-        let config = AttemptConfig { hint: cell.get(), ..config };
-        Self { contender: Contender::new(config), cell }
+impl Hint {
+    /// Takes the hint of the previous contender, before our node is created.
+    pub(crate) fn take(&mut self, config: &AttemptConfig, turn: &mut Turn<'_>) {
+        self.hint = see(config, turn);
     }
-}
 
-impl<C: HintCell> HintingContender<C> {
-    fn act(&mut self, act: impl FnOnce(&mut Contender, &mut Turn<'_>), turn: &mut Turn<'_>) {
-        let before = self.contender.hint();
-        act(&mut self.contender, turn);
-        let hint = self.contender.hint();
-        if hint != before || self.contender.is_done() {
-            turn.note(|fields| {
-                fields.bytes(b"hint");
-                hint.iter().flat_map(FastPathHint::numbers).for_each(|it| fields.number(it));
-            });
-            self.cell.set(hint);
+    /// Returns whether the previous contender expects that the lock is free.
+    pub(crate) fn expects_nobody(&self) -> bool {
+        self.hint.is_some_and(|hint| hint.followed >= ENOUGH)
+    }
+
+    /// Replaces the hint of the previous contender by ours: our node is created.
+    pub(crate) fn created(&mut self, node: &Node, config: &AttemptConfig, turn: &mut Turn<'_>) {
+        let mut before = self.hint.take();
+        // That contender may be gone since.
+        if let Some(FastPathHint { is_deleted: false, czxid, .. }) = before {
+            before = see(config, turn).filter(|later| later.czxid == czxid);
+        }
+        self.hint = FastPathHint::new(node, config).map(|own| own.after(before));
+    }
+
+    /// Returns whether our own node is the next after that of a contender that is gone, so that the
+    /// lock is free.
+    pub(crate) fn is_next(&self) -> bool {
+        self.hint.is_some_and(|own| own.followed > 0)
+    }
+
+    /// Forgets the hint of the previous contender.
+    pub(crate) const fn forget(&mut self) {
+        self.hint = None;
+    }
+
+    /// Lets the next contender rely on our node, or not.
+    pub(crate) const fn set_valid(&mut self, is_valid: bool) {
+        self.is_valid = is_valid;
+    }
+
+    /// Leaves our hint to the next contender, or clears the one that is there.
+    #[inline(never)]
+    pub(crate) fn leave(&self, is_deleted: bool, config: &AttemptConfig, turn: &mut Turn<'_>) {
+        let hint = self.hint.filter(|_| self.is_valid);
+        let hint = hint.map(|hint| FastPathHint { is_deleted, ..hint });
+        turn.note(|fields| {
+            fields.bytes(b"hint");
+            hint.iter().flat_map(FastPathHint::numbers).for_each(|it| fields.number(it));
+        });
+        if let Some(cell) = &config.hint_cell {
+            cell.set(hint);
         }
     }
 }
 
-impl<C: HintCell + Clone> Restart for HintingContender<C> {
-    fn restart(&self, state: Option<State>) -> Self {
-        Self { contender: self.contender.restart(state), cell: self.cell.clone() }
-    }
-}
-
-impl<C: HintCell> Machine for HintingContender<C> {
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        if let Input::Reply { .. } = input
-            && self.contender.wants_hint()
-            && let Some(hint) = turn.see(
-                Sight::Hint,
-                self.cell.get(),
-                FastPathHint::numbers,
-                FastPathHint::of_numbers,
-            )
-        {
-            // The contender before this one may be gone since this one began.
-            self.contender.complete_hint(hint);
-        }
-        self.act(|contender, turn| contender.handle(input, turn), turn);
-    }
-
-    fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
-        self.act(|contender, turn| contender.command(command, turn), turn);
-    }
-
-    fn is_done(&self) -> bool {
-        self.contender.is_done()
-    }
-
-    fn describe(&self, description: &mut Description<'_>) {
-        self.contender.describe_as("hinting", description);
-    }
+/// Returns the hint in the cell.
+#[inline(never)]
+fn see(config: &AttemptConfig, turn: &mut Turn<'_>) -> Option<FastPathHint> {
+    let hint = config.hint_cell.as_ref().and_then(|cell| cell.get());
+    turn.see(Sight::Hint, hint, FastPathHint::numbers, FastPathHint::of_numbers)
 }
 
 #[cfg(test)]
@@ -218,9 +224,6 @@ mod tests {
     fn a_hint_holds_only_once_the_node_is_deleted() {
         let before = FastPathHint { is_deleted: false, ..BEFORE };
         assert!(!before.is_followed_by(LockMode::Exclusive, SequenceNumber(7), Zxid(102)));
-        assert_eq!(before.completed_by(BEFORE), BEFORE);
-        let other = FastPathHint { czxid: Zxid(99), ..BEFORE };
-        assert_eq!(before.completed_by(other), before, "of another contender");
     }
 
     #[test]

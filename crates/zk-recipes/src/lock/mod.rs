@@ -10,4 +10,4 @@ pub(crate) mod idle_watch;
 pub(crate) mod recipe;
 
 pub use self::contender::Contender;
-pub use self::hint::{FastPathHint, HintCell, HintingContender};
+pub use self::hint::{FastPathHint, HintCell};

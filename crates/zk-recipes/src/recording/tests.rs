@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use uuid::Uuid;
 use zk_session::proto::recording::{Description, Fields};
-use zk_session::proto::{Acl, Id, Perms, SequenceNumber, Zxid};
+use zk_session::proto::{Acl, Id, Perms};
 
 use super::*;
 use crate::attempt::{AccessList, DisconnectPolicy, LockMode, Parents, Scheme, UnknownNodePolicy};
@@ -29,14 +29,6 @@ fn config() -> AttemptConfig {
         disconnect_policy: DisconnectPolicy::WhileConnected,
         unknown_nodes: UnknownNodePolicy::Count,
         revocable: true,
-        hint: Some(FastPathHint {
-            unknown_nodes: UnknownNodePolicy::Ignore,
-            mode: LockMode::Shared,
-            number: SequenceNumber(-7),
-            czxid: Zxid(i64::MIN),
-            followed: 3,
-            is_deleted: true,
-        }),
         ..AttemptConfig::new("/app/lock".into(), Scheme::private("w", Some("r")), Uuid::max())
     }
 }
@@ -47,7 +39,6 @@ fn machines(config: &AttemptConfig) -> Vec<Box<dyn Attached>> {
     }
     let config = || config.clone();
     let contender = || Contender::new(config());
-    let hinting = || HintingContender::new(config(), Hint(config().hint));
     let semaphore = || {
         let request = PermitRequest::new(config(), 2, Some(5));
         SemaphoreMachine::new(PermitRequest { refuses_other_locks: true, ..request })
@@ -58,14 +49,12 @@ fn machines(config: &AttemptConfig) -> Vec<Box<dyn Attached>> {
     alloc::vec![
         on_session(contender()),
         Box::new(without_renewals),
-        on_session(hinting()),
         on_session(HerdContender::new(config())),
         on_session(SimpleContender::new(config())),
         on_session(EphemeralMachine::new(config())),
         on_session(ElectionMachine::new(config())),
         on_session(Requeuing::new(contender(), true)),
         on_session(Requeuing::new(contender(), false)),
-        on_session(Requeuing::new(hinting(), true)),
         on_session(Requeuing::new(HerdContender::new(config()), true)),
         on_session(semaphore()),
         on_session(Requeuing::new(semaphore(), true)),

@@ -291,7 +291,7 @@ impl SemaphoreMachine {
             scheme: Scheme::CURATOR_LEASE,
             mode: LockMode::Exclusive,
             disconnect_policy: DisconnectPolicy::UntilServerReports,
-            hint: None,
+            hint_cell: None,
             ..request.config.clone()
         };
         Self {
@@ -329,7 +329,7 @@ impl SemaphoreMachine {
             revocable: false,
             disconnect_policy: DisconnectPolicy::UntilServerReports,
             // The hint is for another lock path.
-            hint: None,
+            hint_cell: None,
             ..self.request.config.clone()
         });
         let mut events = Vec::new();

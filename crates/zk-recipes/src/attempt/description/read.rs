@@ -14,7 +14,6 @@ use crate::attempt::{
     AccessList, AttemptConfig, Command, DisconnectPolicy, LockMode, Parents, Scheme,
     UnknownNodePolicy, WaitPolicy,
 };
-use crate::lock::FastPathHint;
 
 /// The longest id of an access control list.
 const LONGEST_ID: usize = 1 << 20;
@@ -49,10 +48,6 @@ impl AttemptConfig {
             )?,
             unknown_nodes: one_of(fields, &UnknownNodePolicy::ALL)?,
             revocable: fields.number()? != 0,
-            hint: match fields.number()? {
-                0 => None,
-                _ => Some(FastPathHint::described(fields)?),
-            },
             ..Self::new(path.into(), scheme, guid)
         })
     }
@@ -62,16 +57,6 @@ impl WaitPolicy {
     pub(crate) fn described(fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
         let all = [Self::Queue, Self::OnlyIfFirst, Self::OnlyIfFree];
         one_of(fields, &all)
-    }
-}
-
-impl FastPathHint {
-    fn described(fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
-        let mut numbers = [0; 6];
-        for number in &mut numbers {
-            *number = fields.number()?;
-        }
-        Self::of_numbers(numbers).ok_or(Malformed::Record)
     }
 }
 

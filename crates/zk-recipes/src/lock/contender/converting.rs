@@ -63,7 +63,7 @@ impl Contender {
                     turn.report(Event::NO_READERS);
                 } else {
                     // Our other node may take the next sequence number, so the hint would be wrong.
-                    self.leaves_hint = false;
+                    self.hint.set_valid(false);
                     match mode {
                         LockMode::Exclusive => self.upgrade(turn),
                         LockMode::Shared => self.downgrade(turn),

@@ -3,16 +3,14 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 
-use zk_session::proto::{SequenceNumber, path};
+use zk_session::proto::path;
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome};
 
 use super::Contender;
 use crate::attempt::creation::{Creation, Owner, Progress};
 use crate::attempt::phase::{Node, Phase};
-use crate::attempt::queue::{is_safe, sequence_suffix};
-use crate::attempt::{AttemptConfig, Event, OpId, Turn, UnknownNodePolicy};
-use crate::lock::FastPathHint;
+use crate::attempt::{Event, OpId, Turn};
 
 impl Contender {
     // ---- Creation ------------------------------------------------------------------------------
@@ -20,8 +18,8 @@ impl Contender {
     pub(super) fn create(&mut self, turn: &mut Turn<'_>) {
         let config = &self.config;
         let creation = Box::new(Creation::start(config.mode, None, config, turn));
-        let expects_nobody = self.config.hint.is_some_and(|it| it.expects_nobody());
-        let list = (!expects_nobody).then(|| self.list(turn));
+        self.hint.take(config, turn);
+        let list = (!self.hint.expects_nobody()).then(|| turn.list_queue(&self.config.lock_path));
         self.phase = Phase::Creating { creation, list };
     }
 
@@ -50,12 +48,12 @@ impl Contender {
         match progress {
             Progress::Pending => {}
             Progress::Created(nodes) => {
-                let before = self.config.hint.take();
-                self.config.hint = self.own_hint(&nodes.first, before);
+                self.hint.created(&nodes.first, &self.config, turn);
                 self.enqueued(nodes.first, list, turn);
             }
             Progress::Found(nodes) => {
-                self.config.hint = self.own_hint(&nodes.first, None);
+                self.hint.forget();
+                self.hint.created(&nodes.first, &self.config, turn);
                 self.enqueued(nodes.first, None, turn);
             }
             Progress::NotCreated if self.is_releasing => self.withdraw(turn),
@@ -66,7 +64,7 @@ impl Contender {
 
     fn create_again(&mut self, turn: &mut Turn<'_>) {
         // The hint is spent. If the lock path is new, sequence numbers begin again.
-        self.config.hint = None;
+        self.hint.forget();
         if let Phase::Creating { creation, list } = &mut self.phase {
             creation.repeat(&self.config, turn);
             *list = Some(turn.list_queue(&self.config.lock_path));
@@ -81,54 +79,8 @@ impl Contender {
         match list {
             _ if self.is_releasing => self.withdraw(turn),
             Some(list) => self.phase = Phase::Deciding { list, listing: None },
-            None if self.config.hint.is_some_and(|own| own.followed > 0) => self.acquired(turn),
+            None if self.hint.is_next() => self.acquired(turn),
             None => self.decide(turn),
         }
-    }
-
-    /// Returns our hint for the next contender, which it may use if we acquire the lock. `before` is
-    /// the hint of the previous one.
-    fn own_hint(&self, node: &Node, before: Option<FastPathHint>) -> Option<FastPathHint> {
-        let AttemptConfig { mode, unknown_nodes, .. } = self.config;
-        // A negative number of eleven characters seems positive here, and the next one lower.
-        let number = SequenceNumber::parse(sequence_suffix(node.name()))?;
-        let (czxid, followed, is_deleted) = (node.czxid, 0, false);
-        let own = FastPathHint { unknown_nodes, mode, number, czxid, followed, is_deleted };
-        let before = before.filter(|before| self.follows(&own, before));
-        let followed = before.map_or(0, |before| before.followed.saturating_add(1));
-        Some(FastPathHint { followed, ..own })
-    }
-
-    /// Returns our hint for the next contender. It is there from the release on, and may change until
-    /// the attempt is over. `None` if the attempt did not hold and release the lock.
-    pub(crate) fn hint(&self) -> Option<FastPathHint> {
-        let is_deleted = match self.phase {
-            Phase::Leaving => false,
-            Phase::Done => true,
-            _ => return None,
-        };
-        let hint = self.config.hint.filter(|_| self.leaves_hint && self.node.is_some());
-        hint.map(|hint| FastPathHint { is_deleted, ..hint })
-    }
-
-    /// Takes note that the contender that left our hint is gone, if our creation is still undecided.
-    pub(crate) fn complete_hint(&mut self, later: FastPathHint) {
-        if self.wants_hint() {
-            self.config.hint = self.config.hint.map(|hint| hint.completed_by(later));
-        }
-    }
-
-    /// Returns whether [`complete_hint`](Self::complete_hint) could change anything.
-    pub(crate) fn wants_hint(&self) -> bool {
-        let is_open = |hint: FastPathHint| !hint.is_deleted;
-        matches!(self.phase, Phase::Creating { .. }) && self.config.hint.is_some_and(is_open)
-    }
-
-    fn follows(&self, own: &FastPathHint, before: &FastPathHint) -> bool {
-        // An unknown node that counts may stand anywhere, however late it was created.
-        is_safe(own.number)
-            && before.unknown_nodes == own.unknown_nodes
-            && own.unknown_nodes != UnknownNodePolicy::Count
-            && before.is_followed_by(own.mode, own.number, own.czxid)
     }
 }

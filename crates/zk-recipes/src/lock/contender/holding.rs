@@ -24,7 +24,7 @@ impl Contender {
             return self.vanished(turn);
         };
         let (node, token) = (ours.name().to_string(), ours.czxid);
-        self.leaves_hint = true;
+        self.hint.set_valid(true);
         self.phase = Phase::Held { suspended: false };
         turn.report(Event::Acquired { node, token });
         if self.revoked {
@@ -260,7 +260,7 @@ impl Contender {
     }
 
     pub(super) fn lose(&mut self, loss: Loss, turn: &mut Turn<'_>) {
-        self.leaves_hint = false;
+        self.hint.set_valid(false);
         turn.conclude(&mut self.is_concluded, Event::Lost(loss));
         self.withdraw(turn);
     }

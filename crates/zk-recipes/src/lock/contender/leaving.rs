@@ -29,6 +29,7 @@ impl Contender {
             self.unwatch_self(turn);
             turn.conclude(&mut self.is_concluded, Event::Released);
             self.phase = Phase::Done;
+            self.hint.leave(true, &self.config, turn);
         }
     }
 
@@ -75,7 +76,7 @@ impl Contender {
     fn abandon(&mut self, path: &str, error: &Error, turn: &mut Turn<'_>) {
         let node = path::name(path).into();
         turn.report(Event::Abandoned { node, error: error.clone() });
-        self.leaves_hint = false;
+        self.hint.set_valid(false);
         if matches!(self.phase, Phase::Leaving) {
             turn.conclude(&mut self.is_concluded, Event::Failed(error.clone().into()));
         }

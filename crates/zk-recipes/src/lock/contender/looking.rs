@@ -13,7 +13,7 @@ use crate::error::LockError;
 
 impl Contender {
     pub(super) fn look(&mut self, full: Full, turn: &mut Turn<'_>) {
-        let list = self.list(turn);
+        let list = turn.list_queue(&self.config.lock_path);
         self.phase = Phase::Looking(OfFull::new(full, Looking { list, listing: None }));
     }
 

@@ -35,6 +35,7 @@ use crate::attempt::queue::QueueReader;
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::{AttemptConfig, Event, LockMode, Machine, OpId, Restart, Turn};
 use crate::error::{LockError, Loss};
+use crate::lock::hint::Hint;
 
 /// A state machine that acquires one lock once, holds it, and releases it.
 ///
@@ -60,9 +61,9 @@ pub struct Contender {
     warned: bool,
     /// Nodes to be deleted, and the pending request for each. `None`: refused, to be repeated.
     deletions: Vec<(Option<OpId>, Arc<str>)>,
-    /// Whether the next contender may rely on our node, since we have acquired the lock. Once we
-    /// have a node, `config.hint` is ours.
-    leaves_hint: bool,
+    /// Left when we release the lock, so that the next contender can begin, and completed when our
+    /// node is gone. Any other end clears it.
+    hint: Hint,
     is_concluded: bool,
 }
 
@@ -72,7 +73,7 @@ impl Machine for Contender {
     }
 
     fn describe(&self, description: &mut Description<'_>) {
-        self.describe_as("contender", description);
+        self.config.describe("contender", description);
     }
 
     fn before_input(&mut self, turn: &mut Turn<'_>) {
@@ -127,7 +128,8 @@ impl Machine for Contender {
             _ => Event::Failed(LockError::Ended(end)),
         };
         turn.conclude(&mut self.is_concluded, event);
-        self.leaves_hint = false;
+        self.hint.set_valid(false);
+        self.hint.leave(false, &self.config, turn);
         self.phase = Phase::Done;
     }
 
@@ -169,8 +171,11 @@ impl Machine for Contender {
             | Phase::Deciding { .. }
             | Phase::Ranking(_)
             | Phase::Waiting { .. }
-            | Phase::TakingOver
-            | Phase::Held { .. } => self.withdraw(turn),
+            | Phase::TakingOver => self.withdraw(turn),
+            Phase::Held { .. } => {
+                self.hint.leave(false, &self.config, turn);
+                self.withdraw(turn);
+            }
             Phase::Leaving | Phase::Done => {}
             // The reply will show whether there is a node to delete.
             Phase::Creating { creation, .. } => {
@@ -193,13 +198,6 @@ impl Machine for Contender {
 impl Restart for Contender {
     fn restart(&self, state: Option<State>) -> Self {
         Self::new(self.config.restart(state))
-    }
-}
-
-impl Contender {
-    /// Describes a machine that wraps only this contender.
-    pub(crate) fn describe_as(&self, name: &str, description: &mut Description<'_>) {
-        self.config.describe(name, description);
     }
 }
 
@@ -262,7 +260,7 @@ impl Contender {
             revoked: false,
             warned: false,
             deletions: Vec::new(),
-            leaves_hint: false,
+            hint: Hint::default(),
             is_concluded: false,
         }
     }
@@ -314,10 +312,6 @@ impl Contender {
     }
 
     // ---- Outputs -------------------------------------------------------------------------------
-
-    fn list(&mut self, turn: &mut Turn<'_>) -> OpId {
-        turn.list_queue(&self.config.lock_path)
-    }
 
     fn delete(&mut self, path: impl Into<Arc<str>>, turn: &mut Turn<'_>) {
         let path = path.into();

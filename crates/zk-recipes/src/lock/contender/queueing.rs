@@ -24,7 +24,7 @@ use crate::error::LockError;
 impl Contender {
     pub(super) fn decide(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_predecessor(turn);
-        let list = self.list(turn);
+        let list = turn.list_queue(&self.config.lock_path);
         self.phase = Phase::Deciding { list, listing: None };
     }
 

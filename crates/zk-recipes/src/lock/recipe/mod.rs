@@ -4,7 +4,6 @@
 pub(crate) mod conversion;
 #[cfg_attr(not(feature = "full"), path = "no_hand_over.rs")]
 pub(crate) mod hand_over;
-pub(crate) mod hint_cache;
 mod local_queue;
 mod mutex;
 mod reentrant;

@@ -285,7 +285,7 @@ fn the_queue_is_a_mutex_whatever_the_configuration() {
     let config = |request: &mut PermitRequest| {
         request.config.scheme = Scheme::CURATOR_READ_WRITE;
         request.config.mode = LockMode::Shared;
-        request.config.hint = Some(BEFORE);
+        request.config.hint_cell = crate::tests::Hints::beginning_with(Some(BEFORE));
     };
     Harness::of(config).creating();
 }

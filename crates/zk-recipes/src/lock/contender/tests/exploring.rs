@@ -14,7 +14,7 @@ mod workload;
 
 use crate::tests::exploring::world::Bug;
 use crate::tests::exploring::*;
-use workload::{Hint, Lock};
+use workload::Lock;
 
 const LOCK_PATH: &str = "/lock";
 
@@ -157,14 +157,14 @@ impl Scenario {
         Self { bounds: Bounds { numbers, ..self.bounds }, ..self }
     }
 
-    pub(crate) fn world(self) -> World<Lock<HintingContender<Hint>>> {
+    pub(crate) fn world(self) -> World<Lock<Contender>> {
         self.world_of()
     }
 
     /// Returns the world with another machine around each contender.
     pub(crate) fn world_of<M>(self) -> World<Lock<M>>
     where
-        M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>,
+        M: Machine + Clone + Send + Sync + From<Contender>,
     {
         let mut world = World::new(self.bounds, Lock::new(self));
         world.tree.created_before(LOCK_PATH, self.created_before);

@@ -1,54 +1,26 @@
 //! The hint of an earlier acquisition.
 
-use alloc::rc::Rc;
-use core::cell::RefCell;
+use std::sync::Mutex;
 
 use crate::tests::*;
 
-/// All hints that were left, the last one of which is valid.
-#[derive(Debug)]
-struct Hints {
-    left: Rc<RefCell<Vec<Option<FastPathHint>>>>,
-    is_writable: bool,
-}
-
-impl Hints {
-    pub(crate) fn share(&self) -> Self {
-        Self { left: self.left.clone(), is_writable: true }
-    }
-}
-
-/// A clone of a machine leaves no hints.
-impl Clone for Hints {
-    fn clone(&self) -> Self {
-        Self { left: self.left.clone(), is_writable: false }
-    }
-}
-
-impl HintCell for Hints {
-    fn get(&self) -> Option<FastPathHint> {
-        self.left.borrow().last().copied().flatten()
-    }
-
-    fn set(&self, hint: Option<FastPathHint>) {
-        if self.is_writable {
-            self.left.borrow_mut().push(hint);
-        }
-    }
+/// The cell of a contender.
+fn cell(h: &Harness) -> &dyn HintCell {
+    &**h.machine.config.hint_cell.as_ref().expect("a cell")
 }
 
 #[test]
 fn a_hint_is_left_at_the_release_and_completed_at_the_end() {
-    let left = Rc::new(RefCell::new(alloc::vec![Some(BEFORE)]));
-    let hints = Hints { left, is_writable: true };
-    let contender = || Harness::driving(config(), |it| HintingContender::new(it, hints.share()));
+    let hints = Arc::new(Hints(Mutex::new(alloc::vec![Some(BEFORE)])));
+    let contender = || Harness::of(|config| config.hint_cell = Some(hints.clone()));
+    let all = || hints.0.lock().expect("no panic").clone();
     let mut first = contender();
     first.created(7);
     first.expect(&["create", "Enqueued own-7 token 107", "Acquired own-7 token 107", "timer"]);
     first.feed(Input::LeaseEnded);
     first.expect(&["Lost(LeaseEnded)", "delete own-7"]);
     first.answer("delete own-7", ok());
-    assert_eq!(*hints.left.borrow(), [Some(BEFORE), None], "a lost lock leaves none");
+    assert_eq!(all(), [Some(BEFORE), None], "a lost lock leaves none");
 
     hints.set(Some(BEFORE));
     let mut first = contender();
@@ -60,7 +32,7 @@ fn a_hint_is_left_at_the_release_and_completed_at_the_end() {
     let mut second = contender();
     second.expect(&["create"]);
     first.feed(Input::State(CONNECTED));
-    assert_eq!(hints.left.borrow().len(), 4, "nothing has changed");
+    assert_eq!(all().len(), 4, "nothing has changed");
     first.answer("delete own-7", ok());
     assert_eq!(hints.get(), Some(own));
     second.created(8);
@@ -68,7 +40,7 @@ fn a_hint_is_left_at_the_release_and_completed_at_the_end() {
 }
 
 fn with(hint: Option<FastPathHint>) -> Harness {
-    Harness::of(|config| config.hint = hint)
+    Harness::of(|config| config.hint_cell = Hints::beginning_with(hint))
 }
 
 /// The hint of a contender that has released the lock.
@@ -76,11 +48,11 @@ fn left(h: &mut Harness) -> Option<FastPathHint> {
     h.feed(Command::Release);
     let asked = h.asked.iter().rfind(|asked| !asked.answered && asked.line.starts_with("delete"));
     let line = asked.expect("a deletion").line.clone();
-    let early = h.machine.hint();
+    let early = cell(h).get();
     assert!(early.is_none_or(|hint| !hint.is_deleted), "it is there still");
     h.answer(&line, ok());
     assert!(h.machine.is_done());
-    h.machine.hint()
+    cell(h).get()
 }
 
 #[test]
@@ -120,7 +92,7 @@ fn behind_a_leaving_one() -> Harness {
 #[test]
 fn a_contender_behind_one_that_leaves_skips_the_list_if_that_is_gone_in_time() {
     let mut h = behind_a_leaving_one();
-    h.machine.complete_hint(BEFORE);
+    cell(&h).set(Some(BEFORE));
     h.created(7);
     h.expect(&["Enqueued own-7 token 107", "Acquired own-7 token 107", "timer"]);
 }
@@ -131,12 +103,12 @@ fn a_contender_behind_one_that_may_be_there_still_lists() {
     for later in [None, Some(FastPathHint { is_deleted: false, ..BEFORE }), Some(other)] {
         let mut h = behind_a_leaving_one();
         if let Some(later) = later {
-            h.machine.complete_hint(later);
+            cell(&h).set(Some(later));
         }
         h.created(7);
         h.expect(&["Enqueued own-7 token 107", "list"]);
         // Too late.
-        h.machine.complete_hint(BEFORE);
+        cell(&h).set(Some(BEFORE));
         h.answer("list", children(&["a-6", "own-7"]));
         h.expect(&["Waiting behind a-6, 1 ahead", "watch own-7", "watch a-6"]);
     }
@@ -195,15 +167,15 @@ fn a_release_while_creating_deletes_the_node() {
     h.expect(&["Enqueued own-7 token 107", "delete own-7"]);
     h.answer("delete own-7", ok());
     h.expect_last(&["Released"]);
-    assert_eq!(h.machine.hint(), None);
+    assert_eq!(cell(&h).get(), None);
 }
 
 #[test]
 fn a_hint_is_ignored_if_unknown_nodes_count() {
     let mut h = Harness::of(|config| {
         let unknown_nodes = UnknownNodePolicy::Count;
-        (config.hint, config.unknown_nodes) =
-            (Some(FastPathHint { unknown_nodes, ..BEFORE }), unknown_nodes);
+        config.hint_cell = Hints::beginning_with(Some(FastPathHint { unknown_nodes, ..BEFORE }));
+        config.unknown_nodes = unknown_nodes;
     });
     h.created(7);
     h.expect(&["create", "Enqueued own-7 token 107", "list"]);
@@ -212,7 +184,7 @@ fn a_hint_is_ignored_if_unknown_nodes_count() {
 #[test]
 fn a_hint_of_another_policy_is_ignored() {
     let mut h = Harness::of(|config| {
-        config.hint = Some(BEFORE);
+        config.hint_cell = Hints::beginning_with(Some(BEFORE));
         config.unknown_nodes = UnknownNodePolicy::Refuse;
     });
     h.created(7);
@@ -247,7 +219,7 @@ fn a_conversion_leaves_no_hint() {
             }
         }
         assert!(h.machine.is_done(), "{mode:?}");
-        assert_eq!(h.machine.hint(), None, "{mode:?}");
+        assert_eq!(cell(&h).get(), None, "{mode:?}");
     }
 }
 
@@ -255,9 +227,9 @@ fn a_conversion_leaves_no_hint() {
 fn a_reader_leaves_no_hint_to_a_writer_but_a_writer_to_a_reader() {
     let second = |before, mode| {
         let scheme = READ_WRITE;
-        let hint = Some(FastPathHint { mode: before, ..BEFORE });
+        let hint_cell = Hints::beginning_with(Some(FastPathHint { mode: before, ..BEFORE }));
         let mut h = Harness::of(|config| {
-            *config = AttemptConfig { hint, scheme, mode, ..config.clone() };
+            *config = AttemptConfig { hint_cell, scheme, mode, ..config.clone() };
         });
         let create = h.wanted().remove(0);
         let label = if mode == LockMode::Shared { "own-R7" } else { "own-W7" };
@@ -309,8 +281,9 @@ fn only_a_released_holder_leaves_a_hint() {
     ];
     for (what, end) in ends {
         let mut h = Harness::deciding();
+        cell(&h).set(Some(BEFORE));
         end(&mut h);
         assert!(h.machine.is_done(), "{what}");
-        assert_eq!(h.machine.hint(), None, "{what}");
+        assert_eq!(cell(&h).get(), None, "{what}");
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-impl From<HintingContender<Hint>> for Requeuing<HintingContender<Hint>> {
-    fn from(contender: HintingContender<Hint>) -> Self {
+impl From<Contender> for Requeuing<Contender> {
+    fn from(contender: Contender) -> Self {
         Self::new(contender, true)
     }
 }
@@ -21,7 +21,7 @@ pub(super) const AGAIN: [&str; 8] = [
 
 #[track_caller]
 pub(super) fn proves(scenario: Scenario, states: usize, milestones: &[&'static str]) {
-    search::prove(scenario.world_of::<Requeuing<HintingContender<Hint>>>(), states, milestones);
+    search::prove(scenario.world_of::<Requeuing<Contender>>(), states, milestones);
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn two_queue_again() {
 /// the lock or while it does not.
 #[derive(Clone, Debug)]
 struct Unaware<const AS_HOLDER: bool> {
-    contender: HintingContender<Hint>,
+    contender: Contender,
     is_holder: bool,
 }
 
-impl<const AS_HOLDER: bool> From<HintingContender<Hint>> for Unaware<AS_HOLDER> {
-    fn from(contender: HintingContender<Hint>) -> Self {
+impl<const AS_HOLDER: bool> From<Contender> for Unaware<AS_HOLDER> {
+    fn from(contender: Contender) -> Self {
         Self { contender, is_holder: false }
     }
 }

@@ -111,7 +111,7 @@ impl ContenderState {
     }
 }
 
-impl<M: Machine + Clone + Send + Sync + From<HintingContender<Hint>>> Workload for Lock<M> {
+impl<M: Machine + Clone + Send + Sync + From<Contender>> Workload for Lock<M> {
     type Machine = M;
 
     fn nodes(&self) -> Vec<(&str, &[u8])> {
@@ -383,7 +383,7 @@ fn is_reader(node: &Node) -> bool {
     node.path.contains("__READ__")
 }
 
-impl<M: From<HintingContender<Hint>>> Lock<M> {
+impl<M: From<Contender>> Lock<M> {
     pub(super) fn new(scenario: Scenario) -> Self {
         let contenders: Vec<_> =
             scenario.roles.iter().map(|role| ContenderState::new(*role, 0)).collect();
@@ -403,10 +403,10 @@ impl<M: From<HintingContender<Hint>>> Lock<M> {
             mode: role.mode,
             wait_policy: role.wait_policy,
             revocable: role.keeps,
+            hint_cell: Some(Arc::new(Hint)),
             ..AttemptConfig::of_node(LOCK_PATH.into(), self.scenario.scheme, guid, session)
         };
-        Hint.set(self.hints[self.leader(contender)]);
-        HintingContender::new(config, Hint).into()
+        Contender::new(config).into()
     }
 
     fn name<'n>(&self, path: &'n str) -> Name<'n> {
