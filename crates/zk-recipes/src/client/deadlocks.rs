@@ -11,7 +11,9 @@ use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
 use crate::attempt::LockMode;
 use crate::client::SessionClient;
+use crate::client::local::{HoldNode, SpecialHolder};
 use crate::client::queue::Entrance;
+use crate::client::status::Handle;
 
 /// Finds deadlocks between the owners of locks in this process: one waits for a lock that another
 /// holds, which waits for one that the first holds.
@@ -158,11 +160,32 @@ impl Mark {
         self.search.hold(self.number);
         self
     }
+
+    /// The attempt holds the lock with this node.
+    pub(crate) fn hold(self, handle: Handle) -> Box<SpecialHolder> {
+        Box::new(Marked { handle, _mark: self.holds() })
+    }
 }
 
 impl Drop for Mark {
     fn drop(&mut self) {
         self.search.remove(self.number);
+    }
+}
+
+/// The node of an owner with a name.
+struct Marked {
+    handle: Handle,
+    _mark: Mark,
+}
+
+impl HoldNode for Marked {
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    fn end(self: Box<Self>) -> Option<Handle> {
+        Some(self.handle)
     }
 }
 

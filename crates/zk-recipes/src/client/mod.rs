@@ -5,6 +5,7 @@
 //! threads.
 
 pub(crate) mod abandoned;
+pub(crate) mod acquiring;
 mod blocking;
 pub(crate) mod call;
 pub(crate) mod contenders;
@@ -14,6 +15,8 @@ pub(crate) mod deadlocks;
 pub(crate) mod guard;
 pub(crate) mod guid;
 pub(crate) mod known;
+#[cfg_attr(not(feature = "full"), path = "no_local.rs")]
+pub(crate) mod local;
 pub(crate) mod lookout;
 pub(crate) mod observed;
 pub(crate) mod once;

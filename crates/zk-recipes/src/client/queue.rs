@@ -20,6 +20,7 @@ use super::abandoned::Abandoned;
 use super::call::Call;
 use super::guard::Guard;
 use super::guid;
+use super::local::LocalLock;
 use super::observed;
 use super::pending::Pending;
 use super::reporter;
@@ -31,7 +32,6 @@ use crate::client::lookout::{Lookout, Seen};
 use crate::client::session_client::TimeLimit;
 use crate::error::{LockError, Reason, RecipeError};
 use crate::lock::HintingContender;
-use crate::lock::recipe::hand_over::LocalLock;
 use crate::lock::recipe::hint_cache::HintCache;
 use crate::options::{Attempt, Options, UserObserver};
 
@@ -49,7 +49,7 @@ pub(crate) struct Queue<C> {
     attempts: Arc<AtomicUsize>,
     hint_cache: HintCache,
     /// With `Options::local_hand_over`.
-    local: Option<Arc<LocalLock<C>>>,
+    local: Option<Arc<LocalLock>>,
 }
 
 impl<C> fmt::Debug for Queue<C> {
@@ -76,7 +76,7 @@ impl<C: SessionClient> Queue<C> {
             recipe,
             path: path.into(),
             scheme: options.scheme.unwrap_or(default),
-            local: LocalLock::of(&options),
+            local: options.local.start(C::now),
             options,
             cleanups: Arc::default(),
             abandoned: Arc::default(),
@@ -272,7 +272,6 @@ impl<C: SessionClient> Queue<C> {
 }
 
 /// An attempt that has not begun, for a lock whose contenders are nodes of one queue.
-#[derive(Clone)]
 pub(crate) struct Entrance<C> {
     pub(crate) queue: Queue<C>,
     pub(crate) operation: &'static str,
@@ -292,13 +291,18 @@ impl<C: SessionClient> Entrance<C> {
         Self { queue, operation, mode, wait_policy, owner: None }
     }
 
-    pub(crate) fn enter(self) -> Attempted<C> {
+    pub(crate) fn enter(&self) -> Attempted<C> {
         self.queue.enter(self.operation, self.mode, self.wait_policy)
     }
 
     /// Returns what the attempts of this process share, if they share a node.
-    pub(crate) fn local(&self) -> Option<Arc<LocalLock<C>>> {
+    pub(crate) fn local(&self) -> Option<Arc<LocalLock>> {
         self.queue.local.clone()
+    }
+
+    /// Makes its error.
+    pub(crate) fn failed(&self, reason: LockError) -> RecipeError {
+        self.queue.call(self.operation).failed(reason)
     }
 }
 
@@ -319,14 +323,11 @@ pub(crate) struct Attempted<C, R = LockError> {
 
 #[cfg(feature = "full")]
 impl<C, R> Attempted<C, R> {
-    /// Returns whether the attempt has come to no end.
-    pub(crate) const fn is_open(&self) -> bool {
+    /// Prepares the attempt for another caller, whose time limit begins. Returns whether it has come
+    /// to no end.
+    pub(crate) fn renew(&mut self) -> bool {
+        self.patience = Patience::default();
         self.handle.is_some()
-    }
-
-    /// Returns the attempt for another caller, whose time limit begins.
-    pub(crate) fn anew(self) -> Self {
-        Self { patience: Patience::default(), ..self }
     }
 }
 
