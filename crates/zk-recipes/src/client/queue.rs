@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::poll_fn;
+use core::ops::Deref;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, ready};
@@ -35,9 +36,12 @@ use crate::lock::HintingContender;
 use crate::lock::recipe::hint_cache::HintCache;
 use crate::options::{Attempt, Options, UserObserver};
 
-/// A lock path, and the options of this process's contenders.
+/// A lock of this process. Its clones are one lock.
 #[derive(Clone)]
-pub(crate) struct Queue<C> {
+pub(crate) struct Queue<C>(Arc<SharedQueue<C>>);
+
+/// A lock path, and the options of this process's contenders.
+pub(crate) struct SharedQueue<C> {
     pub(crate) client: C,
     /// The recipe, as observers of the process know it.
     recipe: &'static str,
@@ -46,15 +50,23 @@ pub(crate) struct Queue<C> {
     pub(crate) options: Options,
     cleanups: Arc<AtomicUsize>,
     abandoned: Arc<AtomicUsize>,
-    attempts: Arc<AtomicUsize>,
+    attempts: AtomicUsize,
     hint_cache: HintCache,
     /// With `Options::local_hand_over`.
     local: Option<Arc<LocalLock>>,
 }
 
+impl<C> Deref for Queue<C> {
+    type Target = SharedQueue<C>;
+
+    fn deref(&self) -> &SharedQueue<C> {
+        &self.0
+    }
+}
+
 impl<C> fmt::Debug for Queue<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, scheme, options, .. } = self;
+        let SharedQueue { path, scheme, options, .. } = &**self;
         let mut queue = f.debug_struct("Queue");
         queue.field("path", path).field("scheme", scheme).field("options", options);
         queue.finish_non_exhaustive()
@@ -71,7 +83,7 @@ impl<C: SessionClient> Queue<C> {
     ) -> Result<Self, RecipeError> {
         path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
         observed::register(recipe);
-        Ok(Self {
+        Ok(Self(Arc::new(SharedQueue {
             client: client.clone(),
             recipe,
             path: path.into(),
@@ -80,9 +92,9 @@ impl<C: SessionClient> Queue<C> {
             options,
             cleanups: Arc::default(),
             abandoned: Arc::default(),
-            attempts: Arc::default(),
+            attempts: AtomicUsize::default(),
             hint_cache: HintCache::default(),
-        })
+        })))
     }
 
     /// The operation and path that errors name.
