@@ -62,8 +62,8 @@ type Begin<T> = Box<dyn FnOnce(Option<Instant>) -> Running<T> + Send>;
 /// An operation that has begun, and for an attempt the status of its machine.
 type Running<T> = (BoxFuture<T>, Option<Arc<SharedStatus>>);
 
-/// The work, and a function that converts its result.
-#[expect(clippy::large_enum_variant, reason = "acquiring a lock needs no allocation")]
+/// The work, and a function that converts its result. Acquiring a lock and releasing it need no
+/// allocation here.
 enum Work<T, C, E> {
     Acquire(Acquiring<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
     Release(Releasing, fn(Result<(), RecipeError>) -> Result<T, E>),
