@@ -6,14 +6,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A expected=(
-    [get]=242160
-    [mutex]=381398
-    [blocking-get]=287152
-    [blocking-mutex]=409862
-    [get,full]=300529
-    [mutex,full]=583815
-    [blocking-get,full]=335233
-    [blocking-mutex,full]=598119
+    [get]=250582
+    [mutex]=364182
+    [blocking-get]=291814
+    [blocking-mutex]=404790
+    [get,full]=311559
+    [mutex,full]=494439
+    [blocking-get,full]=339655
+    [blocking-mutex,full]=523671
 )
 
 build() {

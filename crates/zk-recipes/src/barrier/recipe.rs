@@ -112,8 +112,8 @@ impl<C: SessionClient> Barrier<C> {
     pub fn close(&self) -> Pending<(), C> {
         let queue = self.0.clone();
         Pending::within(self.0.call("close"), async move {
-            let Queue { path, options, .. } = &queue;
-            match queue.create_persistent(path, &options.data, &options.acl).await {
+            let options = &queue.options;
+            match queue.create_persistent(&queue.path, &options.data, &options.acl).await {
                 Err(LockError::Request(Error::Server(ErrorCode::NODE_EXISTS))) => Ok(()),
                 closed => closed,
             }

@@ -11,7 +11,9 @@ use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
 use crate::attempt::LockMode;
 use crate::client::SessionClient;
+use crate::client::local::{HoldNode, SpecialHolder};
 use crate::client::queue::Entrance;
+use crate::client::status::Handle;
 
 /// Finds deadlocks between the owners of locks in this process: one waits for a lock that another
 /// holds, which waits for one that the first holds.
@@ -43,7 +45,19 @@ use crate::client::queue::Entrance;
 /// It knows the named owners of this process only, and locks by their paths. So use one value for the
 /// locks of one ensemble.
 #[derive(Clone)]
-pub struct Deadlocks(Arc<SharedGraph>);
+pub struct Deadlocks(Arc<dyn Search>);
+
+/// Follows who waits for whom. A trait, so that a program which never looks for deadlocks has no code
+/// for it.
+trait Search: Send + Sync {
+    /// Adds an owner that waits. Returns its number, and the deadlock that it closes.
+    fn wait(&self, entry: GraphEntry) -> (u64, Option<Deadlock>);
+    fn report(&self, deadlock: &Deadlock);
+    /// The owner of this number holds its lock.
+    fn hold(&self, number: u64);
+    /// The owner of this number has given up, or released its lock.
+    fn remove(&self, number: u64);
+}
 
 struct SharedGraph {
     graph: StdMutex<Graph>,
@@ -87,13 +101,11 @@ impl Deadlocks {
 
     /// An attempt begins.
     pub(crate) fn waits(&self, owner: Arc<str>, lock: Arc<str>, mode: LockMode) -> Mark {
-        let mut graph = self.0.graph();
-        let number = graph.add(GraphEntry { owner, lock, mode, is_held: false });
-        let deadlock = graph.deadlock(number);
-        drop(graph);
-        let mark = Mark { shared: self.0.clone(), number };
+        let entry = GraphEntry { owner, lock, mode, is_held: false };
+        let (number, deadlock) = self.0.wait(entry);
+        let mark = Mark { search: self.0.clone(), number };
         if let Some(deadlock) = deadlock {
-            (self.0.report)(&deadlock);
+            self.0.report(&deadlock);
         }
         mark
     }
@@ -102,6 +114,28 @@ impl Deadlocks {
 impl SharedGraph {
     fn graph(&self) -> StdMutexGuard<'_, Graph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Search for SharedGraph {
+    fn wait(&self, entry: GraphEntry) -> (u64, Option<Deadlock>) {
+        let mut graph = self.graph();
+        let number = graph.add(entry);
+        (number, graph.deadlock(number))
+    }
+
+    fn report(&self, deadlock: &Deadlock) {
+        (self.report)(deadlock);
+    }
+
+    fn hold(&self, number: u64) {
+        if let Some(entry) = self.graph().entries.get_mut(&number) {
+            entry.is_held = true;
+        }
+    }
+
+    fn remove(&self, number: u64) {
+        self.graph().entries.remove(&number);
     }
 }
 
@@ -116,23 +150,42 @@ impl<C: SessionClient> Entrance<C> {
 
 /// An owner that waits or holds, until it is dropped.
 pub(crate) struct Mark {
-    shared: Arc<SharedGraph>,
+    search: Arc<dyn Search>,
     number: u64,
 }
 
 impl Mark {
     /// The attempt holds the lock.
     pub(crate) fn holds(self) -> Self {
-        if let Some(entry) = self.shared.graph().entries.get_mut(&self.number) {
-            entry.is_held = true;
-        }
+        self.search.hold(self.number);
         self
+    }
+
+    /// The attempt holds the lock with this node.
+    pub(crate) fn hold(self, handle: Handle) -> Box<SpecialHolder> {
+        Box::new(Marked { handle, _mark: self.holds() })
     }
 }
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        self.shared.graph().entries.remove(&self.number);
+        self.search.remove(self.number);
+    }
+}
+
+/// The node of an owner with a name.
+struct Marked {
+    handle: Handle,
+    _mark: Mark,
+}
+
+impl HoldNode for Marked {
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    fn end(self: Box<Self>) -> Option<Handle> {
+        Some(self.handle)
     }
 }
 

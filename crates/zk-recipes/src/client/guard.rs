@@ -20,6 +20,7 @@ use zk_session::{Attachment, End, Error, RequestError, Transaction};
 
 use super::call::Call;
 use super::deadlocks::Mark;
+use super::local::SpecialHolder;
 use super::pending::{Pending, Signal};
 use super::status::{Handle, HeldNode, MachineReport, Status, WaitFor};
 use crate::Client;
@@ -27,7 +28,6 @@ use crate::attempt::Command;
 use crate::client::SessionClient;
 use crate::client::session_client::{TimeLimit, unless};
 use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
-use crate::lock::recipe::hand_over::LocalTurn;
 
 /// The state of an acquired lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,55 +108,39 @@ pub struct Guard<C = Client> {
     path: Arc<str>,
     parent: Arc<str>,
     node: HeldNode,
-    handle: Holder<C>,
+    handle: Holder,
 }
 
-/// The node of a guard: its own, or one that attempts share. Dropping it releases the lock.
-enum Holder<C> {
-    One(Handle),
-    Other(Box<Other<C>>),
+/// The node of a guard. Dropping it releases the lock.
+enum Holder {
+    Own(Handle),
+    Special(Box<SpecialHolder>),
 }
 
-/// What few guards have. A third variant of [`Holder`] would make each guard larger.
-enum Other<C> {
-    /// One of several that take turns.
-    #[cfg_attr(not(feature = "full"), expect(dead_code))]
-    Turn(LocalTurn<C>),
-    /// One whose owner has a name.
-    Marked { holder: Holder<C>, _mark: Mark },
-}
-
-impl<C> Holder<C> {
-    fn turn(&self) -> Option<&LocalTurn<C>> {
-        let Self::Other(other) = self else { return None };
-        match &**other {
-            Other::Turn(turn) => Some(turn),
-            Other::Marked { holder, .. } => holder.turn(),
+impl Holder {
+    fn special(&self) -> Option<&SpecialHolder> {
+        match self {
+            Self::Own(_) => None,
+            Self::Special(holder) => Some(&**holder),
         }
     }
 
     /// Returns the node, which the caller releases. `None` if others have it.
     fn end(self) -> Option<Handle> {
         match self {
-            Self::One(handle) => Some(handle),
-            Self::Other(other) => match *other {
-                Other::Turn(turn) => turn.end(),
-                Other::Marked { holder, .. } => holder.end(),
-            },
+            Self::Own(handle) => Some(handle),
+            Self::Special(holder) => holder.end(),
         }
     }
 }
 
-impl<C> Deref for Holder<C> {
+impl Deref for Holder {
     type Target = Handle;
 
     fn deref(&self) -> &Handle {
         match self {
-            Self::One(handle) => handle,
-            Self::Other(other) => match &**other {
-                Other::Turn(turn) => turn,
-                Other::Marked { holder, .. } => holder,
-            },
+            Self::Own(handle) => handle,
+            Self::Special(holder) => holder.handle(),
         }
     }
 }
@@ -179,21 +163,26 @@ impl<C: SessionClient> Guard<C> {
         node: HeldNode,
         handle: Handle,
     ) -> Self {
-        Self { client, path, parent, node, handle: Holder::One(handle) }
+        Self { client, path, parent, node, handle: Holder::Own(handle) }
+    }
+
+    /// Creates a guard that does not have a node of its own.
+    pub(crate) fn of_holder(
+        client: C,
+        path: Arc<str>,
+        node: HeldNode,
+        holder: Box<SpecialHolder>,
+    ) -> Self {
+        Self { client, parent: path.clone(), path, node, handle: Holder::Special(holder) }
     }
 
     /// Remembers the owner.
     pub(crate) fn of_owner(self, mark: Option<Mark>) -> Self {
-        match mark {
-            Some(mark) => {
-                let handle = Holder::Other(Box::new(Other::Marked {
-                    holder: self.handle,
-                    _mark: mark.holds(),
-                }));
-                Self { handle, ..self }
-            }
-            None => self,
-        }
+        let handle = match (self.handle, mark) {
+            (Holder::Own(handle), Some(mark)) => Holder::Special(mark.hold(handle)),
+            (handle, _) => handle,
+        };
+        Self { handle, ..self }
     }
 
     /// Returns the node, which the caller releases. `None` if others have it.
@@ -218,7 +207,7 @@ impl<C: SessionClient> Guard<C> {
     /// language reads it, and shells compare it with `-lt`. Compare it as a number of 64 bits, not as
     /// text. A [`Zxid`] itself prints in hexadecimal, as ZooKeeper prints zxids.
     pub fn fencing_token(&self) -> FencingToken {
-        FencingToken(self.node.token.0, self.handle.turn().map_or(0, LocalTurn::number))
+        FencingToken(self.node.token.0, self.handle.special().map_or(0, |holder| holder.turn()))
     }
 
     /// Returns the current state, as far as this client knows.
@@ -262,9 +251,9 @@ impl<C: SessionClient> Guard<C> {
     /// panics, the others still run.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();
-        let callback = match self.handle.turn() {
+        let callback = match self.handle.special() {
             None => Box::new(callback),
-            Some(turn) => turn.until_end(Box::new(callback)),
+            Some(holder) => holder.until_end(Box::new(callback)),
         };
         if let Some((callback, loss)) = self.handle.status.on_loss(callback) {
             callback(loss);
@@ -384,7 +373,7 @@ impl<C: SessionClient> Guard<C> {
     /// Waits until the lock is lost.
     pub(crate) fn losing(&self) -> Losing {
         let (status, attachment) = (&self.handle.status, &self.handle.attachment);
-        let ended = self.handle.turn().map(LocalTurn::signal);
+        let ended = self.handle.special().and_then(|holder| holder.signal());
         let lost = status.wait(loss as fn(&mut MachineReport) -> _);
         Losing { lost, attachment: attachment.clone(), ended }
     }

@@ -5,6 +5,7 @@
 //! threads.
 
 pub(crate) mod abandoned;
+pub(crate) mod acquiring;
 #[cfg(test)]
 mod auto_traits;
 mod blocking;
@@ -16,6 +17,8 @@ pub(crate) mod deadlocks;
 pub(crate) mod guard;
 pub(crate) mod guid;
 pub(crate) mod known;
+#[cfg_attr(not(feature = "full"), path = "no_local.rs")]
+pub(crate) mod local;
 pub(crate) mod lookout;
 pub(crate) mod observed;
 pub(crate) mod once;

@@ -12,17 +12,16 @@ use std::time::Instant;
 
 use zk_session::End;
 
+use super::acquiring::Acquiring;
 use super::call::Call;
-use super::deadlocks::Mark;
 use super::guard::{Guard, Releasing};
-use super::queue::{Attempted, Entrance};
+use super::queue::Entrance;
 use super::run::Hold;
 use super::status::{Place, SharedStatus};
 use crate::Client;
 use crate::client::SessionClient;
 use crate::client::session_client::{TimeLimit, before};
 use crate::error::{LockError, Reason, RecipeError, Unconfirmed};
-use crate::lock::recipe::hand_over::LocalAttempt;
 
 /// An operation of a recipe that takes time: await it in a task, or, with the feature `blocking`,
 /// call `wait` in a thread.
@@ -66,13 +65,7 @@ type Running<T> = (BoxFuture<T>, Option<Arc<SharedStatus>>);
 /// The work, and a function that converts its result. Acquiring a lock and releasing it need no
 /// allocation here.
 enum Work<T, C, E> {
-    Enter(Entrance<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
-    Acquire(Attempted<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>, Option<Mark>),
-    TakeTurns(
-        Box<LocalAttempt<C>>,
-        fn(Result<Guard<C>, RecipeError>) -> Result<T, E>,
-        Option<Mark>,
-    ),
+    Acquire(Acquiring<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
     Release(Releasing, fn(Result<(), RecipeError>) -> Result<T, E>),
     Begin(Begin<Result<T, E>>),
     Run(Running<Result<T, E>>),
@@ -80,21 +73,6 @@ enum Work<T, C, E> {
     Done(Result<T, E>),
     /// The result was returned.
     Over,
-}
-
-/// Begins an attempt.
-fn enter<T, C: SessionClient, E>(
-    entrance: Entrance<C>,
-    finish: fn(Result<Guard<C>, RecipeError>) -> Result<T, E>,
-) -> Work<T, C, E> {
-    let mark = entrance.mark();
-    let Some(local) = entrance.local() else {
-        return Work::Acquire(entrance.enter(), finish, mark);
-    };
-    match LocalAttempt::enter(entrance, local) {
-        Ok(attempt) => Work::TakeTurns(Box::new(attempt), finish, mark),
-        Err(error) => Work::Done(finish(Err(error))),
-    }
 }
 
 // No future is pinned in place.
@@ -137,7 +115,7 @@ impl<T, C: SessionClient, R: Reason> Pending<T, C, RecipeError<R>> {
     /// Names the owner, for the [`Deadlocks`](crate::Deadlocks) of the lock. Name it before the attempt
     /// begins. Recipes without that option ignore it.
     pub fn by(mut self, owner: impl Into<Arc<str>>) -> Self {
-        if let Work::Enter(entrance, _) = &mut self.work {
+        if let Work::Acquire(Acquiring::Idle(entrance), _) = &mut self.work {
             entrance.owner = Some(owner.into());
         }
         self
@@ -207,7 +185,8 @@ impl<T, C: SessionClient, E> Pending<T, C, E> {
         finish: fn(Result<Guard<C>, RecipeError>) -> Result<T, E>,
     ) -> Self {
         let client = entrance.queue.client.clone();
-        Self { client, limit: TimeLimit::default(), work: Work::Enter(entrance, finish) }
+        let work = Work::Acquire(Acquiring::Idle(entrance), finish);
+        Self { client, limit: TimeLimit::default(), work }
     }
 
     /// An operation that `begin` starts with the end of its time limit, which it must respect.
@@ -239,28 +218,18 @@ impl<T, C: SessionClient, E> Pending<T, C, E> {
     /// Begins the operation, and polls it.
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
         let Self { client, limit, work } = self;
-        if let Work::Enter(..) | Work::Begin(_) = work {
-            *work = match mem::replace(work, Work::Over) {
-                Work::Enter(entrance, finish) => enter(entrance, finish),
-                Work::Begin(begin) => Work::Run(begin(limit.end)),
-                work => work,
-            };
-        }
-        if let Work::Done(_) = work
-            && let Work::Done(result) = mem::replace(work, Work::Over)
-        {
-            return Poll::Ready(result);
+        if let Work::Begin(_) | Work::Done(_) = work {
+            match mem::replace(work, Work::Over) {
+                Work::Begin(begin) => *work = Work::Run(begin(limit.end)),
+                Work::Done(result) => return Poll::Ready(result),
+                _ => {}
+            }
         }
         let result = match work {
-            Work::Acquire(attempted, finish, mark) => attempted
-                .poll_held(limit, cx)
-                .map(|held| finish(held.map(|guard| guard.of_owner(mark.take())))),
-            Work::TakeTurns(attempt, finish, mark) => attempt
-                .poll_held(limit, cx)
-                .map(|held| finish(held.map(|guard| guard.of_owner(mark.take())))),
+            Work::Acquire(attempt, finish) => attempt.poll(limit, cx).map(*finish),
             Work::Release(releasing, finish) => releasing.poll(client, limit, cx).map(*finish),
             Work::Run((future, _)) => future.as_mut().poll(cx),
-            Work::Enter(..) | Work::Begin(_) | Work::Done(_) | Work::Over => Poll::Pending,
+            Work::Begin(_) | Work::Done(_) | Work::Over => Poll::Pending,
         };
         if result.is_ready() {
             *work = Work::Over;
@@ -283,13 +252,13 @@ impl<T, E> Pending<T, zk_session::blocking::Client, E> {
     /// Waits for others of this process, if the attempt takes turns with them.
     fn wait_for_turn(&mut self) {
         let Self { client, limit, work } = self;
-        if let Work::Enter(entrance, _) = work
-            && entrance.local().is_some()
-            && let Work::Enter(entrance, finish) = mem::replace(work, Work::Over)
-        {
-            *work = enter(entrance, finish);
+        let Work::Acquire(attempt, finish) = work else { return };
+        if !attempt.is_local() {
+            return;
         }
-        if let Work::TakeTurns(attempt, ..) = work {
+        if let Err(refusal) = attempt.begin() {
+            *work = Work::Done(finish(Err(refusal)));
+        } else if let Some(attempt) = attempt.taking_turns() {
             let turn = poll_fn(|cx| attempt.poll_turn(cx));
             client.block_on(None, zk_session::blocking::Client::wait_for_others(limit.end, turn));
         }
@@ -361,8 +330,7 @@ impl<T, C: SessionClient, E> Future for NextPlace<'_, T, C, E> {
             return Poll::Ready(None);
         }
         let status = match &pending.work {
-            Work::Acquire(attempted, ..) => attempted.status(),
-            Work::TakeTurns(attempt, ..) => attempt.status(),
+            Work::Acquire(attempt, _) => attempt.status(),
             Work::Run((_, status)) => status.clone(),
             _ => None,
         };

@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::poll_fn;
+use core::ops::Deref;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, ready};
@@ -21,6 +22,7 @@ use super::abandoned::Abandoned;
 use super::call::Call;
 use super::guard::Guard;
 use super::guid;
+use super::local::LocalLock;
 use super::observed;
 use super::pending::Pending;
 use super::reporter;
@@ -31,13 +33,15 @@ use crate::client::SessionClient;
 use crate::client::lookout::{Lookout, Seen};
 use crate::client::session_client::TimeLimit;
 use crate::error::{LockError, Reason, RecipeError};
-use crate::lock::recipe::hand_over::LocalLock;
 use crate::lock::{Contender, HintCell};
 use crate::options::{Attempt, Options, UserObserver};
 
-/// A lock path, and the options of this process's contenders.
+/// A lock of this process. Its clones are one lock.
 #[derive(Clone)]
-pub(crate) struct Queue<C> {
+pub(crate) struct Queue<C>(Arc<SharedQueue<C>>);
+
+/// A lock path, and the options of this process's contenders.
+pub(crate) struct SharedQueue<C> {
     pub(crate) client: C,
     /// The recipe, as observers of the process know it.
     recipe: &'static str,
@@ -46,15 +50,23 @@ pub(crate) struct Queue<C> {
     pub(crate) options: Options,
     cleanups: Arc<AtomicUsize>,
     abandoned: Arc<AtomicUsize>,
-    attempts: Arc<AtomicUsize>,
+    attempts: AtomicUsize,
     hint_cell: Arc<dyn HintCell>,
     /// With `Options::local_hand_over`.
-    local: Option<Arc<LocalLock<C>>>,
+    local: Option<Arc<LocalLock>>,
+}
+
+impl<C> Deref for Queue<C> {
+    type Target = SharedQueue<C>;
+
+    fn deref(&self) -> &SharedQueue<C> {
+        &self.0
+    }
 }
 
 impl<C> fmt::Debug for Queue<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, scheme, options, .. } = self;
+        let SharedQueue { path, scheme, options, .. } = &**self;
         let mut queue = f.debug_struct("Queue");
         queue.field("path", path).field("scheme", scheme).field("options", options);
         queue.finish_non_exhaustive()
@@ -71,18 +83,18 @@ impl<C: SessionClient> Queue<C> {
     ) -> Result<Self, RecipeError> {
         path::validate(path).map_err(|error| RecipeError::new("new", path, error))?;
         observed::register(recipe);
-        Ok(Self {
+        Ok(Self(Arc::new(SharedQueue {
             client: client.clone(),
             recipe,
             path: path.into(),
             scheme: options.scheme.unwrap_or(default),
-            local: LocalLock::of(&options),
+            local: options.local.start(C::now),
             options,
             cleanups: Arc::default(),
             abandoned: Arc::default(),
-            attempts: Arc::default(),
+            attempts: AtomicUsize::default(),
             hint_cell: Arc::new(Mutex::new(None)),
-        })
+        })))
     }
 
     /// The operation and path that errors name.
@@ -273,7 +285,6 @@ impl<C: SessionClient> Queue<C> {
 }
 
 /// An attempt that has not begun, for a lock whose contenders are nodes of one queue.
-#[derive(Clone)]
 pub(crate) struct Entrance<C> {
     pub(crate) queue: Queue<C>,
     pub(crate) operation: &'static str,
@@ -293,13 +304,18 @@ impl<C: SessionClient> Entrance<C> {
         Self { queue, operation, mode, wait_policy, owner: None }
     }
 
-    pub(crate) fn enter(self) -> Attempted<C> {
+    pub(crate) fn enter(&self) -> Attempted<C> {
         self.queue.enter(self.operation, self.mode, self.wait_policy)
     }
 
     /// Returns what the attempts of this process share, if they share a node.
-    pub(crate) fn local(&self) -> Option<Arc<LocalLock<C>>> {
+    pub(crate) fn local(&self) -> Option<Arc<LocalLock>> {
         self.queue.local.clone()
+    }
+
+    /// Makes its error.
+    pub(crate) fn failed(&self, reason: LockError) -> RecipeError {
+        self.queue.call(self.operation).failed(reason)
     }
 }
 
@@ -320,14 +336,11 @@ pub(crate) struct Attempted<C, R = LockError> {
 
 #[cfg(feature = "full")]
 impl<C, R> Attempted<C, R> {
-    /// Returns whether the attempt has come to no end.
-    pub(crate) const fn is_open(&self) -> bool {
+    /// Prepares the attempt for another caller, whose time limit begins. Returns whether it has come
+    /// to no end.
+    pub(crate) fn renew(&mut self) -> bool {
+        self.patience = Patience::default();
         self.handle.is_some()
-    }
-
-    /// Returns the attempt for another caller, whose time limit begins.
-    pub(crate) fn anew(self) -> Self {
-        Self { patience: Patience::default(), ..self }
     }
 }
 

@@ -96,8 +96,8 @@ impl<C: SessionClient> Semaphore<C> {
         permits: Option<u32>,
         options: Options,
     ) -> Result<Self, RecipeError> {
-        let mut queue = Queue::new(client, "semaphore", path, Scheme::CURATOR_MUTEX, options)?;
-        queue.scheme = Scheme::CURATOR_MUTEX;
+        let options = Options { scheme: None, ..options };
+        let queue = Queue::new(client, "semaphore", path, Scheme::CURATOR_MUTEX, options)?;
         Ok(Self { queue, maximum: permits, refuses_other_locks: false })
     }
 

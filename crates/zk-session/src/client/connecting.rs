@@ -30,7 +30,7 @@ impl crate::Client {
     ///
     /// The session is still closed.
     pub async fn close(self) {
-        self.driver().act(&mut |router, now| router.dispatcher.close(now));
+        self.driver().act(&mut |router, now| router.close(now));
         self.ended().await;
     }
 }
@@ -53,7 +53,7 @@ impl crate::blocking::Client {
     /// timeout. It waits for a server that stops answering for at most two thirds of the session
     /// timeout after its last reply.
     pub fn close(self) {
-        self.driver().act(&mut |router, now| router.dispatcher.close(now));
+        self.driver().act(&mut |router, now| router.close(now));
         self.ended();
     }
 }

@@ -18,9 +18,17 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
     #[doc(hidden)]
     fn now(&self) -> Instant;
 
-    /// Calls `look` under the session's lock, and sends nothing.
+    /// Calls `look` under the session's lock, once, and sends nothing.
     #[doc(hidden)]
-    fn locked<R>(&self, look: impl FnOnce(&mut Router) -> R) -> R;
+    fn look(&self, look: &mut dyn FnMut(&mut Router));
+
+    /// Returns what `look` returns, as with [`look`](Self::look).
+    #[doc(hidden)]
+    fn locked<R>(&self, look: impl FnOnce(&mut Router) -> R) -> R {
+        let (mut look, mut result) = (Some(look), None);
+        self.look(&mut |router| result = look.take().map(|look| look(router)));
+        result.expect("it was called")
+    }
 
     /// Calls `act` under the session's lock, and performs the session's actions.
     #[doc(hidden)]
@@ -30,8 +38,8 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
     /// it fails. Returns whether this was checked not to be a forked process. If not, nothing was
     /// written yet, and the caller checks that before it waits.
     ///
-    /// Like `act`, it is not generic: so the session is compiled in this crate, and not again in that
-    /// of each caller.
+    /// Like `look` and `act`, it is not generic: so the session is compiled in this crate, and not again
+    /// in that of each caller.
     #[doc(hidden)]
     fn submit(
         self: &Arc<Self>,

@@ -95,7 +95,7 @@ pub(crate) struct ClientHandle<D: Driver> {
 impl<D: Driver> Drop for ClientHandle<D> {
     fn drop(&mut self) {
         if !self.driver.keep_if_forked() {
-            self.driver.act(&mut |router, _| router.dispatcher.close_when_done());
+            self.driver.act(&mut |router, _| router.close_when_done());
         }
     }
 }

@@ -113,6 +113,17 @@ impl Router {
         &mut self.dispatcher.session.0
     }
 
+    /// Closes the session behind all earlier requests. Here, since a generic caller would compile the
+    /// session again in its own crate.
+    pub(crate) fn close(&mut self, now: Instant) {
+        self.dispatcher.close(now);
+    }
+
+    /// Closes the session when no machine is attached.
+    pub(crate) fn close_when_done(&mut self) {
+        self.dispatcher.close_when_done();
+    }
+
     /// Submits a request, with the time at which it is too late.
     pub(crate) fn submit(
         &mut self,

@@ -305,6 +305,9 @@ impl<T> Outbox<T> {
     /// Removes and returns unwanted requests. None of them may be partly sent.
     ///
     /// Removing the oldest requests is free. Removing others moves those behind them.
+    ///
+    /// Compiled once, and not for each kind of unwanted request.
+    #[inline(never)]
     pub(super) fn remove_unsent(
         &mut self,
         unwanted: &dyn Fn(&PendingRequest<T>) -> bool,

@@ -1,35 +1,15 @@
 //! Guards with the feature `full`: turns, conversions, and leaving a double barrier.
 
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-
 use zk_session::{End, State};
 
-use super::{Guard, Holder, Holding, LATE, Other, over, released};
+use super::{Guard, Holder, Holding, LATE, over, released};
 use crate::attempt::{Command, LockMode};
 use crate::client::session_client::before;
 use crate::client::status::{HeldNode, MachineReport};
 use crate::client::{Pending, SessionClient};
 use crate::error::{LeaveError, LockError, ModeError, RecipeError};
-use crate::lock::recipe::hand_over::LocalTurn;
-
-impl<C> Holder<C> {
-    fn turn_mut(&mut self) -> Option<&mut LocalTurn<C>> {
-        let Self::Other(other) = self else { return None };
-        match &mut **other {
-            Other::Turn(turn) => Some(turn),
-            Other::Marked { holder, .. } => holder.turn_mut(),
-        }
-    }
-}
 
 impl<C: SessionClient> Guard<C> {
-    /// Creates a guard that holds a lock for a turn.
-    pub(crate) fn of_turn(client: C, path: Arc<str>, node: HeldNode, turn: LocalTurn<C>) -> Self {
-        let handle = Holder::Other(Box::new(Other::Turn(turn)));
-        Self { client, parent: path.clone(), path, node, handle }
-    }
-
     pub(crate) const fn client(&self) -> &C {
         &self.client
     }
@@ -40,8 +20,8 @@ impl<C: SessionClient> Guard<C> {
         operation: &'static str,
         mode: LockMode,
     ) -> Result<(), RecipeError<ModeError>> {
-        if let Some(turn) = self.handle.turn_mut()
-            && !turn.keep()
+        if let Holder::Special(holder) = &mut self.handle
+            && !holder.keep()
         {
             return Err(self.call(operation).failed(ModeError::NotAlone));
         }

@@ -5,7 +5,6 @@ use alloc::string::String;
 use alloc::sync::{Arc, Weak};
 use alloc::task::Wake;
 use alloc::vec::Vec;
-use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
@@ -17,26 +16,17 @@ use zk_session::dispatch::Port;
 use zk_session::threads::Mutex as StdMutex;
 use zk_session::time::Instant;
 
-use crate::attempt::{Command, Event, Observer, OnSession, WaitPolicy};
-use crate::client::SessionClient;
-use crate::client::deadlocks::Deadlocks;
-use crate::client::guard::{Guard, Holding, holding};
+use crate::attempt::{Command, Event, LockMode, Observer, OnSession, WaitPolicy};
+use crate::client::deadlocks::Mark;
+use crate::client::guard::{Holding, holding};
 use crate::client::known::lock;
-use crate::client::queue::{Attempted, Entrance};
+use crate::client::local::{Enter, HoldNode, LocalAttempt, LocalLock, LocalOptions, NodeAttempt};
+use crate::client::local::{ShareNode, SpecialHolder, TakeTurns};
 use crate::client::session_client::TimeLimit;
 use crate::client::status::{Handle, HeldNode, MachineReport, OnLoss, SharedStatus};
 use crate::error::{LockError, RecipeError};
 use crate::lock::cohort::{After, Cohort, HandOver, Next, Standing, Ticket, Turn};
 use crate::lock::idle_watch::IdleWatch;
-use crate::options::Options;
-
-/// The [`Options`] for attempts of one process.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LocalOptions {
-    pub(crate) hand_over: Option<HandOver>,
-    pub(crate) keep_idle: Option<Duration>,
-    pub(crate) deadlocks: Option<Deadlocks>,
-}
 
 /// A node with which the lock is held. The last share deletes it.
 struct SharedNode {
@@ -109,20 +99,21 @@ impl Observer for WatchObserver {
     }
 }
 
-type LocalCohort<C> = Cohort<Share, Waker, Attempted<C>>;
+type LocalCohort = Cohort<Share, Waker, Box<dyn NodeAttempt>>;
 
 /// What is left to do once the cohort is unlocked.
-type Rest<C> = After<Share, Waker, Attempted<C>>;
+type Rest = After<Share, Waker, Box<dyn NodeAttempt>>;
 
-fn finish<C>(rest: Rest<C>) {
+fn finish(rest: Rest) {
     let After { unused, unused_attempt, unused_wakers, wake, .. } = rest;
     drop((unused, unused_attempt, unused_wakers));
     wake.into_iter().for_each(Waker::wake);
 }
 
-/// What the clones of a lock share.
-pub(crate) struct LocalLock<C> {
-    cohort: StdMutex<LocalCohort<C>>,
+/// A lock whose attempts share a node.
+pub(crate) struct SharingLock {
+    cohort: StdMutex<LocalCohort>,
+    keep_idle: Option<Duration>,
     /// Notices a change of the node.
     observer: Waker,
     clock: fn() -> StdInstant,
@@ -130,9 +121,9 @@ pub(crate) struct LocalLock<C> {
 }
 
 /// Notices that the lock is lost, asked for, contended or idle for too long.
-struct Notice<C>(Weak<LocalLock<C>>);
+struct Notice(Weak<SharingLock>);
 
-impl<C: SessionClient> Wake for Notice<C> {
+impl Wake for Notice {
     fn wake(self: Arc<Self>) {
         if let Some(local) = self.0.upgrade() {
             local.with(|_, _| ());
@@ -140,27 +131,23 @@ impl<C: SessionClient> Wake for Notice<C> {
     }
 }
 
-impl<C: SessionClient> LocalLock<C> {
-    /// Returns what attempts share, if they share a node.
-    pub(crate) fn of(options: &Options) -> Option<Arc<Self>> {
-        let bound = match options.local.keep_idle {
-            // Nobody is overtaken who is known to wait.
-            Some(_) => options.local.hand_over.unwrap_or(HandOver::DEFAULT.turns(1)),
-            None => options.local.hand_over?,
-        };
-        let cohort = Cohort::new(bound, options.local.keep_idle.is_some());
-        Some(Arc::new_cyclic(|this: &Weak<Self>| Self {
+impl SharingLock {
+    pub(crate) fn start(options: &LocalOptions, clock: fn() -> StdInstant) -> Arc<LocalLock> {
+        let keep_idle = options.keep_idle;
+        // If idle locks are kept, nobody is overtaken who is known to wait.
+        let default = HandOver::DEFAULT.turns(1);
+        let cohort = Cohort::new(options.hand_over.unwrap_or(default), keep_idle.is_some());
+        Arc::new_cyclic(|this: &Weak<Self>| Self {
             cohort: StdMutex::new(cohort),
+            keep_idle,
             observer: Waker::from(Arc::new(Notice(this.clone()))),
-            clock: C::now,
-            start: C::now(),
-        }))
+            clock,
+            start: clock(),
+        })
     }
-}
 
-impl<C> LocalLock<C> {
     /// Acts on the cohort as of now.
-    fn with<R>(&self, act: impl FnOnce(&mut LocalCohort<C>, Instant) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut LocalCohort, Instant) -> R) -> R {
         let now = Instant::after_start((self.clock)().saturating_duration_since(self.start));
         let mut cohort = lock(&self.cohort);
         let was_idle = cohort.idle().is_some();
@@ -184,68 +171,65 @@ impl<C> LocalLock<C> {
             share.handle.command(Command::CheckLease);
         }
     }
+}
 
-    /// Returns the node that is shared, and how many attempts wait for it here.
-    pub(crate) fn held(&self) -> Option<(String, usize)> {
+impl ShareNode for SharingLock {
+    fn enter(
+        self: Arc<Self>,
+        mode: LockMode,
+        wait_policy: WaitPolicy,
+        mark: Option<Mark>,
+    ) -> Result<Box<LocalAttempt>, LockError> {
+        self.check_idle();
+        let ticket = self.with(|cohort, _| match wait_policy.refusal() {
+            Some(refusal) if !cohort.admits(mode) => Err(refusal),
+            _ => Ok(cohort.enter(mode)),
+        })?;
+        let phase = LocalPhase::Waiting(ticket);
+        Ok(Box::new(SharingAttempt { local: self, wait_policy, phase, mark }))
+    }
+
+    fn held(&self) -> Option<(String, usize)> {
         let cohort = lock(&self.cohort);
         cohort.held().map(|share| (share.node.name.clone(), cohort.waiting()))
     }
 
-    /// Returns how many attempts wait here.
-    pub(crate) fn waiting(&self) -> usize {
+    fn waiting(&self) -> usize {
         lock(&self.cohort).waiting()
     }
 }
 
-/// An attempt that takes turns with others of this process. Dropping it gives up.
-pub(crate) struct LocalAttempt<C> {
-    entrance: Entrance<C>,
-    local: Arc<LocalLock<C>>,
-    phase: LocalPhase<C>,
+struct SharingAttempt {
+    local: Arc<SharingLock>,
+    wait_policy: WaitPolicy,
+    phase: LocalPhase,
+    mark: Option<Mark>,
 }
 
-enum LocalPhase<C> {
+enum LocalPhase {
     Waiting(Ticket),
     /// It is the front, and gets a node: by the attempt that another front has left, if any.
-    Front(Ticket, Option<Attempted<C>>),
-    Attempting(Ticket, Attempted<C>),
-    Holding(LocalTurn<C>),
+    Front(Ticket, Option<Box<dyn NodeAttempt>>),
+    Attempting(Ticket, Box<dyn NodeAttempt>),
+    Holding(SharingHolder),
     Over,
 }
 
-impl<C: SessionClient> LocalAttempt<C> {
-    /// Enters, at once. Fails if the attempt must not wait, and would.
-    pub(crate) fn enter(
-        entrance: Entrance<C>,
-        local: Arc<LocalLock<C>>,
-    ) -> Result<Self, RecipeError> {
-        local.check_idle();
-        let admitted = local.with(|cohort, _| match entrance.wait_policy.refusal() {
-            Some(refusal) if !cohort.admits(entrance.mode) => Err(refusal),
-            _ => Ok(cohort.enter(entrance.mode)),
-        });
-        match admitted {
-            Ok(ticket) => Ok(Self { entrance, local, phase: LocalPhase::Waiting(ticket) }),
-            Err(refusal) => Err(entrance.queue.call(entrance.operation).failed(refusal)),
-        }
-    }
-
-    /// Returns the status of its node, if it has one of its own.
-    pub(crate) fn status(&self) -> Option<Arc<SharedStatus>> {
+impl TakeTurns for SharingAttempt {
+    fn status(&self) -> Option<Arc<SharedStatus>> {
         match &self.phase {
-            LocalPhase::Attempting(_, attempted) => attempted.status(),
+            LocalPhase::Attempting(_, attempt) => attempt.status(),
             _ => None,
         }
     }
 
-    /// Waits for others of this process.
-    pub(crate) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let LocalPhase::Waiting(ticket) = self.phase else { return Poll::Ready(()) };
         let waker = cx.waker().clone();
         self.local.check_idle();
         let (next, rest) = self.local.with(|cohort, now| cohort.poll(ticket, now, waker));
         self.phase = match next {
-            Next::Hold(turn) => LocalPhase::Holding(LocalTurn::new(&self.local, turn)),
+            Next::Hold(turn) => LocalPhase::Holding(SharingHolder::new(&self.local, turn)),
             Next::Attempt(left) => LocalPhase::Front(ticket, left),
             Next::Wait => LocalPhase::Waiting(ticket),
         };
@@ -253,112 +237,141 @@ impl<C: SessionClient> LocalAttempt<C> {
         if let LocalPhase::Waiting(_) = self.phase { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    /// Waits until the lock is held, or the attempt has failed.
-    pub(crate) fn poll_held(
+    fn poll_held(
         &mut self,
+        entrance: &dyn Enter,
         limit: &mut TimeLimit,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Guard<C>, RecipeError>> {
+    ) -> Poll<Result<(HeldNode, Box<SpecialHolder>), RecipeError>> {
         if self.poll_turn(cx).is_pending() {
-            ready!(limit.poll(&self.entrance.queue.client, cx));
-            let Entrance { queue, operation, .. } = &self.entrance;
-            return Poll::Ready(Err(queue.call(operation).failed(LockError::TimedOut)));
+            return entrance.poll_limit(limit, cx).map(Err);
         }
         if let LocalPhase::Front(ticket, left) = &mut self.phase {
-            let attempted = left.take().unwrap_or_else(|| self.entrance.clone().enter());
-            self.phase = LocalPhase::Attempting(*ticket, attempted);
+            let attempt = left.take().unwrap_or_else(|| entrance.enter());
+            self.phase = LocalPhase::Attempting(*ticket, attempt);
         }
-        if let LocalPhase::Attempting(ticket, attempted) = &mut self.phase {
-            let (node, handle) = match ready!(attempted.poll_held(limit, cx)) {
-                Ok(guard) => guard.into_node(),
-                Err(error) => return Poll::Ready(Err(error)),
-            };
-            if let (ticket, Some(handle)) = (*ticket, handle) {
-                self.phase = LocalPhase::Holding(self.acquired(ticket, node, handle));
+        if let LocalPhase::Attempting(ticket, attempt) = &mut self.phase {
+            let held = ready!(attempt.poll_node(limit, cx))?;
+            if let (ticket, (node, Some(handle))) = (*ticket, held) {
+                self.phase = LocalPhase::Holding(self.acquired(entrance, ticket, node, handle));
             }
         }
         match core::mem::replace(&mut self.phase, LocalPhase::Over) {
-            LocalPhase::Holding(turn) => Poll::Ready(Ok(self.guard(turn))),
+            LocalPhase::Holding(mut holder) => {
+                holder.mark = self.mark.take().map(Mark::holds);
+                Poll::Ready(Ok((holder.share().node.clone(), Box::new(holder))))
+            }
             _ => Poll::Pending,
         }
     }
+}
 
+impl SharingAttempt {
     /// The node is there, for all.
-    fn acquired(&self, ticket: Ticket, node: HeldNode, handle: Handle) -> LocalTurn<C> {
-        let kept = self.entrance.queue.options.local.keep_idle.map(|keep| self.watch(&node, keep));
+    fn acquired(
+        &self,
+        entrance: &dyn Enter,
+        ticket: Ticket,
+        node: HeldNode,
+        handle: Handle,
+    ) -> SharingHolder {
+        let kept = self.local.keep_idle.map(|keep| self.watch(entrance, &node, keep));
         let share = Arc::new(SharedNode { kept, node, handle });
         share.handle.status.follow(self.local.observer.clone());
         let (turn, rest) = self.local.with(|cohort, now| cohort.acquired(ticket, now, share));
-        let turn = LocalTurn::new(&self.local, turn);
+        let holder = SharingHolder::new(&self.local, turn);
         finish(rest);
         // It may be lost since before it was followed.
         self.local.with(|_, _| ());
-        turn
+        holder
     }
 
-    fn watch(&self, node: &HeldNode, keep: Duration) -> Kept {
-        let queue = &self.entrance.queue;
+    fn watch(&self, entrance: &dyn Enter, node: &HeldNode, keep: Duration) -> Kept {
         let signs = Arc::<Signs>::default();
         let observer = WatchObserver { signs: signs.clone(), waker: self.local.observer.clone() };
-        let watch = IdleWatch::new(queue.server_path(), node.name.clone(), keep);
+        let watch = IdleWatch::new(entrance.server_path(), node.name.clone(), keep);
         let seed = node.token.0.cast_unsigned();
-        let watch = queue.client.attach(Box::new(OnSession::new(watch, observer, seed)));
+        let watch = entrance.attach(Box::new(OnSession::new(watch, observer, seed)));
         Kept { signs, watch }
-    }
-
-    fn guard(&self, turn: LocalTurn<C>) -> Guard<C> {
-        let queue = &self.entrance.queue;
-        let node = turn.share().node.clone();
-        Guard::of_turn(queue.client.clone(), queue.path.clone(), node, turn)
     }
 }
 
-impl<C> Drop for LocalAttempt<C> {
+impl Drop for SharingAttempt {
     fn drop(&mut self) {
         let phase = core::mem::replace(&mut self.phase, LocalPhase::Over);
-        let (ticket, attempted) = match phase {
+        let (ticket, mut attempt) = match phase {
             LocalPhase::Waiting(ticket) => (ticket, None),
             LocalPhase::Front(ticket, left) => (ticket, left),
-            LocalPhase::Attempting(ticket, attempted) => (ticket, Some(attempted)),
+            LocalPhase::Attempting(ticket, attempt) => (ticket, Some(attempt)),
             // A turn that is dropped is passed on.
             LocalPhase::Holding(_) | LocalPhase::Over => return,
         };
-        let waits = self.entrance.wait_policy == WaitPolicy::Queue;
-        let (left, unused) = match attempted {
-            Some(attempted) if waits && attempted.is_open() => (Some(attempted.anew()), None),
-            attempted => (None, attempted),
-        };
+        let waits = self.wait_policy == WaitPolicy::Queue;
+        let left = attempt.take_if(|attempt| waits && attempt.renew());
         let rest = self.local.with(|cohort, now| cohort.withdraw(ticket, now, left));
-        drop(unused);
+        drop(attempt);
         finish(rest);
     }
 }
 
 /// A turn with a node that others of this process may share. Dropped, it ends.
-pub(crate) struct LocalTurn<C> {
+struct SharingHolder {
     /// `None` once the node belongs to this turn alone.
-    local: Option<Arc<LocalLock<C>>>,
+    local: Option<Arc<SharingLock>>,
     node: u64,
     number: u32,
     /// `None` once the turn has ended.
     share: Option<Share>,
     signals: OnceLock<Arc<AtomicBool>>,
     callbacks: StdMutex<Vec<Callback>>,
+    mark: Option<Mark>,
 }
 
 /// A callback for the loss of the lock, until it runs or the turn ends.
 type Callback = Arc<StdMutex<Option<OnLoss>>>;
 
-impl<C> Deref for LocalTurn<C> {
-    type Target = Handle;
-
-    fn deref(&self) -> &Handle {
+impl HoldNode for SharingHolder {
+    fn handle(&self) -> &Handle {
         &self.share().handle
+    }
+
+    fn end(mut self: Box<Self>) -> Option<Handle> {
+        Arc::into_inner(self.leave()?).map(|share| share.handle)
+    }
+
+    fn turn(&self) -> u32 {
+        self.number
+    }
+
+    fn signal(&self) -> Option<Arc<AtomicBool>> {
+        Some(self.signals.get_or_init(Arc::default).clone())
+    }
+
+    fn until_end(&self, run: OnLoss) -> OnLoss {
+        let callback: Callback = Arc::new(StdMutex::new(Some(run)));
+        lock(&self.callbacks).push(callback.clone());
+        Box::new(move |loss| {
+            let run = lock(&callback).take();
+            if let Some(run) = run {
+                run(loss);
+            }
+        })
+    }
+
+    fn keep(&mut self) -> bool {
+        if let Some(local) = &self.local {
+            finish(local.with(|cohort, _| cohort.take_away(self.node)));
+        }
+        let is_alone = self.share.as_mut().is_some_and(|share| Arc::get_mut(share).is_some());
+        if is_alone {
+            self.local = None;
+        }
+        is_alone
     }
 }
 
-impl<C> LocalTurn<C> {
-    fn new(local: &Arc<LocalLock<C>>, turn: Turn<Share>) -> Self {
+impl SharingHolder {
+    fn new(local: &Arc<SharingLock>, turn: Turn<Share>) -> Self {
         Self {
             local: Some(local.clone()),
             node: turn.node,
@@ -366,21 +379,12 @@ impl<C> LocalTurn<C> {
             share: Some(turn.held),
             signals: OnceLock::new(),
             callbacks: StdMutex::default(),
+            mark: None,
         }
     }
 
     fn share(&self) -> &Share {
         self.share.as_ref().expect("until the turn ends")
-    }
-
-    /// Returns the number of this turn of the node.
-    pub(crate) const fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Ends the turn. Returns the node if others of this process have no use for it.
-    pub(crate) fn end(mut self) -> Option<Handle> {
-        Arc::into_inner(self.leave()?).map(|share| share.handle)
     }
 
     /// Returns the share if the node is no longer used, or is this turn's alone.
@@ -396,35 +400,6 @@ impl<C> LocalTurn<C> {
         });
         finish(rest);
         share
-    }
-
-    /// Keeps the node for this turn. Returns whether no other turn has it.
-    pub(crate) fn keep(&mut self) -> bool {
-        if let Some(local) = &self.local {
-            finish(local.with(|cohort, _| cohort.take_away(self.node)));
-        }
-        let is_alone = self.share.as_mut().is_some_and(|share| Arc::get_mut(share).is_some());
-        if is_alone {
-            self.local = None;
-        }
-        is_alone
-    }
-
-    /// Returns what is set when the turn ends.
-    pub(crate) fn signal(&self) -> Arc<AtomicBool> {
-        self.signals.get_or_init(Arc::default).clone()
-    }
-
-    /// Returns a callback that does not run after the turn.
-    pub(crate) fn until_end(&self, run: OnLoss) -> OnLoss {
-        let callback: Callback = Arc::new(StdMutex::new(Some(run)));
-        lock(&self.callbacks).push(callback.clone());
-        Box::new(move |loss| {
-            let run = lock(&callback).take();
-            if let Some(run) = run {
-                run(loss);
-            }
-        })
     }
 
     /// Wakes those that wait for the end of this turn, and drops its callbacks.
@@ -444,7 +419,7 @@ impl<C> LocalTurn<C> {
     }
 }
 
-impl<C> Drop for LocalTurn<C> {
+impl Drop for SharingHolder {
     fn drop(&mut self) {
         drop(self.leave());
     }

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "full")]
 pub(crate) mod conversion;
-#[cfg_attr(not(feature = "full"), path = "no_hand_over.rs")]
+#[cfg(feature = "full")]
 pub(crate) mod hand_over;
 mod local_queue;
 mod mutex;

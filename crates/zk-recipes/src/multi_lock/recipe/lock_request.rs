@@ -5,7 +5,7 @@ use alloc::string::ToString;
 use crate::Client;
 use crate::attempt::{LockMode, WaitPolicy};
 use crate::client::SessionClient;
-use crate::client::queue::{Attempted, Queue};
+use crate::client::queue::{Attempted, Queue, SharedQueue};
 use crate::error::SemaphoreError;
 use crate::lock::recipe::Mutex;
 use crate::lock::recipe::RwLock;
@@ -52,7 +52,7 @@ impl<C: SessionClient> LockRequest<C> {
     }
 
     pub(crate) fn spec(&self) -> LockSpec {
-        let Queue { client, path, .. } = &self.queue;
+        let SharedQueue { client, path, .. } = &*self.queue;
         LockSpec {
             session: client.session_id(),
             root: client.chroot().apply("/").into_owned(),

@@ -117,8 +117,8 @@ impl Driver for Tokio {
         self.clock.now()
     }
 
-    fn locked<R>(&self, look: impl FnOnce(&mut Router) -> R) -> R {
-        look(&mut self.lock().router)
+    fn look(&self, look: &mut dyn FnMut(&mut Router)) {
+        look(&mut self.lock().router);
     }
 
     fn act(self: &Arc<Self>, act: &mut dyn FnMut(&mut Router, Instant)) {

@@ -1,0 +1,91 @@
+//! Without the feature `full`, each attempt has a node of its own, and none of these values exists.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::convert::Infallible;
+use core::sync::atomic::AtomicBool;
+use core::task::{Context, Poll};
+use std::time::Instant;
+
+use super::deadlocks::Mark;
+use super::queue::Entrance;
+use super::session_client::TimeLimit;
+use super::status::{Handle, HeldNode, OnLoss, SharedStatus};
+use crate::attempt::{LockMode, WaitPolicy};
+use crate::error::{LockError, RecipeError};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalOptions;
+
+impl LocalOptions {
+    pub(crate) const fn start(&self, _: fn() -> Instant) -> Option<Arc<LocalLock>> {
+        None
+    }
+}
+
+pub(crate) struct LocalLock(Infallible);
+
+impl LocalLock {
+    pub(crate) fn enter(
+        self: Arc<Self>,
+        _: LockMode,
+        _: WaitPolicy,
+        _: Option<Mark>,
+    ) -> Result<Box<LocalAttempt>, LockError> {
+        match self.0 {}
+    }
+
+    pub(crate) const fn held(&self) -> Option<(String, usize)> {
+        match self.0 {}
+    }
+
+    pub(crate) const fn waiting(&self) -> usize {
+        match self.0 {}
+    }
+}
+
+pub(crate) struct LocalAttempt(Infallible);
+
+impl LocalAttempt {
+    pub(crate) const fn status(&self) -> Option<Arc<SharedStatus>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn poll_turn(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        match self.0 {}
+    }
+
+    pub(crate) fn poll_held<C>(
+        &mut self,
+        _: &Entrance<C>,
+        _: &mut TimeLimit,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<(HeldNode, Box<SpecialHolder>), RecipeError>> {
+        match self.0 {}
+    }
+}
+
+pub(crate) struct SpecialHolder(Infallible);
+
+impl SpecialHolder {
+    pub(crate) const fn handle(&self) -> &Handle {
+        match self.0 {}
+    }
+
+    pub(crate) fn end(self: Box<Self>) -> Option<Handle> {
+        match self.0 {}
+    }
+
+    pub(crate) const fn turn(&self) -> u32 {
+        match self.0 {}
+    }
+
+    pub(crate) const fn signal(&self) -> Option<Arc<AtomicBool>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn until_end(&self, _: OnLoss) -> OnLoss {
+        match self.0 {}
+    }
+}
