@@ -2,6 +2,7 @@
 //!
 //! All of them fail with a [`CodecError`].
 
+use core::fmt;
 use std::io;
 
 use bytes::{Bytes, BytesMut};
@@ -90,13 +91,28 @@ named! {
     }
 }
 
-texts! { error[Self::Io(error) => error.source()] CodecError {
-    Self::Io(error) => "{error}";
-    Self::Frame(error) => "{error}";
-    Self::Decode(error) => "{error}";
-    Self::UnexpectedReply(xid) => "the xid {xid} of a reply matches no request";
-    Self::Encode(error) => "{error}";
-} }
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Frame(error) => error.fmt(f),
+            Self::Decode(error) => error.fmt(f),
+            Self::UnexpectedReply(xid) => {
+                write!(f, "the xid {xid} of a reply matches no request")
+            }
+            Self::Encode(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for CodecError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => error.source(),
+            _ => None,
+        }
+    }
+}
 
 /// Every error but that of the transport is of kind `InvalidData`, or `InvalidInput` for
 /// [`CodecError::Encode`].

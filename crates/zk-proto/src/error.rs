@@ -105,15 +105,19 @@ impl DecodeError {
     }
 }
 
-texts! { DecodeErrorKind {
-    Self::Truncated { missing } => "at least {missing} bytes are missing";
-    Self::NegativeLength(length) => "length {length} is negative";
-    Self::UnexpectedNull => "null is not allowed";
-    Self::InvalidUtf8 => "the string is not UTF-8";
-    Self::TrailingBytes(count) => "{count} bytes are left over";
-    Self::UnknownOperation(number) => "operation {number} is not allowed here";
-    Self::Unterminated => "the multi has no terminator";
-} }
+impl fmt::Display for DecodeErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { missing } => write!(f, "at least {missing} bytes are missing"),
+            Self::NegativeLength(length) => write!(f, "length {length} is negative"),
+            Self::UnexpectedNull => f.write_str("null is not allowed"),
+            Self::InvalidUtf8 => f.write_str("the string is not UTF-8"),
+            Self::TrailingBytes(count) => write!(f, "{count} bytes are left over"),
+            Self::UnknownOperation(number) => write!(f, "operation {number} is not allowed here"),
+            Self::Unterminated => f.write_str("the multi has no terminator"),
+        }
+    }
+}
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,7 +149,17 @@ named! {
     }
 }
 
-texts! { error EncodeError {
-    Self::BufferTooSmall { needed } => "the buffer is too small: {needed} bytes are needed";
-    Self::TooLong { length } => "a record of {length} bytes exceeds the longest frame";
-} }
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BufferTooSmall { needed } => {
+                write!(f, "the buffer is too small: {needed} bytes are needed")
+            }
+            Self::TooLong { length } => {
+                write!(f, "a record of {length} bytes exceeds the longest frame")
+            }
+        }
+    }
+}
+
+impl core::error::Error for EncodeError {}

@@ -132,14 +132,20 @@ pub enum FieldPath<'p> {
     Item(&'p Self, usize),
 }
 
-texts! { FieldPath<'_> {
-    Self::Root => "";
-    // The enclosing field already identifies the record.
-    Self::Field(outer, name) if outer.names_a_field() => "{outer}.{}", name.field;
-    Self::Field(Self::Root, name) => "{}.{}", name.record, name.field;
-    Self::Field(outer, name) => "{outer} {}.{}", name.record, name.field;
-    Self::Item(outer, index) => "{outer}[{index}]";
-} }
+impl fmt::Display for FieldPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            // The enclosing field already identifies the record.
+            Self::Field(outer, name) if outer.names_a_field() => {
+                write!(f, "{outer}.{}", name.field)
+            }
+            Self::Field(Self::Root, name) => write!(f, "{}.{}", name.record, name.field),
+            Self::Field(outer, name) => write!(f, "{outer} {}.{}", name.record, name.field),
+            Self::Item(outer, index) => write!(f, "{outer}[{index}]"),
+        }
+    }
+}
 
 impl FieldPath<'_> {
     fn names_a_field(&self) -> bool {
@@ -238,20 +244,30 @@ impl<'a> Explain<'a> for () {
 
 struct Text<'v>(Option<&'v str>);
 
-texts! { Text<'_> {
-    Self(Some(text)) => "{text:?}";
-    Self(None) => "null";
-} }
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(text) => write!(f, "{text:?}"),
+            None => f.write_str("null"),
+        }
+    }
+}
 
 struct Buffer<'v>(Option<&'v [u8]>);
 
-texts! { Buffer<'_> {
-    Self(Some(bytes)) => "{}", Bytes(bytes);
-    Self(None) => "null";
-} }
+impl fmt::Display for Buffer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(bytes) => Bytes(bytes).fmt(f),
+            None => f.write_str("null"),
+        }
+    }
+}
 
 pub(crate) struct Bytes<'v>(pub(crate) &'v [u8]);
 
-texts! { Bytes<'_> {
-    Self(bytes) => "b\"{}\"", bytes.escape_ascii();
-} }
+impl fmt::Display for Bytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b\"{}\"", self.0.escape_ascii())
+    }
+}

@@ -5,6 +5,8 @@
 #[cfg(feature = "alloc")]
 mod split;
 
+use core::fmt;
+
 use crate::error::EncodeError;
 use crate::sink::{Sink, SliceSink};
 use crate::wire::{Encode, wire_length};
@@ -39,10 +41,18 @@ named! {
     }
 }
 
-texts! { error FrameError {
-    Self::Negative(length) => "the frame length {length} is negative";
-    Self::TooLong { length, limit } => "a frame of {length} bytes exceeds the limit of {limit} bytes";
-} }
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Negative(length) => write!(f, "the frame length {length} is negative"),
+            Self::TooLong { length, limit } => {
+                write!(f, "a frame of {length} bytes exceeds the limit of {limit} bytes")
+            }
+        }
+    }
+}
+
+impl core::error::Error for FrameError {}
 
 /// Returns the payload length of the first frame, or `None` until the length has arrived.
 ///

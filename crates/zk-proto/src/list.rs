@@ -205,8 +205,12 @@ fn expect_items(count: usize, reader: &Reader<'_>) -> Result<(), DecodeError> {
 
 struct Count(Option<usize>);
 
-texts! { Count {
-    Self(Some(1)) => "1 item";
-    Self(Some(count)) => "{count} items";
-    Self(None) => "null";
-} }
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(1) => f.write_str("1 item"),
+            Some(count) => write!(f, "{count} items"),
+            None => f.write_str("null"),
+        }
+    }
+}

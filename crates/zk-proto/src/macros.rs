@@ -291,52 +291,6 @@ macro_rules! named {
     (@ $($other:tt)*) => {};
 }
 
-/// Implements `Display` for a type by a table of texts, and `Error` for an `error`, with its sources in
-/// brackets.
-///
-/// Hidden: for the crates of this project alone.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! texts {
-    (error[$pattern:pat => $source:expr] $type:ty { $($arms:tt)* }) => {
-        $crate::texts!($type { $($arms)* });
-
-        impl core::error::Error for $type {
-            fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-                match self {
-                    $pattern => $source,
-                    _ => None,
-                }
-            }
-        }
-    };
-    (error $type:ty { $($arms:tt)* }) => {
-        $crate::texts!($type { $($arms)* });
-
-        impl core::error::Error for $type {}
-    };
-    ($type:ty { $($arms:tt)* }) => {
-        impl core::fmt::Display for $type {
-            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                $crate::text!(self, f, $($arms)*)
-            }
-        }
-    };
-}
-
-/// Writes the text of a value, by a table.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! text {
-    ($value:expr, $f:expr, $(
-        $pattern:pat $(if $condition:expr)? => $text:literal $(, $argument:expr)*;
-    )*) => {
-        match $value {
-            $( $pattern $(if $condition)? => write!($f, $text $(, $argument)*), )*
-        }
-    };
-}
-
 /// Encodes and decodes a newtype as the value that it wraps. `$names` are the names of numbers.
 macro_rules! newtype_on_the_wire {
     ($name:ident($inner:ty), $known:expr, $names:expr) => {

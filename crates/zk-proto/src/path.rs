@@ -26,14 +26,24 @@ named! {
     }
 }
 
-texts! { error PathError {
-    Self::Empty => "a path must not be empty";
-    Self::Relative => "a path must start with '/'";
-    Self::TrailingSlash => "a path must not end with '/'";
-    Self::EmptyComponent(at) => "a name in a path must not be empty (byte {at})";
-    Self::DotComponent(at) => "a name in a path must not be '.' or '..' (byte {at})";
-    Self::ForbiddenCharacter(at) => "the character at byte {at} is not allowed in a path";
-} }
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a path must not be empty"),
+            Self::Relative => f.write_str("a path must start with '/'"),
+            Self::TrailingSlash => f.write_str("a path must not end with '/'"),
+            Self::EmptyComponent(at) => write!(f, "a name in a path must not be empty (byte {at})"),
+            Self::DotComponent(at) => {
+                write!(f, "a name in a path must not be '.' or '..' (byte {at})")
+            }
+            Self::ForbiddenCharacter(at) => {
+                write!(f, "the character at byte {at} is not allowed in a path")
+            }
+        }
+    }
+}
+
+impl core::error::Error for PathError {}
 
 /// A valid path of a node, checked once by [`parse`](Self::parse).
 ///

@@ -201,10 +201,16 @@ crate::named! {
     }
 }
 
-crate::texts! { error Malformed {
-    Self::Magic => "not a recording, or one of another version";
-    Self::Record => "a record of the recording is malformed";
-} }
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Magic => "not a recording, or one of another version",
+            Self::Record => "a record of the recording is malformed",
+        })
+    }
+}
+
+impl core::error::Error for Malformed {}
 
 /// Writes records.
 #[derive(Clone, Debug, Default)]

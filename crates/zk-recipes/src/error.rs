@@ -313,33 +313,32 @@ impl Reason for LockError {
     }
 }
 
-/// Implements [`Reason`] for errors that contain a [`LockError`], by whose fault the others are.
-macro_rules! wider {
-    ($( $error:ident { $($own:pat => $fault:ident),* } )*) => {$(
-        impl Reason for $error {
-            fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
-                match self {
-                    Self::Lock(error) => Ok(error),
-                    $( $own => Err((self.name(), Fault::$fault)), )*
-                }
-            }
-        }
-
-        impl core::error::Error for $error {
-            fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-                self.lock_error().ok()?.source()
-            }
-        }
-
-        impl wider::Wider for $error {}
-    )*};
+impl Reason for SemaphoreError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Caller)) }
+    }
 }
 
-wider! {
-    SemaphoreError { _ => Caller }
-    ModeError { Self::NotAlone => Others, Self::NoReaders => Caller }
-    CacheError { Self::Full => Caller }
-    LeaveError { Self::OthersInside => Others }
+impl Reason for ModeError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        match self {
+            Self::Lock(error) => Ok(error),
+            Self::NotAlone => Err((self.name(), Fault::Others)),
+            Self::NoReaders => Err((self.name(), Fault::Caller)),
+        }
+    }
+}
+
+impl Reason for CacheError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Caller)) }
+    }
+}
+
+impl Reason for LeaveError {
+    fn lock_error(&self) -> Result<&LockError, (&'static str, Fault)> {
+        if let Self::Lock(error) = self { Ok(error) } else { Err((self.name(), Fault::Others)) }
+    }
 }
 
 impl LockError {
@@ -356,74 +355,165 @@ impl LockError {
     }
 }
 
-zk_session::proto::texts! { error[Self::Request(error) => error.source()] LockError {
-    // This, and what is wrong with a path, is printed with the error itself, so it is no source.
-    Self::Request(error) => "{error}";
-    Self::Ended(end) => "{end}";
-    Self::NodeVanished => "our node in the queue was deleted";
-    Self::Unreadable { node } =>
-        "'{node}' is ahead of our node, and its access control list denies reading it";
-    Self::Abandoned { node } => "'{node}' is ahead of our node: this client created it, \
-        and the ensemble refused to delete it";
-    Self::HeldByOwnSession { node } => "'{node}' belongs to an earlier client of this session: \
-        delete it, or close the session";
-    Self::SequenceExhausted => "the sequence numbers of the lock path are exhausted";
-    Self::Lost(loss) => "the lock was lost before: {loss}";
-    Self::NotConfirmed(reason) => "the release was not confirmed: {reason}";
-    Self::Busy => "the lock is taken";
-    Self::TimedOut => "the time limit has passed";
-    Self::NoAnswer => "no server has answered in time";
-    Self::NoConnection => "there is no connection to a quorum of the ensemble";
-    Self::OtherLock { node, scheme } => "'{node}' belongs to {scheme} at the same path, \
-        which would not exclude this lock: use another path, or `Options::scheme`";
-    Self::UnknownNode { node } => "'{node}' is below the lock path and belongs to no contender";
-    Self::NoChroot { chroot } => "the chroot '{}' does not exist: \
-        correct the connection string, or create this node", chroot.escape_debug();
-    Self::Path(error) => "{error}";
-} }
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(error) => write!(f, "{error}"),
+            Self::Ended(end) => write!(f, "{end}"),
+            Self::NodeVanished => f.write_str("our node in the queue was deleted"),
+            Self::Unreadable { node } => {
+                write!(
+                    f,
+                    "'{node}' is ahead of our node, and its access control list denies reading it"
+                )
+            }
+            Self::Abandoned { node } => write!(
+                f,
+                "'{node}' is ahead of our node: this client created it, and the ensemble refused to delete it"
+            ),
+            Self::HeldByOwnSession { node } => write!(
+                f,
+                "'{node}' belongs to an earlier client of this session: delete it, or close the session"
+            ),
+            Self::SequenceExhausted => {
+                f.write_str("the sequence numbers of the lock path are exhausted")
+            }
+            Self::Lost(loss) => write!(f, "the lock was lost before: {loss}"),
+            Self::NotConfirmed(reason) => write!(f, "the release was not confirmed: {reason}"),
+            Self::Busy => f.write_str("the lock is taken"),
+            Self::TimedOut => f.write_str("the time limit has passed"),
+            Self::NoAnswer => f.write_str("no server has answered in time"),
+            Self::NoConnection => f.write_str("there is no connection to a quorum of the ensemble"),
+            Self::OtherLock { node, scheme } => write!(
+                f,
+                "'{node}' belongs to {scheme} at the same path, which would not exclude this lock: \
+                 use another path, or `Options::scheme`"
+            ),
+            Self::UnknownNode { node } => {
+                write!(f, "'{node}' is below the lock path and belongs to no contender")
+            }
+            Self::NoChroot { chroot } => write!(
+                f,
+                "the chroot '{}' does not exist: correct the connection string, or create this node",
+                chroot.escape_debug()
+            ),
+            Self::Path(error) => write!(f, "{error}"),
+        }
+    }
+}
 
-zk_session::proto::texts! { SemaphoreError {
-    Self::Lock(error) => "{error}";
-    Self::OtherMaximum { maximum } => "the semaphore has another number of permits: {maximum}";
-    Self::TooManyPermits { maximum } =>
-        "no more than {maximum} permits of the semaphore can be acquired at once";
-    Self::NoPermits => "zero permits were requested";
-    Self::NoMaximum =>
-        "the semaphore does not exist, or its number of permits cannot be read";
-} }
+impl fmt::Display for SemaphoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => write!(f, "{error}"),
+            Self::OtherMaximum { maximum } => {
+                write!(f, "the semaphore has another number of permits: {maximum}")
+            }
+            Self::TooManyPermits { maximum } => {
+                write!(f, "no more than {maximum} permits of the semaphore can be acquired at once")
+            }
+            Self::NoPermits => f.write_str("zero permits were requested"),
+            Self::NoMaximum => {
+                f.write_str("the semaphore does not exist, or its number of permits cannot be read")
+            }
+        }
+    }
+}
 
-zk_session::proto::texts! { ModeError {
-    Self::Lock(error) => "{error}";
-    Self::NotAlone => "other contenders hold the lock or wait for it";
-    Self::NoReaders => "this lock has no shared mode: its scheme names no shared nodes";
-} }
+impl fmt::Display for ModeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => write!(f, "{error}"),
+            Self::NotAlone => f.write_str("other contenders hold the lock or wait for it"),
+            Self::NoReaders => {
+                f.write_str("this lock has no shared mode: its scheme names no shared nodes")
+            }
+        }
+    }
+}
 
-zk_session::proto::texts! { CacheError {
-    Self::Lock(error) => "{error}";
-    Self::Full => "the nodes exceed the limits of the cache";
-} }
+impl fmt::Display for CacheError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => write!(f, "{error}"),
+            Self::Full => f.write_str("the nodes exceed the limits of the cache"),
+        }
+    }
+}
 
-zk_session::proto::texts! { LeaveError {
-    Self::Lock(error) => "{error}";
-    Self::OthersInside =>
-        "others have not left in time; this participant leaves without waiting for them";
-} }
+impl fmt::Display for LeaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lock(error) => write!(f, "{error}"),
+            Self::OthersInside => f.write_str(
+                "others have not left in time; this participant leaves without waiting for them",
+            ),
+        }
+    }
+}
 
-zk_session::proto::texts! { Unconfirmed {
-    Self::LeaseEnded =>
-        "no server answered before the lease ended; the node is deleted with the session";
-    Self::TimedOut => "no server answered in time; the deletion continues in the background";
-    Self::Ended(end) => "{end}; the servers delete the node when it times out";
-} }
+impl fmt::Display for Unconfirmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LeaseEnded => f.write_str(
+                "no server answered before the lease ended; the node is deleted with the session",
+            ),
+            Self::TimedOut => {
+                f.write_str("no server answered in time; the deletion continues in the background")
+            }
+            Self::Ended(end) => write!(f, "{end}; the servers delete the node when it times out"),
+        }
+    }
+}
 
-zk_session::proto::texts! { error Loss {
-    Self::Ended(end) => "{end}";
-    Self::NodeDeleted => "our node was deleted";
-    Self::Renewed => "the session has expired and was renewed";
-    Self::Released => "it was released";
-    Self::Disconnected => "the connection was lost";
-    Self::LeaseEnded => "the lease of the session has ended";
-} }
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended(end) => write!(f, "{end}"),
+            Self::NodeDeleted => f.write_str("our node was deleted"),
+            Self::Renewed => f.write_str("the session has expired and was renewed"),
+            Self::Released => f.write_str("it was released"),
+            Self::Disconnected => f.write_str("the connection was lost"),
+            Self::LeaseEnded => f.write_str("the lease of the session has ended"),
+        }
+    }
+}
+
+impl core::error::Error for LockError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            // It is printed with the error itself, and so is what is wrong with a path.
+            Self::Request(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl core::error::Error for SemaphoreError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.lock_error().ok()?.source()
+    }
+}
+
+impl core::error::Error for ModeError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.lock_error().ok()?.source()
+    }
+}
+
+impl core::error::Error for CacheError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.lock_error().ok()?.source()
+    }
+}
+
+impl core::error::Error for LeaveError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.lock_error().ok()?.source()
+    }
+}
+
+impl core::error::Error for Loss {}
 
 /// The failure of an operation of a recipe: which operation, on which lock, and why.
 ///
@@ -500,6 +590,11 @@ mod wider {
     /// A reason that is more than a [`LockError`](super::LockError).
     pub trait Wider: super::Reason {}
 }
+
+impl wider::Wider for SemaphoreError {}
+impl wider::Wider for ModeError {}
+impl wider::Wider for CacheError {}
+impl wider::Wider for LeaveError {}
 
 impl From<RecipeError> for LockError {
     fn from(error: RecipeError) -> Self {

@@ -50,10 +50,15 @@ pub struct ServerAddress {
     pub port: u16,
 }
 
-zk_proto::texts! { ServerAddress {
-    Self { host, port } if contains(host, b':') => "[{host}]:{port}";
-    Self { host, port } => "{host}:{port}";
-} }
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if contains(&self.host, b':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
 
 zk_proto::named! {
     /// The reason why a connection string is invalid.
@@ -87,14 +92,30 @@ zk_proto::named! {
     }
 }
 
-zk_proto::texts! { error[Self::Chroot(error) => Some(error)] ConnectStringError {
-    Self::NoHost => "a host name is missing";
-    Self::Port(server) => "{server:?}: the port is not a number from 1 to 65535";
-    Self::Brackets(server) => "{server:?}: an IPv6 address is written as [address]:port";
-    Self::Character { character, position } =>
-        "invalid character {character:?} in a host name, at byte {position}";
-    Self::Chroot(_) => "the chroot is invalid";
-} }
+impl fmt::Display for ConnectStringError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoHost => f.write_str("a host name is missing"),
+            Self::Port(server) => write!(f, "{server:?}: the port is not a number from 1 to 65535"),
+            Self::Brackets(server) => {
+                write!(f, "{server:?}: an IPv6 address is written as [address]:port")
+            }
+            Self::Character { character, position } => {
+                write!(f, "invalid character {character:?} in a host name, at byte {position}")
+            }
+            Self::Chroot(_) => f.write_str("the chroot is invalid"),
+        }
+    }
+}
+
+impl core::error::Error for ConnectStringError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Chroot(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl fmt::Display for ConnectString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

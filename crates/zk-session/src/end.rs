@@ -1,5 +1,7 @@
 //! The end of a session.
 
+use core::fmt;
+
 zk_proto::named! {
     /// The way in which a session ended.
     ///
@@ -28,13 +30,20 @@ zk_proto::named! {
     }
 }
 
-zk_proto::texts! { End {
-    Self::Expired => "the session has expired";
-    Self::Closed => "the session is closed";
-    Self::AuthFailed => "authentication failed: all servers refused a credential or require one";
-    // Boards have no processes, and little room for text.
-    Self::Forked if cfg!(feature = "blocking") =>
-        "the session belongs to the process that this one was forked from";
-    Self::Forked => "";
-    Self::NoServers => "there is no server to connect to";
-} }
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "the session has expired",
+            Self::Closed => "the session is closed",
+            Self::AuthFailed => {
+                "authentication failed: all servers refused a credential or require one"
+            }
+            // Boards have no processes, and little room for text.
+            Self::Forked if cfg!(feature = "blocking") => {
+                "the session belongs to the process that this one was forked from"
+            }
+            Self::Forked => "",
+            Self::NoServers => "there is no server to connect to",
+        })
+    }
+}

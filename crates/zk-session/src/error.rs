@@ -413,53 +413,81 @@ impl fmt::Display for Error {
 impl Error {
     /// Prints what has happened, but not whether the request was applied.
     fn fmt_cause(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        zk_proto::text!(self, f,
-            Self::Server(code) => "the server refused the request: {code}";
-            Self::Unsupported { opcode, needs } =>
-                "the server does not support {opcode}, which needs {needs}";
-            Self::Transaction { index, code } =>
-                "operation {index} of the transaction was refused: {code}";
-            Self::ConnectionLost => "the connection was lost";
-            Self::Undeliverable { opcode, length } => "servers close the connection at {opcode} \
-                of {length} bytes: it is probably too long, or they lack it";
-            Self::DeadlinePassed { outcome: Outcome::NotApplied } =>
-                "the deadline passed before the request was sent";
-            Self::DeadlinePassed { .. } => "the deadline passed before the reply arrived";
-            Self::NoConnection =>
-                "the session was without a connection for longer than the disconnect timeout";
-            Self::Ended { end, .. } => "{end}";
-            Self::Reply(_) => "the server's reply is malformed";
-            Self::ReplyTooLarge { length, limit, outcome } =>
-                "the reply of {length} bytes exceeds the limit of {limit} (max_reply){}",
-                match outcome {
+        match self {
+            Self::Server(code) => write!(f, "the server refused the request: {code}"),
+            Self::Unsupported { opcode, needs } => {
+                write!(f, "the server does not support {opcode}, which needs {needs}")
+            }
+            Self::Transaction { index, code } => {
+                write!(f, "operation {index} of the transaction was refused: {code}")
+            }
+            Self::ConnectionLost => f.write_str("the connection was lost"),
+            Self::Undeliverable { opcode, length } => write!(
+                f,
+                "servers close the connection at {opcode} of {length} bytes: it is probably too long, or they lack it"
+            ),
+            Self::DeadlinePassed { outcome: Outcome::NotApplied } => {
+                f.write_str("the deadline passed before the request was sent")
+            }
+            Self::DeadlinePassed { outcome: Outcome::Unknown | Outcome::Applied } => {
+                f.write_str("the deadline passed before the reply arrived")
+            }
+            Self::NoConnection => f.write_str(
+                "the session was without a connection for longer than the disconnect timeout",
+            ),
+            Self::Ended { end, .. } => write!(f, "{end}"),
+            Self::Reply(_) => f.write_str("the server's reply is malformed"),
+            Self::ReplyTooLarge { length, limit, outcome } => {
+                write!(f, "the reply of {length} bytes exceeds the limit of {limit} (max_reply)")?;
+                f.write_str(match outcome {
                     Outcome::NotApplied => "",
                     Outcome::Unknown => "; the request may have been applied",
                     Outcome::Applied => "; the request was applied",
-                };
-            Self::Results { asked, answered } =>
-                "the server answered {asked} operations with {answered} results";
-            Self::QueueFull { limit } =>
-                "{limit} requests wait for a reply, which is the limit (max_pending)";
-            Self::BufferFull { limit } =>
-                "{limit} bytes or more of requests wait to be sent, which is the limit (max_unsent)";
-            Self::EphemeralsFull { limit } if cfg!(feature = "blocking") =>
-                "the paths of the session's ephemeral nodes would take more than {limit} bytes \
-                (max_ephemerals); the end of such a session stops the ensemble (ZOOKEEPER-4306)";
+                })
+            }
+            Self::Results { asked, answered } => {
+                write!(f, "the server answered {asked} operations with {answered} results")
+            }
+            Self::QueueFull { limit } => {
+                write!(f, "{limit} requests wait for a reply, which is the limit (max_pending)")
+            }
+            Self::BufferFull { limit } => {
+                write!(
+                    f,
+                    "{limit} bytes or more of requests wait to be sent, which is the limit (max_unsent)"
+                )
+            }
+            Self::EphemeralsFull { limit } if cfg!(feature = "blocking") => {
+                write!(
+                    f,
+                    "the paths of the session's ephemeral nodes would take more than {limit} bytes \
+                    (max_ephemerals); the end of such a session stops the ensemble (ZOOKEEPER-4306)"
+                )
+            }
             // Without the clients, no session counts them.
-            Self::EphemeralsFull { .. } => "";
-            Self::Invalid(invalid) => "{invalid}";
-        )
+            Self::EphemeralsFull { .. } => Ok(()),
+            Self::Invalid(invalid) => write!(f, "{invalid}"),
+        }
     }
 }
 
-zk_proto::texts! { error[Self::Path(error) => Some(error)] Invalid {
-    Self::Path(_) => "the path is invalid";
-    Self::Reserved(opcode) => "{opcode} is reserved: only the session itself sends it";
-    Self::HarmsServer(opcode) => "such a {opcode} outside a transaction crashes some servers";
-    Self::TooLarge { length, limit } =>
-        "a request of {length} bytes exceeds the server's limit of {limit}";
-    Self::Scheme => "no server has this scheme for credentials";
-} }
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(_) => f.write_str("the path is invalid"),
+            Self::Reserved(opcode) => {
+                write!(f, "{opcode} is reserved: only the session itself sends it")
+            }
+            Self::HarmsServer(opcode) => {
+                write!(f, "such a {opcode} outside a transaction crashes some servers")
+            }
+            Self::TooLarge { length, limit } => {
+                write!(f, "a request of {length} bytes exceeds the server's limit of {limit}")
+            }
+            Self::Scheme => f.write_str("no server has this scheme for credentials"),
+        }
+    }
+}
 
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
@@ -467,6 +495,15 @@ impl core::error::Error for Error {
             Self::Reply(error) => Some(error),
             // `Display` prints the `Invalid` already.
             Self::Invalid(invalid) => invalid.source(),
+            _ => None,
+        }
+    }
+}
+
+impl core::error::Error for Invalid {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Path(error) => Some(error),
             _ => None,
         }
     }

@@ -11,6 +11,7 @@
 //! `ICompressionCodec.cpp` of ClickHouse.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 /// The bytes of the checksum.
 pub const CHECKSUM_LEN: usize = 16;
@@ -35,11 +36,17 @@ crate::named! {
     }
 }
 
-crate::texts! { error BlockError {
-    Self::Length(length) => "a compressed block has the length {length}";
-    Self::Method(method) => "the compression method {method:#04x} is unknown";
-    Self::Malformed => "a compressed block is malformed";
-} }
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length(length) => write!(f, "a compressed block has the length {length}"),
+            Self::Method(method) => write!(f, "the compression method {method:#04x} is unknown"),
+            Self::Malformed => f.write_str("a compressed block is malformed"),
+        }
+    }
+}
+
+impl core::error::Error for BlockError {}
 
 /// Splits the first block off `stream`, appends what it holds to `out`, and returns the bytes
 /// behind it. Returns `None` until the whole block has arrived. The checksum is not checked.

@@ -1,5 +1,6 @@
 //! Descriptions of machines in a recording.
 
+use core::fmt;
 use core::ops::{Deref, DerefMut};
 
 use super::{FieldReader, Fields, Malformed};
@@ -107,6 +108,8 @@ impl<'r> Described<'r> {
     }
 }
 
-crate::texts! { Described<'_> {
-    Self { name, path, .. } => "{name} {path}";
-} }
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.path)
+    }
+}

@@ -10,6 +10,7 @@ use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use zk_session::proto::SessionId;
 
@@ -90,12 +91,20 @@ zk_session::proto::named! {
     }
 }
 
-zk_session::proto::texts! { error MultiLockError {
-    Self::Empty => "there are no locks to acquire";
-    Self::Sessions => "the locks belong to more than one session";
-    Self::Chroots => "the locks belong to clients with different chroots";
-    Self::Schemes { path } => "two locks at '{path}' name their nodes differently";
-} }
+impl fmt::Display for MultiLockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("there are no locks to acquire"),
+            Self::Sessions => f.write_str("the locks belong to more than one session"),
+            Self::Chroots => f.write_str("the locks belong to clients with different chroots"),
+            Self::Schemes { path } => {
+                write!(f, "two locks at '{path}' name their nodes differently")
+            }
+        }
+    }
+}
+
+impl core::error::Error for MultiLockError {}
 
 /// Returns the order in which to acquire the locks: sorted by path, whatever order they are given
 /// in.

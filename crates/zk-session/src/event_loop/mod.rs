@@ -54,6 +54,8 @@
 #[cfg(test)]
 mod tests;
 
+use core::fmt;
+
 use crate::dispatch::Dispatcher;
 use crate::session::inbox::Arrivals;
 use crate::session::{Action, Config, Event, Session};
@@ -121,10 +123,16 @@ zk_proto::named! {
     }
 }
 
-zk_proto::texts! { error ConfigError {
-    Self::NoServers => "there are no servers";
-    Self::MaxReply => "`max_reply` is below {} bytes", Config::LEAST_REPLY;
-} }
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServers => f.write_str("there are no servers"),
+            Self::MaxReply => write!(f, "`max_reply` is below {} bytes", Config::LEAST_REPLY),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
 
 /// What the loop has done with the link.
 #[derive(Clone, Copy, Debug)]

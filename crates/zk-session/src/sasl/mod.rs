@@ -125,16 +125,25 @@ zk_proto::named! {
     }
 }
 
-zk_proto::texts! { error SaslError {
-    Self::Refused => "the server refused the credentials";
-    Self::Unanswered =>
-        "the servers close the connection instead of answering: they refuse the credentials";
-    Self::Unsupported => "the server is not set up for SASL";
-    Self::Challenge(problem) => "the server's challenge is unusable: {problem}";
-    Self::ServerUnproven => "the server did not prove that it knows the secret";
-    Self::Mechanism(reason) => "{reason}";
-    Self::Session(error) => "{error}";
-} }
+impl fmt::Display for SaslError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused => f.write_str("the server refused the credentials"),
+            Self::Unanswered => f.write_str(
+                "the servers close the connection instead of answering: they refuse the credentials",
+            ),
+            Self::Unsupported => f.write_str("the server is not set up for SASL"),
+            Self::Challenge(problem) => write!(f, "the server's challenge is unusable: {problem}"),
+            Self::ServerUnproven => {
+                f.write_str("the server did not prove that it knows the secret")
+            }
+            Self::Mechanism(reason) => f.write_str(reason),
+            Self::Session(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl core::error::Error for SaslError {}
 
 /// Runs the exchange of a [`Mechanism`] on a session. Clients have one; a loop of your own can
 /// use one.

@@ -1,6 +1,7 @@
 //! The state of one connection: bytes in, messages with times and paths out.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use zk_proto::conversation::{Conversation, Direction, Kind, MAX_UNANSWERED, Message};
@@ -105,7 +106,13 @@ pub(crate) struct Unreadable {
     offset: u64,
 }
 
-zk_proto::texts! { error Unreadable { Self { error, offset } => "{error} at byte {offset}"; } }
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.error, self.offset)
+    }
+}
+
+impl std::error::Error for Unreadable {}
 
 #[derive(Debug)]
 pub(crate) struct Tracker {

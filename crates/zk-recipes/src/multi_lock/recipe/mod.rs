@@ -1,8 +1,9 @@
 //! Several locks that are acquired together.
 
 mod lock_request;
+mod loss;
 
-use alloc::string::{String, ToString as _};
+use alloc::string::ToString as _;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,6 +15,7 @@ use zk_session::threads::Mutex as StdMutex;
 use zk_session::{Error, Transaction};
 
 pub use self::lock_request::LockRequest;
+pub use self::loss::MultiLoss;
 use crate::Client;
 use crate::client::SessionClient;
 use crate::client::guard::{Guard, Holding, Losing, check, not_validated};
@@ -352,22 +354,3 @@ impl<C: SessionClient> MultiGuard<C> {
         MultiLoss { path: self.requests[index].queue.path.to_string(), loss }
     }
 }
-
-/// Which of several locks is lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MultiLoss {
-    /// The path of the lock.
-    pub path: String,
-    /// Why it is not held any more.
-    pub loss: Loss,
-}
-
-impl MultiLoss {
-    /// Returns the name of the [loss](Loss::name).
-    pub const fn name(&self) -> &'static str {
-        self.loss.name()
-    }
-}
-
-zk_session::proto::texts! { error MultiLoss { Self { path, loss } => "{path}: {loss}"; } }
