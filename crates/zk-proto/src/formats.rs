@@ -12,42 +12,6 @@ formatted_by_debug! {
     [] crate::explain::MessageKind;
 }
 
-macro_rules! formatted_by_name {
-    ($($name:ident),*) => {$(
-        impl defmt::Format for crate::$name {
-            fn format(&self, f: defmt::Formatter<'_>) {
-                match self.name() {
-                    Some(name) => defmt::write!(f, "{=str}", name),
-                    None => defmt::write!(f, "{=i32}", self.0),
-                }
-            }
-        }
-    )*};
-}
-
-formatted_by_name!(
-    OpCode,
-    ErrorCode,
-    EventType,
-    KeeperState,
-    CreateMode,
-    AddWatchMode,
-    WatcherType,
-    Perms
-);
-
-macro_rules! formatted_as_hexadecimal {
-    ($($name:ident),*) => {$(
-        impl defmt::Format for crate::$name {
-            fn format(&self, f: defmt::Formatter<'_>) {
-                defmt::write!(f, "{=i64:#x}", self.0);
-            }
-        }
-    )*};
-}
-
-formatted_as_hexadecimal!(Zxid, SessionId);
-
 impl defmt::Format for crate::Xid {
     fn format(&self, f: defmt::Formatter<'_>) {
         defmt::write!(f, "Xid({=i32})", self.0);

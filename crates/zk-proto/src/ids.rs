@@ -99,6 +99,13 @@ macro_rules! hexadecimal {
             }
         }
 
+        #[cfg(all(feature = "defmt", target_os = "none"))]
+        impl defmt::Format for $name {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                defmt::write!(f, "{=i64:#x}", self.0);
+            }
+        }
+
         newtype_on_the_wire!($name(i64), &[$name(0)], &[]);
     )*};
 }

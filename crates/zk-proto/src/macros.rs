@@ -223,6 +223,16 @@ macro_rules! wire_number {
             }
         }
 
+        #[cfg(all(feature = "defmt", target_os = "none"))]
+        impl defmt::Format for $name {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                match self.name() {
+                    Some(name) => defmt::write!(f, "{=str}", name),
+                    None => defmt::write!(f, "{=i32}", self.0),
+                }
+            }
+        }
+
         impl core::fmt::Debug for $name {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 write!(f, "{}({self})", stringify!($name))

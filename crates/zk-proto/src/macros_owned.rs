@@ -142,7 +142,7 @@ macro_rules! generated {
                 .boxed()
         });
         generated!(@arbitrary $name, source, {
-            Ok(Self { $( $field: $crate::generate::sources::drawn!($field, source), )* })
+            Ok(Self { $( $field: generated!(@draw $field, source), )* })
         });
     };
     // Requests that harm servers are generated only on demand.
@@ -206,6 +206,11 @@ macro_rules! generated {
         }
         };
     };
+    // A path is drawn valid, and so are the names of children.
+    (@draw path, $source:expr) => { $crate::generate::sources::path_from($source)? };
+    (@draw children, $source:expr) => { $crate::generate::sources::names_from($source)? };
+    (@draw ephemerals, $source:expr) => { $crate::generate::sources::paths_from($source)? };
+    (@draw $field:ident, $source:expr) => { $source.arbitrary()? };
     (@arbitrary $name:ident, $source:ident, $value:expr) => {
         #[cfg(feature = "arbitrary")]
         impl<'u> arbitrary::Arbitrary<'u> for $name {

@@ -9,79 +9,13 @@ use crate::multi::{MultiReadRequest, MultiReadResponse, MultiRequest, MultiRespo
 use crate::records::*;
 use crate::wire::{Decode, Reader};
 
-/// Declares the bodies of one direction.
-macro_rules! bodies {
-    (
-        $(#[$doc:meta])*
-        $enum:ident, $what:literal, $is_reply:literal, {
-            $( $opcode:ident => $name:ident($record:tt $(<$lt:lifetime>)?) )*
-        }
-    ) => {
-        $(#[$doc])*
-        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum $enum<'a> {
-            $(
-                #[doc = concat!($what, "[`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
-                $name($record $(<$lt>)?),
-            )*
-        }
-
-        opcodes!(['a] $enum<'a> { $($opcode => $name)* });
-
-        impl<'a> $enum<'a> {
-            /// Decodes the body of a message about `opcode`, which must take all of `body`.
-            ///
-            /// # Errors
-            ///
-            /// [`DecodeErrorKind::UnknownOperation`] if the opcode is not one of
-            /// [`OpCode::REQUESTS`]. Otherwise, fails if `body` is not the record of the operation.
-            #[inline]
-            pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
-                match opcode {
-                    $( OpCode::$opcode => decode_body(body, Self::$name), )*
-                    OpCode(number) => Err(unknown(number, 0)),
-                }
-            }
-
-            /// Explains the body of a message about `opcode`.
-            pub(crate) fn explain(
-                opcode: OpCode,
-                reader: &mut Reader<'a>,
-                visit: &mut FieldVisitor<'_>,
-            ) -> Result<(), DecodeError> {
-                match opcode {
-                    $( OpCode::$opcode => <$record $(<$lt>)?>::explain(reader, &FieldPath::Root, visit), )*
-                    _ => keeper::explain_body(opcode, $is_reply, reader, &FieldPath::Root, visit),
-                }
-            }
-        }
-
-        encoded_variants!(['a] $enum<'a> { $($name)* });
-    };
-}
-
-macro_rules! opcodes {
-    ([$($generics:tt)*] $self:ty { $($opcode:ident => $name:ident)* }) => {
-        impl<$($generics)*> $self {
-            /// Returns the operation.
-            #[inline]
-            pub fn opcode(&self) -> OpCode {
-                match self {
-                    $( Self::$name(_) => OpCode::$opcode, )*
-                }
-            }
-        }
-    };
-}
-
+/// Declares the requests and the replies of all operations.
 macro_rules! operations {
     ($(
         $opcode:ident => $name:ident($request:tt $(<$asks:lifetime>)?)
             -> $response:tt $(<$answers:lifetime>)?;
     )*) => {
-        bodies! {
+        operations! { @body
             /// The body of a request, with one variant for each operation.
             ///
             /// ```
@@ -97,7 +31,7 @@ macro_rules! operations {
             Request, "Operation ", false, { $($opcode => $name($request $(<$asks>)?))* }
         }
 
-        bodies! {
+        operations! { @body
             /// The body of a successful reply, with one variant for each operation.
             ///
             /// ```
@@ -171,8 +105,8 @@ macro_rules! operations {
                 $name($response $(<$answers>)?),
             )* });
 
-            opcodes!([S: crate::owned::storage::Storage] Request<S> { $($opcode => $name)* });
-            opcodes!([S: crate::owned::storage::Storage] Response<S> { $($opcode => $name)* });
+            operations!(@opcode [S: crate::owned::storage::Storage] Request<S> { $($opcode => $name)* });
+            operations!(@opcode [S: crate::owned::storage::Storage] Response<S> { $($opcode => $name)* });
 
             impl Response {
                 /// Returns a strategy for all replies to the operation of a request.
@@ -199,6 +133,66 @@ macro_rules! operations {
                     match request {
                         $( Request::$name(_) => source.arbitrary().map(Self::$name), )*
                     }
+                }
+            }
+        }
+    };
+    (@body
+        $(#[$doc:meta])*
+        $enum:ident, $what:literal, $is_reply:literal, {
+            $( $opcode:ident => $name:ident($record:tt $(<$lt:lifetime>)?) )*
+        }
+    ) => {
+        $(#[$doc])*
+        #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum $enum<'a> {
+            $(
+                #[doc = concat!($what, "[`", stringify!($opcode), "`](OpCode::", stringify!($opcode), ").")]
+                $name($record $(<$lt>)?),
+            )*
+        }
+
+        operations!(@opcode ['a] $enum<'a> { $($opcode => $name)* });
+
+        impl<'a> $enum<'a> {
+            /// Decodes the body of a message about `opcode`, which must take all of `body`.
+            ///
+            /// # Errors
+            ///
+            /// [`DecodeErrorKind::UnknownOperation`] if the opcode is not one of
+            /// [`OpCode::REQUESTS`]. Otherwise, fails if `body` is not the record of the operation.
+            #[inline]
+            pub fn decode(opcode: OpCode, body: &'a [u8]) -> Result<Self, DecodeError> {
+                match opcode {
+                    $( OpCode::$opcode => decode_body(body, Self::$name), )*
+                    OpCode(number) => Err(unknown(number, 0)),
+                }
+            }
+
+            /// Explains the body of a message about `opcode`.
+            pub(crate) fn explain(
+                opcode: OpCode,
+                reader: &mut Reader<'a>,
+                visit: &mut FieldVisitor<'_>,
+            ) -> Result<(), DecodeError> {
+                match opcode {
+                    $( OpCode::$opcode => <$record $(<$lt>)?>::explain(reader, &FieldPath::Root, visit), )*
+                    _ => keeper::explain_body(opcode, $is_reply, reader, &FieldPath::Root, visit),
+                }
+            }
+        }
+
+        encoded_variants!(['a] $enum<'a> { $($name)* });
+    };
+    (@opcode [$($generics:tt)*] $self:ty { $($opcode:ident => $name:ident)* }) => {
+        impl<$($generics)*> $self {
+            /// Returns the operation.
+            #[inline]
+            pub fn opcode(&self) -> OpCode {
+                match self {
+                    $( Self::$name(_) => OpCode::$opcode, )*
                 }
             }
         }

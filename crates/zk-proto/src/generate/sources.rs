@@ -82,17 +82,5 @@ impl Request {
     }
 }
 
-/// Draws a field: a valid path if the field is a path, and valid names of children.
-#[deny(unused_macro_rules)]
-#[rustfmt::skip]
-macro_rules! drawn {
-    (path, $source:expr) => { $crate::generate::sources::path_from($source)? };
-    (children, $source:expr) => { $crate::generate::sources::names_from($source)? };
-    (ephemerals, $source:expr) => { $crate::generate::sources::paths_from($source)? };
-    ($field:ident, $source:expr) => { $source.arbitrary()? };
-}
-
-pub(crate) use drawn;
-
 #[cfg(test)]
 mod tests;
