@@ -134,7 +134,9 @@ macro_rules! generated {
 
             ($(
                 match mode {
-                    $crate::generate::strategies::GeneratorMode::Valid => $crate::generate::strategies::valid!($name.$field),
+                    $crate::generate::strategies::GeneratorMode::Valid => {
+                        $crate::generate::strategies::valid!($name.$field)
+                    }
                     _ => $crate::generate::strategies::Generate::any(mode),
                 },
             )*)
@@ -170,7 +172,11 @@ macro_rules! generated {
     };
     (@union $mode:ident $($variant:ident)*) => {
         proptest::strategy::Union::new([
-            $( $crate::generate::strategies::Generate::any($mode).prop_map(Self::$variant).boxed(), )*
+            $(
+                $crate::generate::strategies::Generate::any($mode)
+                    .prop_map(Self::$variant)
+                    .boxed(),
+            )*
         ])
     };
     (@choice $source:ident $($variant:ident)*) => {{

@@ -137,8 +137,8 @@ impl Recording {
 }
 
 impl<T> Dispatcher<T> {
-    /// Makes a dispatcher for a new session, and records both. `servers` is what the recording calls
-    /// the servers, in the order of their numbers.
+    /// Makes a dispatcher for a new session, and records both. `servers` is what the recording
+    /// calls the servers, in the order of their numbers.
     ///
     /// Any later use of the dispatcher is recorded, so clones of its session are not.
     ///
