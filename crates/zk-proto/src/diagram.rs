@@ -38,9 +38,11 @@
 //! assert!(diagram.to_svg().starts_with("<svg "));
 //! ```
 
+mod svg;
+mod text;
+
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::{self, Write};
 use core::time::Duration;
 
 /// A lane of a [`Diagram`].
@@ -239,169 +241,6 @@ impl Diagram {
         let _ = self.write_svg(&mut out);
         out
     }
-
-    fn write_svg(&self, out: &mut String) -> fmt::Result {
-        let (columns, width) = self.columns();
-        let rows = self.rows();
-        let (width, height) = ((width + 2) * CHARACTER, HEAD + (rows.len() + 1) * ROW);
-        let title = escaped(&self.title);
-        writeln!(
-            out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-             width=\"{width}\" height=\"{height}\" role=\"img\">\n<title>{title}</title>\n{STYLE}\n\
-             <rect class=\"page\" width=\"{width}\" height=\"{height}\"/>\n\
-             <text class=\"title\" x=\"{CHARACTER}\" y=\"22\">{title}</text>"
-        )?;
-        for (lane, (name, column)) in self.lanes.iter().zip(&columns).enumerate() {
-            let (x, half) = (column * CHARACTER, (length(name) + 2) * CHARACTER / 2);
-            let (left, wide) = (x - half, 2 * half);
-            writeln!(
-                out,
-                "<rect class=\"lane\" x=\"{left}\" y=\"34\" width=\"{wide}\" height=\"24\" rx=\"4\"/>\
-                 <text class=\"name\" x=\"{x}\" y=\"50\">{}</text>",
-                escaped(name)
-            )?;
-            // One line for each run of rows in which the lane does the same.
-            let mut row = 0;
-            while let Some((_, activities)) = rows.get(row) {
-                let activity = activities[lane];
-                let same = rows[row..].iter().take_while(|(_, other)| other[lane] == activity);
-                let end = row + same.count();
-                let class = match activity {
-                    Activity::Absent => None,
-                    Activity::Idle => Some("idle"),
-                    Activity::Waiting => Some("waiting"),
-                    Activity::Holding => Some("holding"),
-                    Activity::Down => Some("down"),
-                };
-                if let Some(class) = class {
-                    let top = if row == 0 { HEAD - 14 } else { HEAD + row * ROW };
-                    let bottom = HEAD + end * ROW;
-                    writeln!(
-                        out,
-                        "<line class=\"{class}\" x1=\"{x}\" y1=\"{top}\" x2=\"{x}\" y2=\"{bottom}\"/>"
-                    )?;
-                }
-                row = end;
-            }
-        }
-        for (number, (row, _)) in rows.iter().enumerate() {
-            let y = HEAD + number * ROW + ROW / 2;
-            let base = y + 4;
-            if let Some(time) = row.time {
-                let x = TIME_WIDTH * CHARACTER;
-                writeln!(
-                    out,
-                    "<text class=\"time\" x=\"{x}\" y=\"{base}\">{}</text>",
-                    clock(time)
-                )?;
-            }
-            let class = match row.style {
-                Style::Plain => "plain",
-                Style::Reply => "reply",
-                Style::Event => "event",
-                Style::Error => "error",
-                Style::Lost => "lost",
-            };
-            let (left, right, leftwards) = self.ends(row);
-            let Some((left, right)) = columns.get(left).zip(columns.get(right)) else { continue };
-            let (left, right) = (left * CHARACTER, right * CHARACTER);
-            let label = self.label(row);
-            let mut tip = String::new();
-            if row.text.chars().count() > self.label_limit {
-                tip = ["<title>", &escaped(&row.text), "</title>"].concat();
-            }
-            let label = escaped(&label) + &tip;
-            if left == right {
-                let x = left + CHARACTER + 4;
-                writeln!(
-                    out,
-                    "<text class=\"note {class}\" x=\"{x}\" y=\"{base}\">{label}</text>"
-                )?;
-                continue;
-            }
-            let (start, end) = if leftwards { (right, left) } else { (left, right) };
-            // A message that is lost ends halfway, at a cross.
-            let is_lost = row.style == Style::Lost;
-            let end = if is_lost { usize::midpoint(start, end) } else { end };
-            let y = y + 7;
-            let head = match (is_lost, leftwards) {
-                (true, _) => {
-                    let (x1, x2, y1, y2) = (end - 5, end + 5, y - 5, y + 5);
-                    alloc::format!("M{x1} {y1}L{x2} {y2}M{x1} {y2}L{x2} {y1}")
-                }
-                (false, true) => {
-                    alloc::format!("M{} {}L{end} {y}L{} {}", end + 7, y - 4, end + 7, y + 4)
-                }
-                (false, false) => {
-                    alloc::format!("M{} {}L{end} {y}L{} {}", end - 7, y - 4, end - 7, y + 4)
-                }
-            };
-            let (x, base) = (usize::midpoint(left, right), base - 2);
-            writeln!(
-                out,
-                "<path class=\"arrow {class}\" d=\"M{start} {y}L{end} {y}\"/>\
-                 <path class=\"head {class}\" d=\"{head}\"/>\
-                 <text class=\"over {class}\" x=\"{x}\" y=\"{base}\">{label}</text>"
-            )?;
-        }
-        out.write_str("</svg>\n")
-    }
-}
-
-/// Renders the diagram as text, in box-drawing characters. No line ends in blanks.
-impl fmt::Display for Diagram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (columns, width) = self.columns();
-        if !self.title.is_empty() {
-            writeln!(f, "{}\n", self.title)?;
-        }
-        let mut names = alloc::vec![' '; width + 1];
-        for (name, column) in self.lanes.iter().zip(&columns) {
-            write_at(&mut names, column - length(name) / 2, name);
-        }
-        write_line(f, &names)?;
-        for (row, activities) in self.rows() {
-            let mut line = alloc::vec![' '; width + 1];
-            if let Some(time) = row.time {
-                let time = clock(time);
-                write_at(&mut line, TIME_WIDTH.saturating_sub(length(&time)), &time);
-            }
-            for (column, activity) in columns.iter().zip(activities) {
-                line[*column] = match activity {
-                    Activity::Absent => ' ',
-                    Activity::Idle => '│',
-                    Activity::Waiting => '┊',
-                    Activity::Holding => '█',
-                    Activity::Down => '✗',
-                };
-            }
-            let (left, right, leftwards) = self.ends(row);
-            if let Some((&left, &right)) = columns.get(left).zip(columns.get(right)) {
-                let label = self.label(row);
-                if left == right {
-                    write_at(&mut line, left + 2, &label);
-                } else {
-                    let stroke = match row.style {
-                        Style::Plain => '─',
-                        Style::Event => '═',
-                        Style::Reply | Style::Error | Style::Lost => '╌',
-                    };
-                    line[left + 1..right].fill(stroke);
-                    let head = match (row.style, leftwards) {
-                        (Style::Lost, _) => '✗',
-                        (_, true) => '◀',
-                        (_, false) => '▶',
-                    };
-                    line[if leftwards { left + 1 } else { right - 1 }] = head;
-                    let spare = right - left - 1 - length(&label);
-                    write_at(&mut line, left + 1 + spare / 2, &label);
-                }
-            }
-            write_line(f, &line)?;
-        }
-        Ok(())
-    }
 }
 
 /// The characters for the time, on the left.
@@ -410,30 +249,6 @@ const TIME_WIDTH: usize = 12;
 const MESSAGE_ROOM: usize = 6;
 /// The characters that a note needs besides its label.
 const NOTE_ROOM: usize = 5;
-
-// Sizes in an SVG, in pixels.
-const CHARACTER: usize = 8;
-const ROW: usize = 26;
-const HEAD: usize = 72;
-
-/// Classes instead of attributes, so that one document has both colour schemes.
-const STYLE: &str = "<style>\
-text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1f2328}\
-.page{fill:#fff}.title{font-weight:bold}.name,.over{text-anchor:middle}\
-.time{text-anchor:end;fill:#59636e}.lane{fill:#eef1f4;stroke:#8b949e}\
-line,path{fill:none;stroke:#59636e;stroke-width:1.5}\
-.waiting{stroke:#9a6700;stroke-width:3;stroke-dasharray:3 4}.holding{stroke:#1a7f37;stroke-width:9}\
-.down{stroke:#cf222e;stroke-width:3;stroke-dasharray:8 4}\
-.arrow.reply,.arrow.error,.arrow.lost{stroke-dasharray:5 3}\
-path.event{stroke:#0969da;stroke-width:2.5}text.event{fill:#0969da}\
-path.error,path.lost{stroke:#cf222e}text.error,text.lost{fill:#cf222e}\
-.arrow.event,.head{stroke-dasharray:none}\
-@media(prefers-color-scheme:dark){\
-text{fill:#e6edf3}.page{fill:#0d1117}.time{fill:#9198a1}.lane{fill:#21262d;stroke:#6e7681}\
-line,path{stroke:#9198a1}.waiting{stroke:#d29922}.holding{stroke:#3fb950}.down{stroke:#f85149}\
-path.event{stroke:#58a6ff}text.event{fill:#58a6ff}\
-path.error,path.lost{stroke:#f85149}text.error,text.lost{fill:#f85149}}\
-</style>";
 
 /// Returns milliseconds with three digits, or seconds from the hundredth on.
 fn clock(time: Duration) -> String {
@@ -445,20 +260,6 @@ fn clock(time: Duration) -> String {
 
 fn length(text: &str) -> usize {
     text.chars().count()
-}
-
-fn write_at(line: &mut Vec<char>, column: usize, text: &str) {
-    for (offset, character) in text.chars().enumerate() {
-        match line.get_mut(column + offset) {
-            Some(place) => *place = character,
-            None => line.push(character),
-        }
-    }
-}
-
-fn write_line(f: &mut fmt::Formatter<'_>, line: &[char]) -> fmt::Result {
-    let text: String = line.iter().collect();
-    writeln!(f, "{}", text.trim_end())
 }
 
 /// Escapes characters that are not visible, or that change the direction of others.
@@ -478,21 +279,6 @@ fn printable(text: &str) -> String {
             }
             character if character.is_control() => out.extend(character.escape_default()),
             character => out.push(character),
-        }
-    }
-    out
-}
-
-/// Escapes text for XML.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            _ => out.push(character),
         }
     }
     out

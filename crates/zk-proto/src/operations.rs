@@ -37,7 +37,8 @@ macro_rules! operations {
             /// ```
             /// use zk_proto::{OpCode, Response};
             ///
-            /// let Response::Create(created) = Response::decode(OpCode::CREATE, b"\0\0\0\x02/a")? else {
+            /// let body = b"\0\0\0\x02/a";
+            /// let Response::Create(created) = Response::decode(OpCode::CREATE, body)? else {
             ///     unreachable!("the opcode determines the variant");
             /// };
             /// assert_eq!(created.path, "/a");

@@ -43,6 +43,15 @@ struct Docs {
     alias: String,
 }
 
+impl Docs {
+    /// Takes the first text in quotes as the alias, unless there is one.
+    fn add_alias(&mut self, declared: &str) {
+        if let Some(alias) = declared.split('"').nth(1).filter(|_| self.alias.is_empty()) {
+            self.alias = alias.to_owned();
+        }
+    }
+}
+
 /// Returns the declarations of a source file that `is` accepts, each with its documentation.
 fn declared<T>(source: &str, mut is: impl FnMut(&str) -> Option<T>) -> Vec<(T, Docs)> {
     let (mut found, mut docs, mut paragraph) = (Vec::new(), Docs::default(), true);
@@ -54,12 +63,11 @@ fn declared<T>(source: &str, mut is: impl FnMut(&str) -> Option<T>) -> Vec<(T, D
             } else if let Some((_, since)) = text.split_once(" Since ") {
                 docs.since = since.trim_end_matches('.').to_owned();
             }
-        } else if let Some(rest) = line.strip_prefix("#[doc(alias = \"") {
-            if docs.alias.is_empty() {
-                docs.alias = rest.trim_end_matches("\")]").to_owned();
-            }
+        } else if let Some(rest) = line.strip_prefix("#[doc(alias") {
+            docs.add_alias(rest);
         } else if !line.starts_with("#[") {
             if let Some(declaration) = is(line) {
+                docs.add_alias(line);
                 if let Some((text, since)) = docs.text.clone().split_once(" Since ") {
                     // "Since 3.5.3; usable since 3.5.4." keeps its remark.
                     docs.since = since.trim_end_matches('.').to_owned();

@@ -1,5 +1,6 @@
 use alloc::string::ToString;
 
+use super::svg::STYLE;
 use super::*;
 
 fn drawn(build: impl FnOnce(&mut Diagram)) -> Diagram {

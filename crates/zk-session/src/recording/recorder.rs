@@ -15,8 +15,8 @@ use crate::dispatch::{Attached, Input, Key, Submission};
 use crate::session::Action;
 use crate::time::Instant;
 
-/// Declares once what can be recorded: the methods of [`Record`], and those of [`Recorder`], which do
-/// nothing unless there is one.
+/// Declares once what can be recorded: the methods of [`Record`], and those of [`Recorder`], which
+/// do nothing unless there is one.
 macro_rules! recorded {
     ($( $(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),*); )*) => {
         /// What records a session. [`Infallible`] stands where there is none.
