@@ -228,7 +228,7 @@ impl<D: Driver> PendingAnswer<D> {
         };
         let (watcher, event) = watch_slot();
         let sent = send(driver, &request, self.end, &mut |router, id| {
-            router.dispatcher.watch(id, false, watcher.clone())
+            router.dispatcher.watch(id, watcher.clone())
         });
         let Ok(sent) = sent else { return false };
         *watch = Watch::new(sent.id, event, driver, self.chroot.clone());

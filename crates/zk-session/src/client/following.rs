@@ -53,7 +53,7 @@ impl Following {
             return;
         };
         let (watcher, watch) = watch_slot();
-        let id = dispatcher.watch(id, false, watcher);
+        let id = dispatcher.watch(id, watcher);
         (self.reply, self.watch) = (Some(reply), Some((id, watch)));
         self.follower.handle_requested();
     }

@@ -141,6 +141,10 @@ impl Watcher for ValueSlot<WatchedEvent, ()> {
             _ => SlotContent::Closed,
         })
     }
+
+    fn outlives_session(&self) -> bool {
+        false
+    }
 }
 
 /// The receiver's end.

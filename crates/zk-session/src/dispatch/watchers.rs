@@ -13,12 +13,14 @@ pub(crate) trait Watcher: Send + Sync {
     /// Handles an input about the watch, or the state that ends it. Returns the waker to run once
     /// the session is unlocked.
     fn handle(self: Arc<Self>, input: Input) -> Option<Waker>;
+
+    /// Returns whether the watch passes to a new session, as persistent ones do.
+    fn outlives_session(&self) -> bool;
 }
 
 struct WatcherEntry {
     /// The number of the request.
     number: u64,
-    is_persistent: bool,
     watcher: Arc<dyn Watcher>,
 }
 
@@ -59,7 +61,8 @@ impl Watchers {
     pub(super) fn end(&mut self, state: State, wakers: &mut Wakers) {
         for place in self.0.places() {
             let entry = self.0.get(place);
-            if entry.is_some_and(|entry| state != State::Renewing || !entry.is_persistent)
+            let outlives = |entry: &WatcherEntry| entry.watcher.outlives_session();
+            if entry.is_some_and(|entry| state != State::Renewing || !outlives(entry))
                 && let Some(ended) = self.0.remove(place)
             {
                 wakers.extend(ended.watcher.handle(Input::State(state)));
@@ -71,13 +74,8 @@ impl Watchers {
 impl<T> Dispatcher<T> {
     /// Delivers the events of the watch that a request sets to `watcher`: one event, or with a
     /// persistent watch all. Returns the id that names it.
-    pub(crate) fn watch(
-        &mut self,
-        request: RequestId,
-        is_persistent: bool,
-        watcher: Arc<dyn Watcher>,
-    ) -> RequestId {
-        let entry = WatcherEntry { number: request.number, is_persistent, watcher };
+    pub(crate) fn watch(&mut self, request: RequestId, watcher: Arc<dyn Watcher>) -> RequestId {
+        let entry = WatcherEntry { number: request.number, watcher };
         let place = self.machines.watchers.0.insert(entry);
         self.session.0.assign_watch(request, place | RequestId::CALLERS)
     }

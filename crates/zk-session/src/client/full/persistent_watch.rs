@@ -82,8 +82,8 @@ impl<D: Driver> PersistentWatch<D> {
         }
     }
 
-    /// Polls the queue. `mine` is a clone of the waker, to leave there; the one that was there takes
-    /// its place. Returns `None` if it needs one.
+    /// Polls the queue. `mine` is a clone of the waker, to leave there. The one that was there
+    /// takes its place. Returns `None` if it needs one.
     pub(crate) fn poll_queue(
         &self,
         waker: &Waker,
@@ -173,6 +173,10 @@ impl Watcher for Mutex<WatchQueue> {
             _ => {}
         }
         queue.reader.take()
+    }
+
+    fn outlives_session(&self) -> bool {
+        true
     }
 }
 

@@ -42,7 +42,7 @@ impl<D: Driver> Client<D> {
             let request = Request::AddWatch(AddWatchRequest { path: &path, mode });
             let queue = Arc::new(Mutex::new(WatchQueue::new(PersistentWatch::<D>::BUFFER)));
             let (id, pending) = self.submit_with(&request, &mut |router, id| {
-                router.dispatcher.watch(id, true, queue.clone())
+                router.dispatcher.watch(id, queue.clone())
             })?;
             let driven = Driven::new(&pending.driven.driver);
             let watch = PersistentWatch::new(id, queue, driven, self.chroot.clone());
