@@ -1,6 +1,7 @@
 //! Packets: from the link of a capture, through tunnels and fragments, to a segment of TCP.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The headers that are read in one packet. Real ones have fewer.
@@ -36,17 +37,21 @@ pub(crate) enum Other {
     Malformed,
 }
 
-zk_proto::texts! { Other {
-    Self::Link(number) => "of link type {number}";
-    Self::EtherType(0x0806) => "of ARP";
-    Self::EtherType(number) => "of Ethernet type {number:#06x}";
-    Self::Protocol(1 | 58) => "of ICMP";
-    Self::Protocol(17) => "of UDP";
-    Self::Protocol(50) => "encrypted by IPsec";
-    Self::Protocol(number) => "of IP protocol {number}";
-    Self::Short => "that end within a header";
-    Self::Malformed => "with malformed headers";
-} }
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link(number) => write!(f, "of link type {number}"),
+            Self::EtherType(0x0806) => f.write_str("of ARP"),
+            Self::EtherType(number) => write!(f, "of Ethernet type {number:#06x}"),
+            Self::Protocol(1 | 58) => f.write_str("of ICMP"),
+            Self::Protocol(17) => f.write_str("of UDP"),
+            Self::Protocol(50) => f.write_str("encrypted by IPsec"),
+            Self::Protocol(number) => write!(f, "of IP protocol {number}"),
+            Self::Short => f.write_str("that end within a header"),
+            Self::Malformed => f.write_str("with malformed headers"),
+        }
+    }
+}
 
 /// What begins at a byte of a packet.
 #[derive(Clone, Copy)]

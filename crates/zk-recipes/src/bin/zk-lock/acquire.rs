@@ -1,6 +1,7 @@
 //! Acquires a lock for `run` and `hold`.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt;
 use std::future::{pending, ready};
@@ -14,7 +15,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use zk_recipes::session::proto::{Acl, texts};
+use zk_recipes::session::proto::Acl;
 use zk_recipes::session::{self, Client, RequestError, State};
 use zk_recipes::{
     Event, Guard, Holding, LockError, Mutex, Options, ReadGuard, RecipeError, RwLock, Scheme,
@@ -305,9 +306,14 @@ impl NotAcquired {
     }
 }
 
-texts! { error NotAcquired {
-    Self { path, why, .. } => "the lock '{path}' was not acquired: {why}";
-} }
+impl fmt::Display for NotAcquired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, why, .. } = self;
+        write!(f, "the lock '{path}' was not acquired: {why}")
+    }
+}
+
+impl Error for NotAcquired {}
 
 /// Reports who holds the lock, again and again, once another contender is ahead. Never returns.
 async fn report_holder(

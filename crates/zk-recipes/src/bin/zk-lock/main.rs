@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::sync::oneshot;
-use zk_recipes::session::proto::{path, texts};
+use zk_recipes::session::proto::path;
 use zk_recipes::session::{Client, ConnectError};
 use zk_recipes::{LockError, RecipeError, SemaphoreError};
 
@@ -72,7 +72,13 @@ impl Usage {
     }
 }
 
-texts! { error Usage { Self(text) => "{text}"; } }
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Usage {}
 
 /// The reader of the standard output has gone, as with `| head`.
 #[derive(Debug)]
@@ -88,7 +94,13 @@ impl OutputClosed {
     }
 }
 
-texts! { error OutputClosed { Self => "the reader of the standard output has gone"; } }
+impl fmt::Display for OutputClosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the reader of the standard output has gone")
+    }
+}
+
+impl Error for OutputClosed {}
 
 /// The commands that acquire a lock, and have options with environment variables.
 pub(crate) const LOCKING: [&str; 2] = ["run", "hold"];
