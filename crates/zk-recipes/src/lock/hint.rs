@@ -100,9 +100,10 @@ impl FastPathHint {
     ) -> bool {
         let is_content =
             matches!((self.mode, mode), (LockMode::Exclusive, _) | (_, LockMode::Shared));
-        let between = czxid.0.saturating_sub(self.czxid.0).saturating_sub(1);
+        // Huge unless the other transaction is a later one.
+        let between = czxid.0.wrapping_sub(self.czxid.0).cast_unsigned().wrapping_sub(1);
         let is_next = number.0 > 0 && number.0 - 1 == self.number.0;
-        self.is_deleted && is_content && is_next && 0 <= between && between <= self.number.0 as i64
+        self.is_deleted && is_content && is_next && between <= self.number.0.cast_unsigned() as u64
     }
 }
 

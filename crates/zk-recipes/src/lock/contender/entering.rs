@@ -47,13 +47,9 @@ impl Contender {
         creation.take_strays().into_iter().for_each(|stray| self.delete(stray, turn));
         match progress {
             Progress::Pending => {}
-            Progress::Created(nodes) => {
-                self.hint.created(&nodes.first, &self.config, turn);
-                self.enqueued(nodes.first, list, turn);
-            }
+            Progress::Created(nodes) => self.enqueued(nodes.first, list, turn),
             Progress::Found(nodes) => {
                 self.hint.forget();
-                self.hint.created(&nodes.first, &self.config, turn);
                 self.enqueued(nodes.first, None, turn);
             }
             Progress::NotCreated if self.is_releasing => self.withdraw(turn),
@@ -72,6 +68,7 @@ impl Contender {
     }
 
     fn enqueued(&mut self, node: Node, list: Option<OpId>, turn: &mut Turn<'_>) {
+        self.hint.created(&node, &self.config, turn);
         if !self.is_concluded {
             turn.report(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
         }
