@@ -311,14 +311,10 @@ impl<T> Session<T> {
     /// Fails unsent requests after the disconnect timeout.
     fn time_out_unsent(&mut self) {
         self.disconnect_timed_out = true;
-        let unsent =
-            self.outbox.remove_unsent(&|pending| matches!(pending.owner, RequestOwner::Caller(_)));
-        self.fail_all(unsent, &Error::NoConnection);
-    }
-
-    fn fail_all(&mut self, requests: Vec<PendingRequest<T>>, error: &Error) {
-        for pending in requests {
-            self.fail(pending, error.clone());
+        for pending in
+            self.outbox.remove_unsent(&|pending| matches!(pending.owner, RequestOwner::Caller(_)))
+        {
+            self.fail(pending, Error::NoConnection);
         }
     }
 
@@ -341,7 +337,9 @@ impl<T> Session<T> {
                 self.unwatch(watch);
             }
         }
-        self.fail_all(unsent, &Error::DeadlinePassed { outcome: Outcome::NotApplied });
+        for pending in unsent {
+            self.fail(pending, Error::DeadlinePassed { outcome: Outcome::NotApplied });
+        }
         let sent = self.connection.as_ref().and_then(|open| open.in_flight.next_deadline());
         let unsent = self.outbox.next_deadline();
         if let Some(deadline) = sent.into_iter().chain(unsent).min() {
