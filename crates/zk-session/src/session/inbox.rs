@@ -19,25 +19,29 @@ const LEAST_READ: usize = 1024;
 /// How much of a frame above the limit is read at once, where memory is scarce.
 const PIECE: usize = 64;
 
-/// The received bytes of a connection, and what is known of their frames.
+/// What is known of the frames of a connection.
 #[derive(Debug)]
-pub(crate) struct Frames<B> {
-    bytes: B,
+pub(crate) struct Frames {
     splitter: Splitter,
     /// How many bytes of an unfinished frame were reported to the session.
     reported: usize,
 }
 
-impl<B: Buf + Deref<Target = [u8]> + Default> Frames<B> {
+impl Frames {
     fn new(max_frame: usize) -> Self {
-        Self { bytes: B::default(), splitter: Splitter::new(max_frame), reported: 0 }
+        Self { splitter: Splitter::new(max_frame), reported: 0 }
     }
 
     /// Passes whole frames to the session, and the pieces of frames above the limit.
-    pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
-        session.handle_received(now, self.bytes.len() - self.reported);
+    pub(crate) fn hand_on<T>(
+        &mut self,
+        bytes: &mut (impl Buf + Deref<Target = [u8]>),
+        session: &mut Session<T>,
+        now: Instant,
+    ) {
+        session.handle_received(now, bytes.len() - self.reported);
         loop {
-            match self.splitter.split(&mut self.bytes) {
+            match self.splitter.split(bytes) {
                 Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
                 Ok(Some(Piece::TooLong { start, length })) => {
                     session.handle_oversized(now, &start, length);
@@ -47,7 +51,7 @@ impl<B: Buf + Deref<Target = [u8]> + Default> Frames<B> {
                 Err(error) => return session.handle_bad_frame(now, error),
             }
         }
-        self.reported = self.bytes.len();
+        self.reported = bytes.len();
     }
 }
 
@@ -55,7 +59,7 @@ impl<B: Buf + Deref<Target = [u8]> + Default> Frames<B> {
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     bytes: Vec<u8>,
-    frames: Frames<Bytes>,
+    frames: Frames,
 }
 
 impl Arrivals {
@@ -77,9 +81,9 @@ impl Arrivals {
 
     /// Passes what has arrived to the session.
     pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
-        self.frames.bytes = core::mem::take(&mut self.bytes).into();
-        self.frames.hand_on(session, now);
-        self.bytes = core::mem::take(&mut self.frames.bytes).into();
+        let mut bytes = Bytes::from(core::mem::take(&mut self.bytes));
+        self.frames.hand_on(&mut bytes, session, now);
+        self.bytes = bytes.into();
     }
 }
 
@@ -87,7 +91,8 @@ impl Arrivals {
 #[cfg(feature = "blocking")]
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    pub(crate) frames: Frames<BytesMut>,
+    pub(crate) bytes: BytesMut,
+    pub(crate) frames: Frames,
     /// How many bytes an empty buffer keeps.
     max_kept: usize,
     /// Whether the buffer is larger than what is kept. Its own capacity does not show that: it
@@ -105,12 +110,13 @@ impl Inbox {
             0 => 0,
             max_kept => max_kept.max(READ),
         };
-        Self { frames: Frames::new(session.max_reply()), max_kept, is_large: false }
+        let frames = Frames::new(session.max_reply());
+        Self { bytes: BytesMut::new(), frames, max_kept, is_large: false }
     }
 
     /// Returns the buffer to append to, which has some room. Frees the buffer of a long frame.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
-        let bytes = &mut self.frames.bytes;
+        let bytes = &mut self.bytes;
         if self.is_large && bytes.is_empty() {
             *bytes = BytesMut::new();
             self.is_large = false;
@@ -145,7 +151,7 @@ mod tests {
             for _ in 0..length {
                 inbox.buffer().put_u8(0);
             }
-            inbox.frames.hand_on(&mut session, Instant::START);
+            inbox.frames.hand_on(&mut inbox.bytes, &mut session, Instant::START);
         }
         let kept = inbox.buffer().capacity();
         assert!(kept <= Inbox::READ, "{kept} bytes");
@@ -157,8 +163,8 @@ mod tests {
         inbox.buffer().put_i32(1 << 20);
         for _ in 0..1 << 10 {
             inbox.buffer().put_bytes(7, 1 << 10);
-            inbox.frames.hand_on(&mut session, Instant::START);
-            assert!(inbox.frames.bytes.is_empty());
+            inbox.frames.hand_on(&mut inbox.bytes, &mut session, Instant::START);
+            assert!(inbox.bytes.is_empty());
         }
         let kept = inbox.buffer().capacity();
         assert!(kept <= Inbox::READ, "{kept} bytes");
@@ -170,7 +176,7 @@ mod tests {
         let start = inbox.buffer().as_ptr().addr();
         for _ in 0..10 {
             inbox.buffer().put_slice(&[0, 0, 0, 1, 7]);
-            inbox.frames.hand_on(&mut session, Instant::START);
+            inbox.frames.hand_on(&mut inbox.bytes, &mut session, Instant::START);
         }
         assert_eq!(inbox.buffer().as_ptr().addr(), start + 50);
     }

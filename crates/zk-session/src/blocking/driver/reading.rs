@@ -209,7 +209,7 @@ impl Threads {
             Ok(Received { count: 0, .. }) => inner.connection_failed(self, None),
             Ok(Received { has_more, .. }) => {
                 connection.has_more = has_more;
-                inbox.frames.hand_on(inner.router.session_mut(), self.now());
+                inbox.frames.hand_on(&mut inbox.bytes, inner.router.session_mut(), self.now());
                 if let Some(connection) = &mut inner.connection {
                     connection.inbox = Some(inbox);
                 }

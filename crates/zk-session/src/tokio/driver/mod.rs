@@ -121,7 +121,7 @@ impl<C: Connect> DriverTask<C> {
             Poll::Ready(Ok(0)) => None,
             Poll::Ready(Ok(_)) => {
                 let now = inner.clock.now();
-                inbox.frames.hand_on(inner.router.session_mut(), now);
+                inbox.frames.hand_on(&mut inbox.bytes, inner.router.session_mut(), now);
                 return Some(now);
             }
             Poll::Ready(Err(error)) => Some(error),
