@@ -4,7 +4,7 @@
 //! from one lane to another, or a note on a lane. Between rows, a lane shows what it does: it is
 //! [waiting](Activity::Waiting), [holding](Activity::Holding), or [down](Activity::Down).
 //!
-//! [`Display`](fmt::Display) renders text, [`Diagram::to_svg`] an image that is readable in light
+//! [`Display`](core::fmt::Display) renders text, [`Diagram::to_svg`] an image that is readable in light
 //! and in dark mode. Both are determined by the calls alone, so a test can compare them. Rows
 //! appear in the order of the calls; times are labels and are not sorted.
 //!
