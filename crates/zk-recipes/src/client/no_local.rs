@@ -73,7 +73,7 @@ impl SpecialHolder {
         match self.0 {}
     }
 
-    pub(crate) fn end(self: Box<Self>) -> Option<Handle> {
+    pub(crate) fn end(self) -> Option<Handle> {
         match self.0 {}
     }
 
