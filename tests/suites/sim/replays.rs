@@ -9,7 +9,7 @@ use zk_testkit::suite::{is_long, number};
 /// elections, kept nodes and caches replay some of their own runs.
 #[test]
 fn every_client_of_a_run_with_faults_is_replayed() {
-    let runs = number("ZK_SIM_RUNS").unwrap_or(if is_long() { 200 } else { 6 });
+    let runs = number("ZK_SIM_RUNS").unwrap_or(if is_long() { 50 } else { 6 });
     let (mut clients, mut records, mut decided) = (0, 0, 0);
     for targets in [Targets::Locks, Targets::Recipes, Targets::Tasks, Targets::Crowd] {
         let scale = Scale { targets, ..Scale::small() };
