@@ -1,5 +1,7 @@
 //! Recordings of clients, replayed.
 
+use std::thread;
+
 use zk_proto::recording::{Kind, Reader, Writer};
 use zk_recipes::recording::{ReplayError, replay};
 use zk_testkit::sim::{Bug, Scale, Targets, record};
@@ -9,26 +11,37 @@ use zk_testkit::suite::{is_long, number};
 /// elections, kept nodes and caches replay some of their own runs.
 #[test]
 fn every_client_of_a_run_with_faults_is_replayed() {
-    let runs = number("ZK_SIM_RUNS").unwrap_or(if is_long() { 50 } else { 6 });
+    let runs = number("ZK_SIM_RUNS").unwrap_or(if is_long() { 200 } else { 6 });
+    // A thread each: with `ZK_LONG`, one workload takes a minute.
+    let all = [Targets::Locks, Targets::Recipes, Targets::Tasks, Targets::Crowd];
+    let counts = thread::scope(|scope| {
+        let workers = all.map(|targets| scope.spawn(move || replay_runs(targets, runs)));
+        workers.map(|worker| worker.join().expect("every client is replayed"))
+    });
+    let sum = |what: usize| counts.iter().map(|counts| counts[what]).sum::<u64>();
+    let [clients, records, decided] = [0, 1, 2].map(sum);
+    println!("{clients} clients, {records} records, {decided} machines");
+    assert!(clients >= runs * 12 && records > runs * 15_000);
+    assert!(decided > runs * 100);
+}
+
+/// Returns how many clients were replayed, with how many records, and how many machines decided.
+fn replay_runs(targets: Targets, runs: u64) -> [u64; 3] {
+    let scale = Scale { targets, ..Scale::small() };
     let (mut clients, mut records, mut decided) = (0, 0, 0);
-    for targets in [Targets::Locks, Targets::Recipes, Targets::Tasks, Targets::Crowd] {
-        let scale = Scale { targets, ..Scale::small() };
-        for seed in 0..runs {
-            let sim = record(seed, &scale, None);
-            for (number, recording) in sim.recordings().enumerate() {
-                let replayed = match replay(&recording) {
-                    Ok(replayed) => replayed,
-                    Err(error) => panic!("{targets:?}, seed {seed}, client {number}: {error}"),
-                };
-                assert_eq!(replayed.repeated, 0, "a machine is not described");
-                (clients, records) = (clients + 1, records + replayed.records);
-                decided += replayed.decided;
-            }
+    for seed in 0..runs {
+        let sim = record(seed, &scale, None);
+        for (number, recording) in sim.recordings().enumerate() {
+            let replayed = match replay(&recording) {
+                Ok(replayed) => replayed,
+                Err(error) => panic!("{targets:?}, seed {seed}, client {number}: {error}"),
+            };
+            assert_eq!(replayed.repeated, 0, "a machine is not described");
+            (clients, records) = (clients + 1, records + replayed.records as u64);
+            decided += replayed.decided as u64;
         }
     }
-    println!("{clients} clients, {records} records, {decided} machines");
-    assert!(clients >= runs * 12 && records > runs as usize * 15_000);
-    assert!(decided > runs as usize * 100);
+    [clients, records, decided]
 }
 
 /// A machine that was recorded with a bug decides otherwise than one without.

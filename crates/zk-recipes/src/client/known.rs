@@ -5,8 +5,6 @@ use std::sync::PoisonError;
 
 use zk_session::threads::{Mutex, MutexGuard};
 
-use crate::lock::{FastPathHint, HintCell};
-
 /// The shared state, written while the session is locked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known<T>(Arc<Mutex<T>>);
@@ -23,17 +21,6 @@ impl<T: Clone> Known<T> {
     pub(crate) fn update(&self, next: impl FnOnce(&T) -> T) {
         let mut state = lock(&self.0);
         *state = next(&state);
-    }
-}
-
-/// The latest hint of a lock.
-impl HintCell for Mutex<Option<FastPathHint>> {
-    fn get(&self) -> Option<FastPathHint> {
-        *lock(self)
-    }
-
-    fn set(&self, hint: Option<FastPathHint>) {
-        *lock(self) = hint;
     }
 }
 

@@ -179,24 +179,13 @@ impl Router {
                     self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))
             {
                 match event {
-                    Event::Reply { token, result } => {
-                        self.wakers().extend(token.send(SlotContent::Full(result)));
-                    }
                     Event::State(state) => {
                         self.note_state(state);
                         news = Some(state);
                     }
                     // The state is the same, but it is worth less.
                     Event::LeaseEnded => news = Some(self.delivered_state),
-                    Event::Disconnected { .. }
-                    | Event::Authenticate { .. }
-                    | Event::AuthenticationReply { .. } => self.handle_server_event(now, event),
-                    // The dispatcher delivers what is about watches, and `admit_waiters` serves the
-                    // queue for room.
-                    Event::Watch { .. }
-                    | Event::Gap { .. }
-                    | Event::WatchLost { .. }
-                    | Event::Room => {}
+                    event => self.handle_event(now, event),
                 }
                 self.follow(now);
             }
@@ -251,17 +240,12 @@ impl Router {
 
     /// Notes that the session's list is replaced.
     fn note_servers(&mut self, now: Instant, servers: Vec<ServerAddress>) {
-        // Recorded events have the old indices.
+        // Recorded events have the old indices. Only states wait until the client can publish them:
+        // replies stay in order with the events of watches, which the dispatcher delivers at once.
         while let Some(event) = self.dispatcher.poll_event(now) {
             match event {
-                Event::Disconnected { .. }
-                | Event::Authenticate { .. }
-                | Event::AuthenticationReply { .. } => self.handle_server_event(now, event),
-                // In its order with the events of watches, which are delivered by now.
-                Event::Reply { token, result } => {
-                    self.wakers().extend(token.send(SlotContent::Full(result)));
-                }
-                event => self.undelivered.push_back(event),
+                Event::State(_) | Event::LeaseEnded => self.undelivered.push_back(event),
+                event => self.handle_event(now, event),
             }
         }
         self.servers = servers.into();
@@ -270,9 +254,12 @@ impl Router {
         self.lasting_failures.clear();
     }
 
-    /// Handles an event that names a server by its index. Ignores all others.
-    fn handle_server_event(&mut self, now: Instant, event: Event<ReplySender>) {
+    /// Handles an event that is no state.
+    fn handle_event(&mut self, now: Instant, event: Event<ReplySender>) {
         match event {
+            Event::Reply { token, result } => {
+                self.wakers().extend(token.send(SlotContent::Full(result)));
+            }
             Event::Disconnected { server, cause } => {
                 if AUTHENTICATION && let Some(authenticator) = &mut self.authenticator {
                     authenticator.handle_disconnected(cause);
@@ -285,6 +272,8 @@ impl Router {
                     authenticator.handle_reply(session, now, result)
                 });
             }
+            // The dispatcher delivers what is about watches, and `admit_waiters` serves the queue for
+            // room.
             _ => {}
         }
     }

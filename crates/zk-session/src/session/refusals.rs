@@ -11,7 +11,7 @@
 //! * It did so soon after a request of this kind was sent, and did not answer it.
 //! * Meanwhile no request of this kind was answered, and no connection was [of
 //!   use](Session::note_service).
-//! * It is longer than all that were answered, or some servers lack the operation.
+//! * The request is longer than every answered one, or some servers lack its operation.
 
 use super::outbox::PendingRequest;
 use super::*;
