@@ -6,14 +6,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A expected=(
-    [get]=250582
+    [get]=242160
     [mutex]=364182
-    [blocking-get]=291814
-    [blocking-mutex]=404790
-    [get,full]=311559
-    [mutex,full]=494439
-    [blocking-get,full]=339655
-    [blocking-mutex,full]=523671
+    [blocking-get]=286025
+    [blocking-mutex]=402953
+    [get,full]=300529
+    [mutex,full]=491209
+    [blocking-get,full]=327769
+    [blocking-mutex,full]=514345
 )
 
 build() {

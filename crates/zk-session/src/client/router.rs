@@ -15,10 +15,12 @@ use super::config_follower::{ConfigFollower, places};
 use super::following::Following;
 use super::reports::Reports;
 use super::room::RoomQueue;
+use super::send::GONE;
 use super::slot::SlotContent;
 use super::{ConnectError, RoomTicket, Sender};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::effects::Wakers;
+use crate::dispatch::watchers::Watcher;
 use crate::dispatch::{Dispatcher, SharedSession, Token};
 use crate::end::End;
 use crate::error::{Error, Outcome};
@@ -113,8 +115,21 @@ impl Router {
         &mut self.dispatcher.session.0
     }
 
-    /// Closes the session behind all earlier requests. Here, since a generic caller would compile the
-    /// session again in its own crate.
+    // A generic caller of the dispatcher would compile the session again in its own crate.
+
+    /// Delivers the events of the watch that a request sets to `watcher`. Returns the id that names
+    /// it.
+    pub(crate) fn watch(&mut self, request: RequestId, watcher: Arc<dyn Watcher>) -> RequestId {
+        self.dispatcher.watch(request, watcher)
+    }
+
+    /// Drops a watch. Returns what waits for it, to be dropped without the session's lock. Fails if
+    /// the watch is over.
+    pub(crate) fn unwatch(&mut self, request: RequestId) -> Result<Arc<dyn Watcher>, Error> {
+        self.dispatcher.unwatch(request).ok_or(GONE)
+    }
+
+    /// Closes the session behind all earlier requests.
     pub(crate) fn close(&mut self, now: Instant) {
         self.dispatcher.close(now);
     }

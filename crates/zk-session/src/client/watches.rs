@@ -5,7 +5,6 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::driver::{Driven, Driver};
-use super::send::GONE;
 use super::{Receiver, seen_from};
 use crate::chroot::Chroot;
 use crate::error::Error;
@@ -86,8 +85,8 @@ impl<D: Driver> Drop for Watch<D> {
         // It is dropped without the session's lock.
         let mut watcher = None;
         let _ = self.driven.driver.submit(&mut |router| {
-            watcher = router.dispatcher.unwatch(self.request);
-            watcher.as_ref().map(drop).ok_or(GONE)
+            watcher = Some(router.unwatch(self.request)?);
+            Ok(())
         });
     }
 }

@@ -10,7 +10,6 @@ use zk_proto::OpCode;
 
 use crate::chroot::Chroot;
 use crate::client::driver::{Driven, Driver};
-use crate::client::send::GONE;
 use crate::client::{WatchUpdate, seen_from};
 use crate::dispatch::Input;
 use crate::dispatch::watchers::Watcher;
@@ -109,8 +108,8 @@ impl<D: Driver> Drop for PersistentWatch<D> {
         // It is dropped without the session's lock.
         let mut queue = None;
         let _ = self.driven.driver.submit(&mut |router| {
-            queue = router.dispatcher.unwatch(self.request);
-            queue.as_ref().map(drop).ok_or(GONE)
+            queue = Some(router.unwatch(self.request)?);
+            Ok(())
         });
     }
 }
