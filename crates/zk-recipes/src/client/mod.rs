@@ -6,8 +6,6 @@
 
 pub(crate) mod abandoned;
 pub(crate) mod acquiring;
-#[cfg(test)]
-mod auto_traits;
 mod blocking;
 pub(crate) mod call;
 pub(crate) mod contenders;
@@ -28,6 +26,8 @@ pub(crate) mod reporter;
 pub(crate) mod run;
 pub(crate) mod session_client;
 pub(crate) mod status;
+#[cfg(test)]
+mod tests;
 #[cfg_attr(not(feature = "tokio"), path = "no_tokio.rs")]
 mod tokio;
 

@@ -29,8 +29,6 @@ pub(crate) mod full;
 mod addresses;
 pub(crate) mod answer;
 mod any_client;
-#[cfg(test)]
-mod auto_traits;
 mod builder;
 mod clock;
 mod config_follower;
@@ -51,6 +49,8 @@ mod room;
 mod router;
 pub(crate) mod send;
 mod slot;
+#[cfg(test)]
+mod tests;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 mod tls_error;

@@ -1,0 +1,53 @@
+use alloc::string::{String, ToString};
+
+use super::*;
+use LockMode::{Exclusive, Shared};
+
+fn enter(graph: &mut Graph, owner: &str, lock: &str, mode: LockMode) -> Option<String> {
+    let entry = GraphEntry { owner: owner.into(), lock: lock.into(), mode, is_held: false };
+    let number = graph.add(entry);
+    graph.deadlock(number).map(|deadlock| deadlock.to_string())
+}
+
+fn hold(graph: &mut Graph, owner: &str, lock: &str, mode: LockMode) {
+    assert_eq!(enter(graph, owner, lock, mode), None);
+    let last = graph.last;
+    graph.entries.get_mut(&last).expect("added").is_held = true;
+}
+
+#[test]
+fn a_circle_of_three_is_found_by_the_last_one() {
+    let mut graph = Graph::default();
+    for (owner, lock) in [("a", "/1"), ("b", "/2"), ("c", "/3")] {
+        hold(&mut graph, owner, lock, Exclusive);
+    }
+    assert_eq!(enter(&mut graph, "a", "/2", Exclusive), None);
+    assert_eq!(enter(&mut graph, "b", "/3", Exclusive), None);
+    assert_eq!(enter(&mut graph, "d", "/1", Exclusive), None, "it holds nothing");
+    let found = "c waits for /1 behind a, a waits for /2 behind b, b waits for /3 behind c";
+    assert_eq!(enter(&mut graph, "c", "/1", Exclusive).as_deref(), Some(found));
+}
+
+#[test]
+fn an_owner_that_waits_for_itself_is_found() {
+    let mut graph = Graph::default();
+    hold(&mut graph, "a", "/1", Exclusive);
+    let found = enter(&mut graph, "a", "/1", Exclusive);
+    assert_eq!(found.as_deref(), Some("a waits for /1 behind a"));
+}
+
+#[test]
+fn readers_wait_for_writers_that_wait_and_not_for_each_other() {
+    let mut graph = Graph::default();
+    hold(&mut graph, "a", "/1", Shared);
+    hold(&mut graph, "b", "/1", Shared);
+    hold(&mut graph, "c", "/2", Exclusive);
+    assert_eq!(enter(&mut graph, "c", "/1", Shared), None);
+    assert_eq!(enter(&mut graph, "w", "/3", Exclusive), None);
+    graph.entries.retain(|_, entry| entry.is_held);
+    assert_eq!(enter(&mut graph, "w", "/1", Exclusive), None);
+    assert_eq!(enter(&mut graph, "c", "/1", Shared), None);
+    // Behind the writer, which waits for `a`.
+    let found = "a waits for /2 behind c, c waits for /1 behind w, w waits for /1 behind a";
+    assert_eq!(enter(&mut graph, "a", "/2", Exclusive).as_deref(), Some(found));
+}
