@@ -372,6 +372,8 @@ impl<'a> Request<'a> {
     }
 }
 
+#[cfg(any(feature = "proptest", feature = "arbitrary"))]
+mod harmless;
 // After the macro that it uses.
 #[cfg(feature = "alloc")]
 mod owned_requests;

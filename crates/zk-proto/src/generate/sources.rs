@@ -1,13 +1,16 @@
 //! Values drawn from bytes by `arbitrary`.
 
+mod replies;
+
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
-use super::replies::{alone, alone_read, reads, transaction};
-use super::*;
-use crate::operations::owned::{Request, Response};
+use super::NAMES;
+use crate::owned::list::List;
+use crate::owned::multi::Multi;
 
 /// Draws a valid path.
 pub(crate) fn path_from(source: &mut Unstructured<'_>) -> Result<String> {
@@ -40,45 +43,6 @@ impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for List<T> {
 impl<'u, T: Arbitrary<'u>> Arbitrary<'u> for Multi<T> {
     fn arbitrary(source: &mut Unstructured<'u>) -> Result<Self> {
         source.arbitrary().map(Self)
-    }
-}
-
-impl Request {
-    /// Draws the body of a successful reply to this request.
-    ///
-    /// A multi has one result for each operation: those of the operations, or the errors of
-    /// a transaction that failed. Paths, lengths and counts fit the request and each other.
-    ///
-    /// # Errors
-    ///
-    /// As [`Arbitrary::arbitrary`](arbitrary::Arbitrary::arbitrary).
-    pub fn reply_from(&self, source: &mut Unstructured<'_>) -> Result<Response> {
-        match self {
-            Self::Multi(Multi(ops)) => {
-                let results: Result<_> =
-                    ops.iter().map(|op| alone(op).reply_from(source)).collect();
-                let failure = match source.ratio(1, 3)? {
-                    true => Some(source.arbitrary()?),
-                    false => None,
-                };
-                Ok(transaction(results?, failure))
-            }
-            Self::MultiRead(Multi(ops)) => {
-                let results: Result<_> = ops
-                    .iter()
-                    .map(|op| {
-                        let result = alone_read(op).reply_from(source)?;
-                        let failure = match source.ratio(1, 3)? {
-                            true => Some(source.arbitrary()?),
-                            false => None,
-                        };
-                        Ok((result, failure))
-                    })
-                    .collect();
-                Ok(reads(results?))
-            }
-            _ => Response::draw_to(self, source).map(|it| it.fitted(self)),
-        }
     }
 }
 

@@ -1,5 +1,4 @@
 use super::*;
-use crate::records::owned::CreateTtlRequest;
 
 /// Servers check the ttl of a mode with a time to live, and refuse a negative one.
 #[test]
@@ -14,7 +13,7 @@ fn only_a_request_that_harms_servers_is_replaced() {
     ] {
         let (path, acl) = ("/a".into(), Default::default());
         let body = CreateTtlRequest { path, data: None, acl, mode, ttl };
-        let request = owned::Request::CreateTtl(body);
+        let request = Request::CreateTtl(body);
         assert_eq!(request.harms_servers(), harms, "{request:?}");
         assert_eq!(request.clone().harmless() != request, harms, "{request:?}");
         assert!(!request.clone().harmless().harms_servers(), "{request:?}");
