@@ -271,8 +271,9 @@ impl<T> Session<T> {
         self.events.clear();
     }
 
-    pub(super) fn fail(&mut self, mut pending: PendingRequest<T>, error: Error) {
-        self.ephemerals.failed(&mut pending, &error);
+    pub(super) fn fail(&mut self, pending: PendingRequest<T>, error: Error) {
+        let is_own = !pending.is_callers();
+        self.ephemerals.failed(pending.opcode, is_own, pending.changes, &error);
         if let Some(registration) = &pending.registration {
             let removal = self.watches.abandon(registration);
             self.remove_watch(removal);

@@ -19,7 +19,6 @@ use zk_proto::{
 };
 
 use super::Config;
-use super::outbox::{PendingRequest, RequestOwner};
 use crate::error::{Error, Outcome};
 
 /// How many bytes each path takes in addition to its own.
@@ -159,15 +158,17 @@ impl Ephemerals {
         self.is_listing
     }
 
-    /// Records the answer to a request. Without a body, the reply was too long.
-    pub(super) fn answered<T>(
+    /// Records the answer to a request of a caller or the session's own. Without a body, the reply
+    /// was too long.
+    pub(super) fn answered(
         &mut self,
-        pending: &mut PendingRequest<T>,
+        opcode: OpCode,
+        is_own: bool,
+        changes: Changes,
         answer: ErrorCode,
         body: Option<&Bytes>,
     ) {
-        let opcode = pending.opcode;
-        if opcode == OpCode::GET_EPHEMERALS && matches!(pending.owner, RequestOwner::Session) {
+        if is_own && opcode == OpCode::GET_EPHEMERALS {
             return self.listed(answer, body);
         }
         let rolled_back = || {
@@ -183,20 +184,18 @@ impl Ephemerals {
             ErrorCode::OK => Some(Ok(())),
             code => Some(Err(code)).filter(|_| !is_unknown),
         };
-        self.settle(opcode, core::mem::take(&mut pending.changes), answer, body);
+        self.settle(opcode, changes, answer, body);
     }
 
     /// Records that a request has failed without a reply.
-    pub(super) fn failed<T>(&mut self, pending: &mut PendingRequest<T>, error: &Error) {
-        if pending.opcode == OpCode::GET_EPHEMERALS
-            && matches!(pending.owner, RequestOwner::Session)
-        {
+    pub(super) fn failed(&mut self, opcode: OpCode, is_own: bool, changes: Changes, error: &Error) {
+        if is_own && opcode == OpCode::GET_EPHEMERALS {
             (self.is_listing, self.refusals) = (false, 0);
             self.losses += 1;
         }
         let refused = Err(ErrorCode::CONNECTION_LOSS);
         let answer = (error.outcome() == Outcome::NotApplied).then_some(refused);
-        self.settle(pending.opcode, core::mem::take(&mut pending.changes), answer, None);
+        self.settle(opcode, changes, answer, None);
     }
 
     /// Records what became of changes: `None` if that is unknown.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use zk_proto::Xid;
 
-use super::outbox::{Late, PendingRequest};
+use super::pending::{Late, PendingRequest};
 use super::queue::ShortQueue;
 use crate::time::{Instant, Span};
 

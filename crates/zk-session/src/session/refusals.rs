@@ -13,7 +13,7 @@
 //!   use](Session::note_service).
 //! * The request is longer than every answered one, or some servers lack its operation.
 
-use super::outbox::PendingRequest;
+use super::pending::PendingRequest;
 use super::*;
 
 /// So many connections in a row must have ended with the request.

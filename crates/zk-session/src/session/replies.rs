@@ -225,22 +225,22 @@ impl<T> Session<T> {
             .in_flight
             .take_answered(header.xid, may_overtake(&header))
             .map_err(|expected| Cause::UnexpectedReply { expected, received: header.xid })?;
-        let mut pending = sent.pending;
-        self.ephemerals.answered(&mut pending, header.err, body.as_ref().ok());
+        let pending = sent.pending;
+        let (opcode, is_own) = (pending.opcode, !pending.is_callers());
+        self.ephemerals.answered(opcode, is_own, pending.changes, header.err, body.as_ref().ok());
         self.list_ephemerals(false);
         self.renew_lease(sent.sent_at, header.err);
         self.note_service(now);
         if DEADLINES {
             self.longest_answered = self.longest_answered.max(pending.length);
-            if self.is_suspect(pending.opcode, pending.length) {
+            if self.is_suspect(opcode, pending.length) {
                 self.suspect = None;
             }
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
         // A server that has one of the two operations has both.
-        self.can_remove_watches |= PERSISTENT_WATCHES
-            && pending.opcode == OpCode::ADD_WATCH
-            && header.err == ErrorCode::OK;
+        self.can_remove_watches |=
+            PERSISTENT_WATCHES && opcode == OpCode::ADD_WATCH && header.err == ErrorCode::OK;
         if let Some(registration) = &pending.registration {
             let removal = self.watches.finish(registration, header.err);
             self.remove_watch(removal);
@@ -250,7 +250,6 @@ impl<T> Session<T> {
         }
         match pending.owner {
             RequestOwner::Caller(token) => {
-                let opcode = pending.opcode;
                 let result = match (header.err, body) {
                     (ErrorCode::OK, Ok(body)) => Ok(Reply::new(opcode, header.zxid, body)),
                     (ErrorCode::OK, Err(length)) => Err(Error::ReplyTooLarge {
@@ -263,13 +262,12 @@ impl<T> Session<T> {
                 self.exchanges.answered(opcode, &result, now - sent.sent_at);
                 self.events.push_back(Event::Reply { token, result });
             }
-            RequestOwner::Session if pending.opcode == OpCode::CLOSE_SESSION => {
+            RequestOwner::Session if opcode == OpCode::CLOSE_SESSION => {
                 self.actions.push_back(Action::Disconnect);
                 self.finish(End::Closed);
             }
             RequestOwner::Session | RequestOwner::Removal(_)
-                if pending.opcode == OpCode::REMOVE_WATCHES
-                    && header.err == ErrorCode::UNIMPLEMENTED =>
+                if opcode == OpCode::REMOVE_WATCHES && header.err == ErrorCode::UNIMPLEMENTED =>
             {
                 self.can_remove_watches = false;
             }

@@ -1,10 +1,9 @@
 //! Counts no ephemeral nodes, without the clients: boards have few, and code takes room.
 
 use bytes::Bytes;
-use zk_proto::{ErrorCode, Request};
+use zk_proto::{ErrorCode, OpCode, Request};
 
 use super::Config;
-use super::outbox::PendingRequest;
 use crate::error::Error;
 
 #[derive(Clone, Debug, Default)]
@@ -38,15 +37,17 @@ impl Ephemerals {
         false
     }
 
-    pub(super) fn answered<T>(
+    pub(super) fn answered(
         &mut self,
-        _pending: &mut PendingRequest<T>,
+        _opcode: OpCode,
+        _is_own: bool,
+        _changes: Changes,
         _answer: ErrorCode,
         _body: Option<&Bytes>,
     ) {
     }
 
-    pub(super) fn failed<T>(&mut self, _pending: &mut PendingRequest<T>, _error: &Error) {}
+    pub(super) fn failed(&mut self, _: OpCode, _is_own: bool, _changes: Changes, _: &Error) {}
 
     pub(super) fn remove(&mut self, _path: &str) {}
 }
