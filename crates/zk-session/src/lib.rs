@@ -31,6 +31,8 @@ pub mod time;
 // The page of the client begins with what both clients have.
 #[cfg(feature = "blocking")]
 mod client;
+#[cfg(feature = "blocking")]
+mod tls;
 
 #[cfg(feature = "blocking")]
 pub mod blocking;

@@ -6,7 +6,6 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-use super::TlsError;
 use super::clock::{Clock, GivenClock};
 use super::driver::Driver;
 use super::handle::{Client, ClientHandle};
@@ -16,6 +15,7 @@ use crate::recording::Recording;
 use crate::sasl::{Authenticator, Mechanism, SaslError};
 use crate::session::{Config, End, Session, SessionTicket, State};
 use crate::time::Instant;
+use crate::tls::TlsError;
 
 /// The minimum of the default connect timeout. An ensemble that has lost its leader, or that starts
 /// together with its clients, needs that long to serve.
@@ -45,7 +45,7 @@ pub struct ClientBuilder<C> {
     seed: Option<u64>,
     clock: Option<GivenClock>,
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<super::tls::TlsConfig>,
+    pub(crate) tls: Option<crate::tls::config::TlsConfig>,
     pub(super) mechanism: Option<Arc<dyn Mechanism>>,
     follow_config: bool,
     recording: Option<Recording>,
@@ -273,6 +273,28 @@ impl<C> ClientBuilder<C> {
     #[must_use]
     pub fn max_ephemerals(mut self, bytes: usize) -> Self {
         self.config.max_ephemerals = Some(bytes);
+        self
+    }
+
+    /// Encrypts the connections; without it, they are plain. Also encrypts those of `connect_with`.
+    ///
+    /// The servers have another port for it, their `secureClientPort`.
+    ///
+    /// ```no_run
+    /// use zk_session::TlsConfig;
+    /// use zk_session::blocking::Client;
+    ///
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
+    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
+    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, tls: crate::tls::config::TlsConfig) -> Self {
+        self.tls = Some(tls);
         self
     }
 

@@ -51,9 +51,6 @@ pub(crate) mod send;
 mod slot;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "tls")]
-pub(crate) mod tls;
-mod tls_error;
 mod watches;
 
 use alloc::borrow::Cow;
@@ -80,7 +77,6 @@ pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
 pub(crate) use self::slot::{Receiver, Sender, slot, slot_about, watch_slot};
-pub use self::tls_error::TlsError;
 pub use self::transaction::{Transaction, TransactionResult};
 pub use self::watches::{Watch, WatchUpdate};
 use crate::chroot::Chroot;
@@ -90,11 +86,12 @@ use crate::session::WatchedEvent;
 /// What this crate exports with either client.
 pub(crate) mod exports {
     pub use super::{
-        Answer, AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, Ready, TlsError,
-        Transaction, TransactionResult, Watch, WatchUpdate,
+        Answer, AnyClient, ClientBuilder, ConnectError, MultiRead, ReadResult, Ready, Transaction,
+        TransactionResult, Watch, WatchUpdate,
     };
 
     pub use crate::dispatch::Attachment;
+    pub use crate::tls::TlsError;
 
     // For the simulator.
     #[doc(hidden)]
@@ -104,7 +101,7 @@ pub(crate) mod exports {
     #[cfg(feature = "metrics")]
     pub use super::metrics;
     #[cfg(feature = "tls")]
-    pub use {super::tls::TlsConfig, ::rustls};
+    pub use {crate::tls::config::TlsConfig, ::rustls};
 
     pub mod driver {
         //! The client, for any driver: `Tokio` or `blocking::Threads`.

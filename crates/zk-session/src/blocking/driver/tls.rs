@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::connect::{Connect, MIN_WAIT, Transport, is_timeout, retry};
-use crate::client::tls::{TlsConfig, TlsConnection};
 use crate::connect_string::ServerAddress;
+use crate::tls::config::{TlsConfig, TlsConnection};
 
 /// How much to read at once: the longest TLS record, with its header and what its cipher adds.
 const READ: usize = 17 * 1024;

@@ -10,8 +10,8 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Connect, Transport};
-use crate::client::tls::{TlsConfig, TlsConnection};
 use crate::connect_string::ServerAddress;
+use crate::tls::config::{TlsConfig, TlsConnection};
 
 pub(crate) struct TokioTlsConnect<C> {
     pub(crate) connect: C,

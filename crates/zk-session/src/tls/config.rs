@@ -1,6 +1,6 @@
 //! The settings of TLS, and what its failures mean, for both clients.
 
-mod tls_connection;
+mod connection;
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -15,11 +15,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
-pub(crate) use self::tls_connection::TlsConnection;
-use super::{ClientBuilder, TlsError};
+pub(crate) use self::connection::TlsConnection;
+use super::TlsError;
 use crate::connect_string::ServerAddress;
 
-/// The settings of encrypted connections, for [`ClientBuilder::tls`].
+/// The settings of encrypted connections, for [`ClientBuilder::tls`](crate::ClientBuilder::tls).
 ///
 /// The client speaks TLS 1.2 and 1.3 without ALPN. It checks that a trusted certificate authority
 /// has signed the server's certificate, and that the certificate is valid for the server's host as
@@ -245,29 +245,6 @@ impl TlsConfig {
 
     fn has_client_certificate(&self) -> bool {
         self.config.client_auth_cert_resolver.has_certs()
-    }
-}
-
-impl<C> ClientBuilder<C> {
-    /// Encrypts the connections; without it, they are plain. Also encrypts those of `connect_with`.
-    ///
-    /// The servers have another port for it, their `secureClientPort`.
-    ///
-    /// ```no_run
-    /// use zk_session::TlsConfig;
-    /// use zk_session::blocking::Client;
-    ///
-    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let tls = TlsConfig::from_ca_pem(&std::fs::read("ca.pem")?)?
-    ///     .client_certificate(&std::fs::read("client.pem")?, &std::fs::read("client.key")?)?;
-    /// let client = Client::builder("zk1:2281,zk2:2281,zk3:2281").tls(tls).connect()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn tls(mut self, tls: TlsConfig) -> Self {
-        self.tls = Some(tls);
-        self
     }
 }
 
