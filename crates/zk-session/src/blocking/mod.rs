@@ -169,21 +169,12 @@ impl ClientBuilder<Client> {
     fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
         let drive = |clock, router| Threads::new(connect, clock, router);
         let new = self.client(Instant::now, drive)?;
-        let NewClient { client, connect_timeout, is_resumed, .. } = new;
-        let shared = client.driver().clone();
+        let NewClient { connect_timeout, is_resumed, .. } = new;
+        let shared = new.client.driver().clone();
         driver::start(shared.clone()).map_err(|error| ConnectError::NoThread(error.to_string()))?;
 
         let deadline = Instant::now().checked_add(connect_timeout);
         let begun = |inner: &ThreadsState| has_begun(inner.router.session().state(), is_resumed);
-        if !shared.wait_until(deadline, begun) {
-            return Err(ConnectError::Unreachable {
-                connect_timeout,
-                last: shared.lock().router.last_failure(),
-            });
-        }
-        match client.state() {
-            State::Ended(end) => Err(shared.lock().router.not_begun(end)),
-            _ => Ok(client),
-        }
+        new.begun(shared.wait_until(deadline, begun))
     }
 }

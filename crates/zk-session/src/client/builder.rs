@@ -62,6 +62,21 @@ pub(crate) struct NewClient<D: Driver> {
     pub(crate) is_resumed: bool,
 }
 
+impl<D: Driver> NewClient<D> {
+    /// Returns the client, if a server has served it in time.
+    pub(crate) fn begun(self, in_time: bool) -> Result<Client<D>, ConnectError> {
+        let Self { client, connect_timeout, .. } = self;
+        client.driver().locked(|router| match router.session().state() {
+            _ if !in_time => {
+                Err(ConnectError::Unreachable { connect_timeout, last: router.last_failure() })
+            }
+            State::Ended(end) => Err(router.not_begun(end)),
+            _ => Ok(()),
+        })?;
+        Ok(client)
+    }
+}
+
 impl<C> ClientBuilder<C> {
     pub(crate) fn new(at: &str) -> Self {
         Self {

@@ -111,21 +111,6 @@ impl<T> Session<T> {
         again: Option<Again<T>>,
         belongs: bool,
     ) -> Result<RequestId, Error> {
-        match self.recorder.is_on() {
-            true => self.accept_recorded(request, token, deadline, again, belongs),
-            false => self.accept(request, token, deadline, again, belongs),
-        }
-    }
-
-    #[cold]
-    fn accept_recorded(
-        &mut self,
-        request: &Request<'_>,
-        token: T,
-        deadline: Option<Instant>,
-        again: Option<Again<T>>,
-        belongs: bool,
-    ) -> Result<RequestId, Error> {
         let in_pieces = again.is_some();
         let accepted = self.accept(request, token, deadline, again, belongs);
         let xid = accepted.is_ok().then_some(self.outbox.last_xid());

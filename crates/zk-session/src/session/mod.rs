@@ -519,12 +519,3 @@ impl<T> Session<T> {
         self.connection.as_ref().is_some_and(is_read_only)
     }
 }
-
-#[cfg(test)]
-impl<T> Session<T> {
-    /// Returns the sum of the capacities of all buffers.
-    fn kept(&self) -> usize {
-        let in_flight = self.connection.as_ref().map_or(0, |open| open.in_flight.capacity());
-        self.outbox.capacity() + in_flight + self.events.capacity() + self.actions.capacity()
-    }
-}

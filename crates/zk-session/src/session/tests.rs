@@ -330,3 +330,11 @@ fn unknown(token: u32) -> (u32, Option<Error>) {
 fn ended(token: u32, end: End, outcome: Outcome) -> (u32, Option<Error>) {
     (token, Some(Error::Ended { end, outcome }))
 }
+
+impl<T> Session<T> {
+    /// Returns the sum of the capacities of all buffers.
+    fn kept(&self) -> usize {
+        let in_flight = self.connection.as_ref().map_or(0, |open| open.in_flight.capacity());
+        self.outbox.capacity() + in_flight + self.events.capacity() + self.actions.capacity()
+    }
+}

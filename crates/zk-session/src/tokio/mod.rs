@@ -185,19 +185,14 @@ impl ClientBuilder<Client> {
     async fn begin(self, connect: impl Connect) -> Result<Client, ConnectError> {
         let drive = |clock, router| Tokio::new(clock, runtime::Handle::current(), router);
         let new = self.client(|| Instant::now().into_std(), drive)?;
-        let NewClient { client, connect_timeout, is_resumed } = new;
-        let shared = client.driver().clone();
+        let NewClient { connect_timeout, is_resumed, .. } = new;
+        let shared = new.client.driver().clone();
         spawn(DriverTask::new(shared.clone(), connect));
 
         let begun = wait_for(&shared, Box::new(move |state| has_begun(state, is_resumed)));
         match unconstrained(tokio::time::timeout(connect_timeout, begun)).await {
-            Ok(Some(State::Ended(end))) => Err(shared.lock().router.not_begun(end)),
-            Ok(Some(_)) => Ok(client),
             Ok(None) => Err(ConnectError::Ended(End::Closed)),
-            Err(_) => Err(ConnectError::Unreachable {
-                connect_timeout,
-                last: shared.lock().router.last_failure(),
-            }),
+            begun => new.begun(begun.is_ok()),
         }
     }
 }

@@ -3,6 +3,28 @@ use std::sync::mpsc;
 use super::*;
 use crate::threads::REFUSES;
 
+impl AddressBook {
+    /// Makes one that knows these addresses of a name, in this order. Look-ups fail.
+    pub(crate) fn of(server: &ServerAddress, addresses: &[SocketAddr]) -> Self {
+        let book = Self::new(|_| Err(io::ErrorKind::NotFound.into()));
+        let known = |address: &SocketAddr| KnownAddress {
+            address: *address,
+            has_failed: false,
+            refused_at: None,
+        };
+        host_of(&mut book.lock(), server).known = addresses.iter().map(known).collect();
+        book
+    }
+}
+
+impl Candidates {
+    /// Makes those of a name with these addresses, in this order, without a look-up.
+    pub(crate) fn of(addresses: &[SocketAddr]) -> Self {
+        let server = ServerAddress { host: "name".into(), port: 2181 };
+        Self { book: AddressBook::of(&server, addresses), server, tried: Vec::new() }
+    }
+}
+
 fn address(last: u8) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, last], 2181))
 }
