@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use zk_proto::conversation::{Direction, Kind};
 use zk_proto::diagram::{Activity, Diagram, Style};
-use zk_proto::{ErrorCode, EventType, MultiOp, OpCode, Request, Response};
+use zk_proto::{EncodeMultiItem as _, ErrorCode, EventType, OpCode, Request, Response, path};
 
 use crate::show;
 use crate::tracker::Seen;
@@ -87,33 +87,30 @@ impl Lanes {
             _ if seen.missing > 0 => {}
             Kind::Request(_) => {
                 let Some(Ok(request)) = seen.message.request() else { return };
-                match request {
+                match &request {
                     Request::Create(body) | Request::Create2(body) => {
                         let request = (connection, seen.message.number);
                         self.creating.insert(request, body.mode.is_ephemeral());
-                        self.created(connection, body.path);
                     }
-                    Request::CreateContainer(body) => self.created(connection, body.path),
-                    Request::CreateTtl(body) => self.created(connection, body.path),
-                    Request::Delete(body) => self.deleted(connection, body.path),
-                    Request::SetData(body) => self.changed(connection, body.path),
-                    Request::Multi(multi) => multi.iter().for_each(|op| match op {
-                        MultiOp::Delete(body) => self.deleted(connection, body.path),
-                        MultiOp::SetData(body) => self.changed(connection, body.path),
-                        MultiOp::Check(_) => {}
-                        created => self.created(connection, created.path()),
-                    }),
+                    Request::Multi(multi) => {
+                        multi
+                            .iter()
+                            .for_each(|op| self.change(connection, op.header().opcode, op.path()));
+                    }
                     Request::CloseSession(()) => {
                         for path in self.ephemerals.remove(&connection).unwrap_or_default() {
-                            self.deleted(connection, &path);
+                            self.change(connection, OpCode::DELETE, &path);
                         }
                     }
                     _ => {}
                 }
+                if let Some(path) = request.path() {
+                    self.change(connection, request.opcode(), path);
+                }
             }
             Kind::Reply { request, .. } => {
                 let Some(created) = seen.created() else { return };
-                self.created(connection, created);
+                self.change(connection, OpCode::CREATE, created);
                 if self.creating.remove(&(connection, request)) == Some(true) {
                     let paths = self.ephemerals.entry(connection).or_default();
                     if paths.len() < CAUSES {
@@ -125,22 +122,21 @@ impl Lanes {
         }
     }
 
-    fn created(&mut self, connection: usize, path: &str) {
-        self.cause(EventType::NODE_CREATED, path, connection);
-        self.cause(EventType::NODE_CHILDREN_CHANGED, parent(path), connection);
-    }
-
-    fn deleted(&mut self, connection: usize, path: &str) {
-        self.cause(EventType::NODE_DELETED, path, connection);
-        self.cause(EventType::NODE_CHILDREN_CHANGED, parent(path), connection);
-    }
-
-    fn changed(&mut self, connection: usize, path: &str) {
-        self.cause(EventType::NODE_DATA_CHANGED, path, connection);
-    }
-
-    fn cause(&mut self, event: EventType, path: &str, connection: usize) {
+    /// Remembers who causes the events of an operation.
+    fn change(&mut self, connection: usize, operation: OpCode, path: &str) {
+        let event = match operation {
+            OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
+                EventType::NODE_CREATED
+            }
+            OpCode::DELETE => EventType::NODE_DELETED,
+            OpCode::SET_DATA => EventType::NODE_DATA_CHANGED,
+            _ => return,
+        };
         self.causes.insert((event, path.to_owned()), connection);
+        if event != EventType::NODE_DATA_CHANGED {
+            let parent = path::parent(path).unwrap_or("/").to_owned();
+            self.causes.insert((EventType::NODE_CHILDREN_CHANGED, parent), connection);
+        }
     }
 
     /// Adds a message to the picture. Pings are left out.
@@ -153,13 +149,12 @@ impl Lanes {
             Kind::Request(header) => {
                 let paths: Vec<_> = seen.paths.iter().map(|path| short(path)).collect();
                 let text = format!("{} {}", header.opcode, paths.join(" "));
-                let text = match message.request() {
-                    Some(Ok(request)) if is_watch(&request) => {
-                        text.trim_end().to_owned() + " + watch"
-                    }
-                    _ => text.trim_end().to_owned(),
-                };
-                (RowKind::Request, text)
+                let sets_watch =
+                    message.request().is_some_and(|it| it.is_ok_and(|it| is_watch(&it)));
+                (
+                    RowKind::Request,
+                    text.trim_end().to_owned() + if sets_watch { " + watch" } else { "" },
+                )
             }
             Kind::Notification(_) => {
                 let Some(Ok(event)) = message.event() else { return };
@@ -297,13 +292,6 @@ fn result(seen: &Seen<'_>) -> String {
             None => String::new(),
         },
         _ => String::new(),
-    }
-}
-
-fn parent(path: &str) -> &str {
-    match path.rsplit_once('/') {
-        Some(("", _)) | None => "/",
-        Some((parent, _)) => parent,
     }
 }
 

@@ -250,13 +250,13 @@ impl Output {
             Direction::ToClient => "to the client",
         };
         let stream = format!("{}: {stream}", tracker.name());
-        if missing.lost > 0 {
-            let what = "bytes are missing in the capture";
-            complain("note", format!("{stream}, {} {what}", missing.lost));
-        }
-        if missing.skipped > 0 {
-            let what = "bytes were skipped, which belong to no whole frame";
-            complain("note", format!("{stream}, {} {what}", missing.skipped));
+        for (count, what) in [
+            (missing.lost, "bytes are missing in the capture"),
+            (missing.skipped, "bytes were skipped, which belong to no whole frame"),
+        ] {
+            if count > 0 {
+                complain("note", format!("{stream}, {count} {what}"));
+            }
         }
         if let Some(hint) = missing.hint {
             complain("hint", format!("{stream}, {hint}"));
