@@ -146,14 +146,13 @@ async fn read_kazoo_semaphore(
         Err(error) if error.code() == Some(ErrorCode::NO_AUTH) => None,
         Err(error) => return Err(error.into()),
     };
-    let permits = permits.map_or("an unknown number of".to_owned(), |permits| permits.to_string());
     let options = Options::new().scheme(Scheme::KAZOO_MUTEX);
     let mut waiting = Mutex::with(client, &kazoo_queue(path), options)?.contenders().await?;
     if let Some(first) = waiting.first_mut() {
         first.waits_for = Some("permits".to_owned());
     }
     contents.add(KAZOO_SEMAPHORE, waiting);
-    contents.kinds.push(format!("{KAZOO_SEMAPHORE} with {permits} permits"));
+    contents.kinds.push(with_permits(KAZOO_SEMAPHORE, permits));
     Ok(())
 }
 
@@ -237,12 +236,8 @@ async fn read_semaphore(
         return Ok(());
     }
     let permits = match semaphore.permits().await {
-        Ok(Some(permits)) => permits.to_string(),
-        Ok(None) => "an unknown number of".to_owned(),
-        Err(error) if error.reason == SemaphoreError::NoMaximum => {
-            "an unknown number of".to_owned()
-        }
-        Err(error) => return Err(error.into()),
+        Err(error) if error.reason == SemaphoreError::NoMaximum => None,
+        permits => permits?,
     };
     // The first waiter may have created its permit node already, while it waits for other permits.
     if let Some(first) = waiting.first_mut() {
@@ -253,10 +248,16 @@ async fn read_semaphore(
             lease.waits_for = Some("permits".to_owned());
         }
     }
-    contents.kinds.push(format!("semaphore with {permits} permits"));
+    contents.kinds.push(with_permits("semaphore", permits));
     contents.add("semaphore", leases);
     contents.add("semaphore", waiting);
     Ok(())
+}
+
+/// Describes a kind of semaphore with this number of permits.
+fn with_permits(kind: &str, permits: Option<u32>) -> String {
+    let permits = permits.map_or("an unknown number of".to_owned(), |permits| permits.to_string());
+    format!("{kind} with {permits} permits")
 }
 
 /// Returns how many permits of the semaphore at `path` are held.

@@ -13,6 +13,7 @@ use zk_recipes::session::proto::{ErrorCode, SessionId};
 use zk_recipes::session::{Client, ServerKind};
 
 use crate::contents::{self, Contender, Contents, label};
+use crate::processes::is_stopped;
 use crate::sessions::{self, Connection, Life, Living, Sessions};
 use crate::settings::Settings;
 use crate::show::{HIGH_SEQUENCE, Owner, age, age_of, owner, print, session, width};
@@ -503,10 +504,7 @@ fn idle_process(contender: &Contender) -> Option<(u32, &'static str)> {
     if test_kill_process(process) == Err(Errno::SRCH) {
         return Some((pid, "has ended"));
     }
-    // The state follows the name of the program, which may contain anything. Only on Linux.
-    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, state) = status.rsplit_once(") ")?;
-    state.starts_with('T').then_some((pid, "is stopped"))
+    is_stopped(process).then_some((pid, "is stopped"))
 }
 
 /// Returns when a session ends if its client stays silent, by the leader's clock.

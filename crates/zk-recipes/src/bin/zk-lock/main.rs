@@ -9,6 +9,7 @@ mod generate;
 mod hold;
 mod lease;
 mod once;
+mod passing;
 mod processes;
 mod release;
 mod run;

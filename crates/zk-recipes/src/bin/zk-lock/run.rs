@@ -17,11 +17,12 @@ use zk_recipes::{Guard, Holding, Loss};
 
 use crate::acquire::{Attempt, Held, LockArguments, acquire, close, is_lost};
 use crate::lease::{Lease, RESERVE_DIVISOR};
+use crate::passing::{Shared, pass_on};
 use crate::processes::{Processes, is_stopped, shows_descendants, sleep_until};
 use crate::release::{self, Requests};
 use crate::settings::{SECRETS, Settings, positive_seconds, seconds};
 use crate::signals::{MaskChanges, Received, Signals};
-use crate::witness::{Shared, Witness, pass_on};
+use crate::witness::Witness;
 use crate::{Failure, Printing, exec, once, print_line, print_meanwhile};
 
 /// The signals by which users and services end programs.
