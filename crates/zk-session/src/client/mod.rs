@@ -38,6 +38,7 @@ mod effects;
 mod ensemble_config;
 mod following;
 mod handle;
+pub(crate) mod inbox;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod multi_read;

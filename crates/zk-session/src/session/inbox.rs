@@ -3,8 +3,6 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-#[cfg(feature = "blocking")]
-use bytes::BytesMut;
 use bytes::{Buf, Bytes};
 use zk_proto::frame::{Piece, Splitter};
 
@@ -12,10 +10,7 @@ use crate::session::Session;
 use crate::time::Instant;
 
 /// The capacity for reads. Longer frames grow the buffer as they arrive.
-const READ: usize = 8 * 1024;
-/// The minimum room for a read. Until there is less, small frames share one buffer.
-#[cfg(feature = "blocking")]
-const LEAST_READ: usize = 1024;
+pub(crate) const READ: usize = 8 * 1024;
 /// How much of a frame above the limit is read at once, where memory is scarce.
 const PIECE: usize = 64;
 
@@ -28,7 +23,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    fn new(max_frame: usize) -> Self {
+    pub(crate) fn new(max_frame: usize) -> Self {
         Self { splitter: Splitter::new(max_frame), reported: 0 }
     }
 
@@ -86,48 +81,3 @@ impl Arrivals {
         self.bytes = bytes.into();
     }
 }
-
-/// The received bytes of a client, and the size of their buffer.
-#[cfg(feature = "blocking")]
-#[derive(Debug)]
-pub(crate) struct Inbox {
-    pub(crate) bytes: BytesMut,
-    pub(crate) frames: Frames,
-    /// How many bytes an empty buffer keeps.
-    max_kept: usize,
-    /// Whether the buffer is larger than what is kept. Its own capacity does not show that: it
-    /// regains the capacity of frames that were split off.
-    is_large: bool,
-}
-
-#[cfg(feature = "blocking")]
-impl Inbox {
-    pub(crate) const READ: usize = READ;
-
-    /// Makes the inbox of a new connection.
-    pub(crate) fn new<T>(session: &Session<T>) -> Self {
-        let max_kept = match session.max_kept() {
-            0 => 0,
-            max_kept => max_kept.max(READ),
-        };
-        let frames = Frames::new(session.max_reply());
-        Self { bytes: BytesMut::new(), frames, max_kept, is_large: false }
-    }
-
-    /// Returns the buffer to append to, which has some room. Frees the buffer of a long frame.
-    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
-        let bytes = &mut self.bytes;
-        if self.is_large && bytes.is_empty() {
-            *bytes = BytesMut::new();
-            self.is_large = false;
-        }
-        if bytes.capacity() - bytes.len() < LEAST_READ {
-            bytes.reserve(READ);
-            self.is_large |= bytes.capacity() > self.max_kept;
-        }
-        bytes
-    }
-}
-
-#[cfg(all(test, feature = "blocking"))]
-mod tests;

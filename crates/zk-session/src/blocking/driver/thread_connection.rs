@@ -4,9 +4,9 @@ use alloc::sync::Arc;
 
 use super::connect::Transport;
 use crate::client::ReplySender;
+use crate::client::inbox::Inbox;
 use crate::dispatch::Token;
 use crate::session::Session;
-use crate::session::inbox::Inbox;
 use crate::time::Instant;
 
 pub(super) struct ThreadConnection {

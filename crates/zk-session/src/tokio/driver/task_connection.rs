@@ -7,9 +7,9 @@ use std::io;
 
 use super::Transport;
 use crate::client::ReplySender;
+use crate::client::inbox::Inbox;
 use crate::dispatch::Token;
 use crate::session::Session;
-use crate::session::inbox::Inbox;
 use crate::time::Instant;
 
 pub(super) struct TaskConnection {

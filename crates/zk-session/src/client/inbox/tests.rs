@@ -2,6 +2,7 @@ use bytes::BufMut as _;
 
 use super::*;
 use crate::session::Config;
+use crate::time::Instant;
 
 fn session(max_reply: usize) -> (Session<()>, Inbox) {
     let config = Config { max_reply, ..Config::new(0, 0) };
