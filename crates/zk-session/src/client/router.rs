@@ -16,7 +16,7 @@ use super::following::Following;
 use super::reports::Reports;
 use super::room::RoomQueue;
 use super::send::GONE;
-use super::slot::SlotContent;
+use super::slot::ValueSlot;
 use super::{ConnectError, RoomTicket, Sender};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::effects::Wakers;
@@ -190,8 +190,9 @@ impl Router {
         if has_events {
             let now = now();
             while news.is_none()
+                && let next = self.undelivered.pop_front()
                 && let Some(event) =
-                    self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))
+                    next.or_else(|| self.dispatcher.deliver(now, Some(ValueSlot::send)))
             {
                 match event {
                     Event::State(state) => {
@@ -202,8 +203,8 @@ impl Router {
                     Event::LeaseEnded => news = Some(self.delivered_state),
                     event => self.handle_event(now, event),
                 }
-                self.follow(now);
             }
+            self.follow(now);
         }
         self.admit_waiters();
         self.emit_reports();
@@ -223,7 +224,7 @@ impl Router {
         }
     }
 
-    /// Follows the configuration of the ensemble, after each event.
+    /// Follows the configuration of the ensemble, after each delivery.
     fn follow(&mut self, now: Instant) {
         let Some(mut following) = self.following.take() else { return };
         if let Some(request) = following.receive() {
@@ -257,7 +258,7 @@ impl Router {
     fn note_servers(&mut self, now: Instant, servers: Vec<ServerAddress>) {
         // Recorded events have the old indices. Only states wait until the client can publish them:
         // replies stay in order with the events of watches, which the dispatcher delivers at once.
-        while let Some(event) = self.dispatcher.poll_event(now) {
+        while let Some(event) = self.dispatcher.deliver(now, Some(ValueSlot::send)) {
             match event {
                 Event::State(_) | Event::LeaseEnded => self.undelivered.push_back(event),
                 event => self.handle_event(now, event),
@@ -272,9 +273,6 @@ impl Router {
     /// Handles an event that is no state.
     fn handle_event(&mut self, now: Instant, event: Event<ReplySender>) {
         match event {
-            Event::Reply { token, result } => {
-                self.wakers().extend(token.send(SlotContent::Full(result)));
-            }
             Event::Disconnected { server, cause } => {
                 if AUTHENTICATION && let Some(authenticator) = &mut self.authenticator {
                     authenticator.handle_disconnected(cause);
@@ -287,8 +285,8 @@ impl Router {
                     authenticator.handle_reply(session, now, result)
                 });
             }
-            // The dispatcher delivers what is about watches, and `admit_waiters` serves the queue for
-            // room.
+            // The dispatcher delivers replies and what is about watches, and `admit_waiters` serves
+            // the queue for room.
             _ => {}
         }
     }

@@ -128,6 +128,7 @@ use zk_proto::recording::{Description, FieldReader, Kind};
 
 #[cfg(feature = "blocking")]
 pub use self::attachment::Attachment;
+use self::effects::Wakers;
 use self::machines::Machines;
 pub use self::port::{Host, Port, Submission};
 pub use self::shared_session::SharedSession;
@@ -399,6 +400,17 @@ impl<T> Dispatcher<T> {
     /// Due timers come behind the session's events. When the session has ended and nothing is left,
     /// all machines are detached.
     pub fn poll_event(&mut self, now: Instant) -> Option<Event<T>> {
+        self.deliver(now, None::<fn(_, _, &mut _)>)
+    }
+
+    /// Delivers events as [`poll_event`](Self::poll_event) does, and with `reply` the owner's replies
+    /// as well. A recording has a poll for each of them.
+    #[inline]
+    pub(crate) fn deliver(
+        &mut self,
+        now: Instant,
+        mut reply: Option<impl FnMut(T, Result<Reply, Error>, &mut Wakers)>,
+    ) -> Option<Event<T>> {
         let Self { session: SharedSession(session), machines } = self;
         let is_recorded = session.recorder.is_on() && (session.reports() || machines.is_due());
         if is_recorded {
@@ -417,7 +429,15 @@ impl<T> Dispatcher<T> {
                     continue;
                 }
                 Event::Reply { token: Token::Caller(token), result } => {
-                    Event::Reply { token, result }
+                    let Some(reply) = &mut reply else {
+                        break Some(Event::Reply { token, result });
+                    };
+                    reply(token, result, &mut machines.effects.wakers);
+                    if is_recorded && (session.reports() || machines.is_due()) {
+                        session.recorder.end();
+                        session.recorder.begin(Kind::POLL, now, &[]);
+                    }
+                    continue;
                 }
                 Event::Watch { mut requests, mut persistent, event } => {
                     let input = |tag| Input::Watch { tag, event: event.clone() };

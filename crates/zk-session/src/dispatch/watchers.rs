@@ -1,7 +1,6 @@
 //! The watches of callers: who receives their events.
 
 use alloc::sync::Arc;
-use core::task::Waker;
 
 use super::effects::Wakers;
 use super::{Dispatcher, Input};
@@ -10,9 +9,8 @@ use crate::session::{RequestId, State};
 
 /// What waits for the events of a caller's watch.
 pub(crate) trait Watcher: Send + Sync {
-    /// Handles an input about the watch, or the state that ends it. Returns the waker to run once
-    /// the session is unlocked.
-    fn handle(self: Arc<Self>, input: Input) -> Option<Waker>;
+    /// Handles an input about the watch, or the state that ends it.
+    fn handle(self: Arc<Self>, input: Input, wakers: &mut Wakers);
 
     /// Returns whether the watch passes to a new session, as persistent ones do.
     fn outlives_session(&self) -> bool;
@@ -44,7 +42,9 @@ impl Watchers {
             true => self.remove(request).map(|entry| entry.watcher),
             false => self.get(request).map(|entry| entry.watcher.clone()),
         };
-        wakers.extend(watcher.and_then(|watcher| watcher.handle(input())));
+        if let Some(watcher) = watcher {
+            watcher.handle(input(), wakers);
+        }
     }
 
     fn get(&self, request: RequestId) -> Option<&WatcherEntry> {
@@ -65,7 +65,7 @@ impl Watchers {
             if entry.is_some_and(|entry| state != State::Renewing || !outlives(entry))
                 && let Some(ended) = self.0.remove(place)
             {
-                wakers.extend(ended.watcher.handle(Input::State(state)));
+                ended.watcher.handle(Input::State(state), wakers);
             }
         }
     }
