@@ -19,7 +19,6 @@ use super::send::GONE;
 use super::slot::ValueSlot;
 use super::{ConnectError, RoomTicket, Sender};
 use crate::connect_string::ServerAddress;
-use crate::dispatch::effects::Wakers;
 use crate::dispatch::watchers::Watcher;
 use crate::dispatch::{Dispatcher, SharedSession, Token};
 use crate::end::End;
@@ -64,6 +63,23 @@ pub struct Router {
 impl fmt::Debug for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router").finish_non_exhaustive()
+    }
+}
+
+impl Dispatcher<ReplySender> {
+    /// Delivers the events of the watch that a request sets to `watcher`: one event, or with a
+    /// persistent watch all. Returns the id that names it.
+    pub(crate) fn watch(&mut self, request: RequestId, watcher: Arc<dyn Watcher>) -> RequestId {
+        let receiver = self.machines.watchers.insert(request, watcher);
+        self.session.0.assign_watch(request, receiver)
+    }
+
+    /// Drops a watch. Returns what waits for it, to be dropped without the session's lock. Fails if
+    /// the watch is over.
+    pub(crate) fn unwatch(&mut self, request: RequestId) -> Result<Arc<dyn Watcher>, Error> {
+        let watcher = self.machines.watchers.remove(request).ok_or(GONE)?;
+        self.session.0.unwatch(request);
+        Ok(watcher)
     }
 }
 
@@ -117,18 +133,6 @@ impl Router {
 
     // A generic caller of the dispatcher would compile the session again in its own crate.
 
-    /// Delivers the events of the watch that a request sets to `watcher`. Returns the id that names
-    /// it.
-    pub(crate) fn watch(&mut self, request: RequestId, watcher: Arc<dyn Watcher>) -> RequestId {
-        self.dispatcher.watch(request, watcher)
-    }
-
-    /// Drops a watch. Returns what waits for it, to be dropped without the session's lock. Fails if
-    /// the watch is over.
-    pub(crate) fn unwatch(&mut self, request: RequestId) -> Result<Arc<dyn Watcher>, Error> {
-        self.dispatcher.unwatch(request).ok_or(GONE)
-    }
-
     /// Closes the session behind all earlier requests.
     pub(crate) fn close(&mut self, now: Instant) {
         self.dispatcher.close(now);
@@ -151,11 +155,6 @@ impl Router {
             Some(end) => self.session_mut().submit_until(request, token, end),
             _ => self.session_mut().submit(request, token),
         }
-    }
-
-    /// Returns the wakers to run once the session is unlocked.
-    pub(crate) fn wakers(&mut self) -> &mut Wakers {
-        &mut self.dispatcher.effects().wakers
     }
 
     /// Returns the last server that failed and the reason, or else the one that has not answered
@@ -228,7 +227,7 @@ impl Router {
     fn follow(&mut self, now: Instant) {
         let Some(mut following) = self.following.take() else { return };
         if let Some(request) = following.receive() {
-            self.dispatcher.unwatch(request);
+            let _ = self.dispatcher.unwatch(request);
         }
         following.read(&mut self.dispatcher);
         let session = self.dispatcher.session_mut();
@@ -266,7 +265,7 @@ impl Router {
         }
         self.servers = servers.into();
         self.reports.servers(&self.servers);
-        self.dispatcher.session_mut().0.recorder.servers(&self.servers);
+        self.dispatcher.record_servers(&self.servers);
         self.lasting_failures.clear();
     }
 

@@ -109,7 +109,7 @@ impl<D: Driver> Drop for PersistentWatch<D> {
         // It is dropped without the session's lock.
         let mut queue = None;
         let _ = self.driven.driver.submit(&mut |router| {
-            queue = Some(router.unwatch(self.request)?);
+            queue = Some(router.dispatcher.unwatch(self.request)?);
             Ok(())
         });
     }
