@@ -1,12 +1,11 @@
 //! The received bytes of a connection that the session has not handled yet.
 
 use alloc::vec::Vec;
-use core::ops::Deref;
 
+use bytes::Bytes;
 #[cfg(feature = "blocking")]
 use bytes::BytesMut;
-use bytes::{Buf, Bytes};
-use zk_proto::frame::{Piece, Splitter};
+use zk_proto::frame::Splitter;
 
 use crate::session::Session;
 use crate::time::Instant;
@@ -22,36 +21,14 @@ const PIECE: usize = 64;
 /// What is known of the frames of a connection.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    splitter: Splitter,
+    pub(super) splitter: Splitter,
     /// How many bytes of an unfinished frame were reported to the session.
-    reported: usize,
+    pub(super) reported: usize,
 }
 
 impl Frames {
     fn new(max_frame: usize) -> Self {
         Self { splitter: Splitter::new(max_frame), reported: 0 }
-    }
-
-    /// Passes whole frames to the session, and the pieces of frames above the limit.
-    pub(crate) fn hand_on<T>(
-        &mut self,
-        bytes: &mut (impl Buf + Deref<Target = [u8]>),
-        session: &mut Session<T>,
-        now: Instant,
-    ) {
-        session.handle_received(now, bytes.len() - self.reported);
-        loop {
-            match self.splitter.split(bytes) {
-                Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
-                Ok(Some(Piece::TooLong { start, length })) => {
-                    session.handle_oversized(now, &start, length);
-                }
-                Ok(Some(Piece::Rest(bytes))) => session.handle_rest(now, bytes),
-                Ok(None) => break,
-                Err(error) => return session.handle_bad_frame(now, error),
-            }
-        }
-        self.reported = bytes.len();
     }
 }
 
@@ -82,7 +59,7 @@ impl Arrivals {
     /// Passes what has arrived to the session.
     pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
         let mut bytes = Bytes::from(core::mem::take(&mut self.bytes));
-        self.frames.hand_on(&mut bytes, session, now);
+        session.handle_bytes(now, &mut self.frames, &mut bytes);
         self.bytes = bytes.into();
     }
 }
@@ -151,7 +128,7 @@ mod tests {
             for _ in 0..length {
                 inbox.buffer().put_u8(0);
             }
-            inbox.frames.hand_on(&mut inbox.bytes, &mut session, Instant::START);
+            session.handle_bytes(Instant::START, &mut inbox.frames, &mut inbox.bytes);
         }
         let kept = inbox.buffer().capacity();
         assert!(kept <= Inbox::READ, "{kept} bytes");
@@ -163,7 +140,7 @@ mod tests {
         inbox.buffer().put_i32(1 << 20);
         for _ in 0..1 << 10 {
             inbox.buffer().put_bytes(7, 1 << 10);
-            inbox.frames.hand_on(&mut inbox.bytes, &mut session, Instant::START);
+            session.handle_bytes(Instant::START, &mut inbox.frames, &mut inbox.bytes);
             assert!(inbox.bytes.is_empty());
         }
         let kept = inbox.buffer().capacity();
@@ -176,7 +153,7 @@ mod tests {
         let start = inbox.buffer().as_ptr().addr();
         for _ in 0..10 {
             inbox.buffer().put_slice(&[0, 0, 0, 1, 7]);
-            inbox.frames.hand_on(&mut inbox.bytes, &mut session, Instant::START);
+            session.handle_bytes(Instant::START, &mut inbox.frames, &mut inbox.bytes);
         }
         assert_eq!(inbox.buffer().as_ptr().addr(), start + 50);
     }
