@@ -15,11 +15,9 @@ mod error;
 pub mod event_loop;
 #[cfg(all(feature = "defmt", target_os = "none"))]
 mod formats;
+mod recorder;
 #[cfg(feature = "blocking")]
 pub mod recording;
-#[cfg(not(feature = "blocking"))]
-#[path = "recording/off.rs"]
-mod recording;
 pub mod sasl;
 pub mod session;
 pub mod sync;

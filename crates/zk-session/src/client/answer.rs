@@ -227,8 +227,9 @@ impl<D: Driver> PendingAnswer<D> {
             return sent.map(|sent| self.reply = sent.reply).is_ok();
         };
         let (watcher, event) = watch_slot();
-        let sent =
-            send(driver, &request, self.end, &mut |router, id| router.watch(id, watcher.clone()));
+        let sent = send(driver, &request, self.end, &mut |router, id| {
+            router.dispatcher.watch(id, watcher.clone())
+        });
         let Ok(sent) = sent else { return false };
         *watch = Watch::new(sent.id, event, driver, self.chroot.clone());
         self.reply = sent.reply;

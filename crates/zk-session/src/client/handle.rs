@@ -174,8 +174,8 @@ impl<D: Driver> Client<D> {
         request: &Request<'_>,
     ) -> Result<(PendingAnswer<D>, Watch<D>), RequestError> {
         let (watcher, event) = watch_slot();
-        let (id, pending) =
-            self.submit_with(request, &mut |router, id| router.watch(id, watcher.clone()))?;
+        let (id, pending) = self
+            .submit_with(request, &mut |router, id| router.dispatcher.watch(id, watcher.clone()))?;
         let watch = Watch::new(id, event, self.driver(), self.chroot.clone());
         Ok((pending, watch))
     }

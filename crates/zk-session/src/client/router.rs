@@ -16,10 +16,9 @@ use super::following::Following;
 use super::reports::Reports;
 use super::room::RoomQueue;
 use super::send::GONE;
-use super::slot::SlotContent;
+use super::slot::ValueSlot;
 use super::{ConnectError, RoomTicket, Sender};
 use crate::connect_string::ServerAddress;
-use crate::dispatch::effects::Wakers;
 use crate::dispatch::watchers::Watcher;
 use crate::dispatch::{Dispatcher, SharedSession, Token};
 use crate::end::End;
@@ -64,6 +63,23 @@ pub struct Router {
 impl fmt::Debug for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router").finish_non_exhaustive()
+    }
+}
+
+impl Dispatcher<ReplySender> {
+    /// Delivers the events of the watch that a request sets to `watcher`: one event, or with a
+    /// persistent watch all. Returns the id that names it.
+    pub(crate) fn watch(&mut self, request: RequestId, watcher: Arc<dyn Watcher>) -> RequestId {
+        let receiver = self.machines.watchers.insert(request, watcher);
+        self.session.0.assign_watch(request, receiver)
+    }
+
+    /// Drops a watch. Returns what waits for it, to be dropped without the session's lock. Fails if
+    /// the watch is over.
+    pub(crate) fn unwatch(&mut self, request: RequestId) -> Result<Arc<dyn Watcher>, Error> {
+        let watcher = self.machines.watchers.remove(request).ok_or(GONE)?;
+        self.session.0.unwatch(request);
+        Ok(watcher)
     }
 }
 
@@ -117,18 +133,6 @@ impl Router {
 
     // A generic caller of the dispatcher would compile the session again in its own crate.
 
-    /// Delivers the events of the watch that a request sets to `watcher`. Returns the id that names
-    /// it.
-    pub(crate) fn watch(&mut self, request: RequestId, watcher: Arc<dyn Watcher>) -> RequestId {
-        self.dispatcher.watch(request, watcher)
-    }
-
-    /// Drops a watch. Returns what waits for it, to be dropped without the session's lock. Fails if
-    /// the watch is over.
-    pub(crate) fn unwatch(&mut self, request: RequestId) -> Result<Arc<dyn Watcher>, Error> {
-        self.dispatcher.unwatch(request).ok_or(GONE)
-    }
-
     /// Closes the session behind all earlier requests.
     pub(crate) fn close(&mut self, now: Instant) {
         self.dispatcher.close(now);
@@ -151,11 +155,6 @@ impl Router {
             Some(end) => self.session_mut().submit_until(request, token, end),
             _ => self.session_mut().submit(request, token),
         }
-    }
-
-    /// Returns the wakers to run once the session is unlocked.
-    pub(crate) fn wakers(&mut self) -> &mut Wakers {
-        &mut self.dispatcher.effects().wakers
     }
 
     /// Returns the last server that failed and the reason, or else the one that has not answered
@@ -190,8 +189,9 @@ impl Router {
         if has_events {
             let now = now();
             while news.is_none()
+                && let next = self.undelivered.pop_front()
                 && let Some(event) =
-                    self.undelivered.pop_front().or_else(|| self.dispatcher.poll_event(now))
+                    next.or_else(|| self.dispatcher.deliver(now, Some(ValueSlot::send)))
             {
                 match event {
                     Event::State(state) => {
@@ -202,8 +202,8 @@ impl Router {
                     Event::LeaseEnded => news = Some(self.delivered_state),
                     event => self.handle_event(now, event),
                 }
-                self.follow(now);
             }
+            self.follow(now);
         }
         self.admit_waiters();
         self.emit_reports();
@@ -223,11 +223,11 @@ impl Router {
         }
     }
 
-    /// Follows the configuration of the ensemble, after each event.
+    /// Follows the configuration of the ensemble, after each delivery.
     fn follow(&mut self, now: Instant) {
         let Some(mut following) = self.following.take() else { return };
         if let Some(request) = following.receive() {
-            self.dispatcher.unwatch(request);
+            let _ = self.dispatcher.unwatch(request);
         }
         following.read(&mut self.dispatcher);
         let session = self.dispatcher.session_mut();
@@ -257,7 +257,7 @@ impl Router {
     fn note_servers(&mut self, now: Instant, servers: Vec<ServerAddress>) {
         // Recorded events have the old indices. Only states wait until the client can publish them:
         // replies stay in order with the events of watches, which the dispatcher delivers at once.
-        while let Some(event) = self.dispatcher.poll_event(now) {
+        while let Some(event) = self.dispatcher.deliver(now, Some(ValueSlot::send)) {
             match event {
                 Event::State(_) | Event::LeaseEnded => self.undelivered.push_back(event),
                 event => self.handle_event(now, event),
@@ -265,16 +265,13 @@ impl Router {
         }
         self.servers = servers.into();
         self.reports.servers(&self.servers);
-        self.dispatcher.session_mut().0.recorder.servers(&self.servers);
+        self.dispatcher.record_servers(&self.servers);
         self.lasting_failures.clear();
     }
 
     /// Handles an event that is no state.
     fn handle_event(&mut self, now: Instant, event: Event<ReplySender>) {
         match event {
-            Event::Reply { token, result } => {
-                self.wakers().extend(token.send(SlotContent::Full(result)));
-            }
             Event::Disconnected { server, cause } => {
                 if AUTHENTICATION && let Some(authenticator) = &mut self.authenticator {
                     authenticator.handle_disconnected(cause);
@@ -287,8 +284,8 @@ impl Router {
                     authenticator.handle_reply(session, now, result)
                 });
             }
-            // The dispatcher delivers what is about watches, and `admit_waiters` serves the queue for
-            // room.
+            // The dispatcher delivers replies and what is about watches, and `admit_waiters` serves
+            // the queue for room.
             _ => {}
         }
     }

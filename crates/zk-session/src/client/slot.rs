@@ -12,6 +12,7 @@ use core::task::{Poll, Waker};
 use std::sync::PoisonError;
 
 use crate::dispatch::Input;
+use crate::dispatch::effects::Wakers;
 use crate::dispatch::watchers::Watcher;
 use crate::session::WatchedEvent;
 use crate::threads::{Mutex, MutexGuard};
@@ -22,7 +23,7 @@ pub(crate) struct ValueSlot<V, P: ?Sized = AnyPath> {
     path: P,
 }
 
-pub(crate) enum SlotContent<V> {
+enum SlotContent<V> {
     /// There is no value yet; holds the receiver's waker, if it waits.
     Empty(Option<Waker>),
     Full(V),
@@ -117,15 +118,21 @@ impl<const N: usize> Path for ShortPath<N> {
 pub(crate) type Sender<V> = Arc<ValueSlot<V>>;
 
 impl<V, P: ?Sized> ValueSlot<V, P> {
-    /// Delivers the value, or closes the slot. Returns the waker to run once the session is
-    /// unlocked.
+    /// Delivers the value, if there is still a receiver.
     #[inline]
-    pub(crate) fn send(self: Arc<Self>, content: SlotContent<V>) -> Option<Waker> {
-        let mut current = self.lock();
-        let SlotContent::Empty(waker) = &mut *current else { return None };
-        let waker = waker.take();
-        *current = content;
-        waker
+    pub(crate) fn send(self: Arc<Self>, value: V, wakers: &mut Wakers) {
+        let mut content = self.lock();
+        if let SlotContent::Empty(waker) = &mut *content {
+            if let Some(waker) = waker.take() {
+                wakers.push(waker);
+            }
+            *content = SlotContent::Full(value);
+        }
+    }
+
+    /// Closes the slot. Returns what it has, to be dropped without the session's lock.
+    fn close(&self) -> SlotContent<V> {
+        core::mem::replace(&mut *self.lock(), SlotContent::Closed)
     }
 
     /// Locks the slot. No user code runs under this lock.
@@ -135,11 +142,12 @@ impl<V, P: ?Sized> ValueSlot<V, P> {
 }
 
 impl Watcher for ValueSlot<WatchedEvent, ()> {
-    fn handle(self: Arc<Self>, input: Input) -> Option<Waker> {
-        self.send(match input {
-            Input::Watch { event, .. } => SlotContent::Full(event),
-            _ => SlotContent::Closed,
-        })
+    fn handle(self: Arc<Self>, input: Input, wakers: &mut Wakers) {
+        if let Input::Watch { event, .. } = input {
+            self.send(event, wakers);
+        } else if let SlotContent::Empty(waker) = self.close() {
+            wakers.extend(waker);
+        }
     }
 
     fn outlives_session(&self) -> bool {
@@ -194,9 +202,7 @@ impl<V> Receiver<V> {
     /// Closes the slot: the receiver wants no value any more.
     pub(crate) fn close(&self) {
         if self.has_sender() {
-            let content = core::mem::replace(&mut *self.slot.lock(), SlotContent::Closed);
-            // Without the lock, since the waker is user code.
-            drop(content);
+            self.slot.close();
         }
     }
 

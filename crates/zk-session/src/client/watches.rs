@@ -85,7 +85,7 @@ impl<D: Driver> Drop for Watch<D> {
         // It is dropped without the session's lock.
         let mut watcher = None;
         let _ = self.driven.driver.submit(&mut |router| {
-            watcher = Some(router.unwatch(self.request)?);
+            watcher = Some(router.dispatcher.unwatch(self.request)?);
             Ok(())
         });
     }

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
 
-use super::Key;
+use super::token::Key;
 
 /// A client that owns a dispatcher.
 pub trait Commands: Send + Sync {

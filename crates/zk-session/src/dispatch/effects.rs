@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::task::Waker;
 
-use super::Attached;
+use super::attached::Attached;
 
 /// Wakers to run after unlocking. The first one needs no allocation.
 #[derive(Debug, Default)]

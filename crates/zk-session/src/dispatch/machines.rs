@@ -10,46 +10,19 @@ use core::time::Duration;
 
 use zk_proto::recording::Kind;
 
+use super::any_session::AnySession;
+use super::attached::{Attached, Input};
 use super::effects::{Deferred, Effects};
-use super::port::AnySession;
-use super::seat::Seat;
-use super::shared_lists::SharedLists;
+use super::port::Port;
+use super::seat::{Refusal, Seat, Waiting, drop_watches};
+use super::shared_lists::{Lists, SHARED, SharedList};
+use super::token::Key;
 use super::watchers::Watchers;
-use super::{Attached, Input, Port};
 use crate::end::End;
 use crate::error::Error;
+use crate::session::event::{Reply, RequestId, State};
 use crate::session::growth::{reserve, room_for_growth};
-use crate::session::{Reply, RequestId, State};
 use crate::time::Instant;
-
-/// Identifies an attached machine. Keys are not reused after a machine is detached.
-#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    pub(crate) place: u32,
-    pub(crate) generation: u32,
-}
-
-/// Drops all watches of one machine.
-pub(super) fn drop_watches(session: &mut dyn AnySession, own: &mut Vec<(u64, RequestId)>) {
-    for (_, id) in core::mem::take(own) {
-        session.unwatch(id);
-    }
-}
-
-/// A request that the session refused, and the error to deliver.
-pub(super) struct Refusal {
-    pub(super) key: Key,
-    pub(super) tag: u64,
-    pub(super) error: Error,
-}
-
-/// Machines that wait for [`settle`](super::Dispatcher::settle).
-#[derive(Default)]
-pub(super) struct Waiting {
-    pub(super) refused: Vec<Refusal>,
-    pub(super) unsettled: Vec<Key>,
-}
 
 #[derive(Default)]
 struct Slot {
@@ -71,14 +44,14 @@ enum MachineCall<'a> {
 }
 
 /// All machines of a session.
-pub(super) struct Machines {
+pub(crate) struct Machines {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// The deadlines of machines, and earlier deadlines that were changed. The first one is valid.
     timers: BinaryHeap<Reverse<(Instant, Key)>>,
     waiting: Waiting,
-    pub(super) lists: SharedLists,
-    pub(super) watchers: Watchers,
+    lists: Lists,
+    pub(crate) watchers: Watchers,
     /// The state that was delivered last.
     state: State,
     /// The time of the last `handle_timeout` whose due timers are not all delivered.
@@ -100,7 +73,7 @@ impl Machines {
             free: Vec::new(),
             timers: BinaryHeap::new(),
             waiting: Waiting::default(),
-            lists: SharedLists::default(),
+            lists: Lists::default(),
             watchers: Watchers::new(),
             state,
             due: None,
@@ -174,11 +147,11 @@ impl Machines {
             return false;
         }
         let before = *deadline;
-        match &call {
-            MachineCall::Handle(input) => session.recorder().called(key, Some(input)),
-            MachineCall::Command(_) => session.recorder().called(key, None),
-            MachineCall::Timer { .. } => session.recorder().called(key, Some(&Input::Timer)),
-        }
+        session.record(|it| match &call {
+            MachineCall::Handle(input) => it.called(key, Some(input)),
+            MachineCall::Command(_) => it.called(key, None),
+            MachineCall::Timer { .. } => it.called(key, Some(&Input::Timer)),
+        });
         let mut seat = Seat {
             session: &mut *session,
             now,
@@ -205,10 +178,11 @@ impl Machines {
         *deadline = deadline.filter(|at| *at < Instant::END);
         let after = *deadline;
         let is_done = machine.is_done();
-        if session.recorder().is_on() {
-            let outlives = machine.outlives_session();
-            session.recorder().output(Kind::RETURN, &[is_done.into(), outlives.into()]);
-        }
+        session.record(|it| {
+            if it.is_on() {
+                it.output(Kind::RETURN, &[is_done.into(), machine.outlives_session().into()]);
+            }
+        });
         if before != after {
             if self.timers.len() == self.timers.capacity() {
                 self.timers.reserve_exact(room_for_growth(self.timers.len()));
@@ -280,8 +254,11 @@ impl Machines {
         tag: u64,
         result: Result<Reply, Error>,
     ) {
-        if key.is_of_shared_lists() {
-            return self.deliver_list(session, now, tag, &result);
+        if key == SHARED
+            && let Some(lists) = self.lists.first_mut()
+            && let Some(list) = lists.answered(tag)
+        {
+            return self.deliver_list(session, now, list, &result);
         }
         if let Err(Error::Ended { end: End::Expired, .. }) = result
             && session.renews()
@@ -290,6 +267,41 @@ impl Machines {
             return;
         }
         self.call(session, now, key, MachineCall::Handle(Input::Reply { tag, result }));
+    }
+
+    /// Delivers a list, or a piece of it, to the machines that share it.
+    fn deliver_list(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        list: SharedList,
+        result: &Result<Reply, Error>,
+    ) {
+        let has_more = result.as_ref().is_ok_and(|reply| reply.has_more);
+        if !has_more
+            && let Some(lists) = self.lists.first_mut()
+            && let Err((next, error)) = lists.submit_next(session, &list)
+        {
+            self.deliver_to_all(session, now, &next, &Err(error));
+        }
+        self.deliver_to_all(session, now, &list, result);
+        if has_more && let Some(lists) = self.lists.first_mut() {
+            lists.put_back(list);
+        }
+    }
+
+    fn deliver_to_all(
+        &mut self,
+        session: &mut dyn AnySession,
+        now: Instant,
+        list: &SharedList,
+        result: &Result<Reply, Error>,
+    ) {
+        self.lists.iter_mut().for_each(|lists| lists.allow_memo(list.is_shared()));
+        for (key, tag) in list.receivers() {
+            self.deliver_reply(session, now, key, tag, result.clone());
+        }
+        self.lists.iter_mut().for_each(|lists| lists.allow_memo(false));
     }
 
     fn outlives_session(&self, key: Key) -> bool {

@@ -9,77 +9,12 @@ use core::time::Duration;
 use zk_proto::recording::Fields;
 use zk_proto::{GetChildrenRequest, Request, SessionId};
 
-use super::Token;
-use super::machines::Key;
-use crate::error::Error;
-use crate::recording::{Recorded, Recorder};
-use crate::session::{Again, RequestId, ServerKind, Session};
+use crate::session::event::ServerKind;
 use crate::sync::Arc;
 use crate::time::Instant;
 
-/// A session with callers of any type.
-pub(crate) trait AnySession: Recorded {
-    fn submit(
-        &mut self,
-        request: &Request<'_>,
-        token: (Key, u64),
-        kind: Submission,
-        belongs: bool,
-    ) -> Result<RequestId, Error>;
-    fn unwatch(&mut self, request: RequestId);
-    fn id(&self) -> SessionId;
-    fn server_kind(&self) -> ServerKind;
-    fn timeout(&self) -> Duration;
-    fn lease_has_ended(&self, now: Instant) -> bool;
-    fn renews(&self) -> bool;
-    fn close(&mut self);
-}
-
-impl<T> AnySession for Session<Token<T>> {
-    fn submit(
-        &mut self,
-        request: &Request<'_>,
-        (key, tag): (Key, u64),
-        kind: Submission,
-        belongs: bool,
-    ) -> Result<RequestId, Error> {
-        let again: Again<Token<T>> = Token::again;
-        let again = (kind == Submission::InPieces).then_some(again);
-        let id = self.enqueue(request, Token::Machine(key, tag), None, again, belongs)?;
-        Ok(match kind {
-            Submission::Watch => self.assign_watch(id, key.place),
-            Submission::Plain | Submission::InPieces => id,
-        })
-    }
-
-    fn unwatch(&mut self, request: RequestId) {
-        Self::unwatch(self, request);
-    }
-
-    fn id(&self) -> SessionId {
-        Self::id(self)
-    }
-
-    fn server_kind(&self) -> ServerKind {
-        Self::server_kind(self)
-    }
-
-    fn timeout(&self) -> Duration {
-        Self::timeout(self)
-    }
-
-    fn lease_has_ended(&self, now: Instant) -> bool {
-        self.is_past_lease(now)
-    }
-
-    fn renews(&self) -> bool {
-        Self::renews(self)
-    }
-
-    fn close(&mut self) {
-        Self::close(self);
-    }
-}
+/// Whether a session may be recorded: only clients record.
+pub(crate) const RECORDS: bool = cfg!(feature = "blocking");
 
 /// What stands behind a [`Port`]: a dispatcher. A model checker or a test can stand there as well, so
 /// that it drives the same machines through the same port.
@@ -183,8 +118,8 @@ impl<'a> Port<'a> {
 
     /// Submits a request whose reply may be longer than
     /// [`max_reply`](crate::session::Config::max_reply). Then the reply comes [in
-    /// pieces](Session::submit_in_pieces): each is an [`Input::Reply`](super::Input::Reply) with
-    /// this tag.
+    /// pieces](crate::session::Session::submit_in_pieces): each is an
+    /// [`Input::Reply`](super::Input::Reply) with this tag.
     pub fn submit_in_pieces(&mut self, tag: u64, request: &Request<'_>) {
         self.host.submit(tag, request, Submission::InPieces);
     }
@@ -268,8 +203,9 @@ impl<'a> Port<'a> {
         self.host.session_timeout()
     }
 
-    /// Returns whether the [lease](Session::lease) of the session has ended by now. `false` once the
-    /// session itself has ended: [`State::Ended`](crate::session::State::Ended) reports that.
+    /// Returns whether the [lease](crate::session::Session::lease) of the session has ended by now.
+    /// `false` once the session itself has ended: [`State::Ended`](crate::session::State::Ended)
+    /// reports that.
     pub fn lease_has_ended(&self) -> bool {
         self.host.lease_has_ended()
     }
@@ -303,13 +239,19 @@ impl<'a> Port<'a> {
         encode: impl FnOnce(&T) -> [u64; N],
         decode: impl FnOnce([u64; N]) -> Option<T>,
     ) -> Option<T> {
-        Recorder::see(self.host, what, seen, encode, decode)
+        if !RECORDS {
+            return seen;
+        }
+        let mut numbers = seen.as_ref().map_or([0; N], encode);
+        self.host.see(what, seen.is_some(), &mut numbers).then_some(numbers).and_then(decode)
     }
 
     /// Records a decision other than a request, so that a replay compares it, too.
     #[inline]
     pub fn note(&mut self, write: impl Fn(&mut Fields<'_>)) {
-        Recorder::note(self.host, &write);
+        if RECORDS {
+            self.host.note(&write);
+        }
     }
 
     /// Returns the host behind the port, for a port that wraps this one.

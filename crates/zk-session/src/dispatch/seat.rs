@@ -6,17 +6,40 @@ use core::any::Any;
 use core::task::Waker;
 use core::time::Duration;
 
-use zk_proto::recording::Kind;
-use zk_proto::{Request, SessionId};
+use zk_proto::recording::{Fields, Kind};
+use zk_proto::{GetChildrenRequest, Request, SessionId};
 
+use super::any_session::AnySession;
 use super::effects::{Deferred, Effects};
-use super::machines::{Key, Refusal, Waiting, drop_watches};
-use super::port::{AnySession, Host, Submission};
-use super::shared_lists::SharedLists;
+use super::port::{Host, Submission};
+use super::shared_lists::Lists;
+use super::token::Key;
+use crate::error::Error;
+use crate::session::event::{RequestId, ServerKind};
 use crate::session::growth::room_for_growth;
-use crate::session::{RequestId, ServerKind};
 use crate::sync::Arc;
 use crate::time::Instant;
+
+/// Drops all watches of one machine.
+pub(super) fn drop_watches(session: &mut dyn AnySession, own: &mut Vec<(u64, RequestId)>) {
+    for (_, id) in core::mem::take(own) {
+        session.unwatch(id);
+    }
+}
+
+/// A request that the session refused, and the error to deliver.
+pub(super) struct Refusal {
+    pub(super) key: Key,
+    pub(super) tag: u64,
+    pub(super) error: Error,
+}
+
+/// Machines that wait for [`settle`](super::Dispatcher::settle).
+#[derive(Default)]
+pub(super) struct Waiting {
+    pub(super) refused: Vec<Refusal>,
+    pub(super) unsettled: Vec<Key>,
+}
 
 /// One call of an attached machine.
 pub(super) struct Seat<'a> {
@@ -26,18 +49,24 @@ pub(super) struct Seat<'a> {
     pub(super) deadline: &'a mut Option<Instant>,
     pub(super) own: &'a mut Vec<(u64, RequestId)>,
     pub(super) waiting: &'a mut Waiting,
-    pub(super) lists: &'a mut SharedLists,
+    pub(super) lists: &'a mut Lists,
     pub(super) effects: &'a mut Effects,
     /// Whether the session has accepted a request of this call.
     pub(super) has_submitted: bool,
 }
 
+impl Seat<'_> {
+    fn refused(&mut self, tag: u64, error: Error) {
+        self.waiting.refused.push(Refusal { key: self.key, tag, error });
+    }
+}
+
 impl Host for Seat<'_> {
     fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission) {
-        self.session.recorder().machine_submits(tag, kind);
+        self.session.record(|it| it.machine_submits(tag, kind));
         let id = match self.session.submit(request, (self.key, tag), kind, self.has_submitted) {
             Ok(id) => id,
-            Err(error) => return self.waiting.refused.push(Refusal { key: self.key, tag, error }),
+            Err(error) => return self.refused(tag, error),
         };
         self.has_submitted = true;
         if kind == Submission::Watch && id.has_watch() {
@@ -52,32 +81,39 @@ impl Host for Seat<'_> {
     }
 
     fn list(&mut self, tag: u64, path: &Arc<str>) {
-        self.list_with_others(tag, path);
+        let Some(lists) = self.lists.first_mut() else {
+            let list = Request::GetChildren(GetChildrenRequest { path, watch: false });
+            return self.submit(tag, &list, Submission::InPieces);
+        };
+        match lists.list(self.session, path, (self.key, tag), self.has_submitted) {
+            Ok(is_submitted) => self.has_submitted |= is_submitted,
+            Err(error) => self.refused(tag, error),
+        }
     }
 
     fn memo(&mut self) -> Option<&mut Option<Box<dyn Any + Send>>> {
-        self.lists.memo()
+        self.lists.first_mut()?.memo()
     }
 
     fn unwatch(&mut self, tag: u64) {
-        self.session.recorder().output(Kind::MACHINE_UNWATCH, &[tag]);
+        self.session.record(|it| it.output(Kind::MACHINE_UNWATCH, &[tag]));
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
             self.session.unwatch(id);
         }
     }
 
     fn unwatch_all(&mut self) {
-        self.session.recorder().output(Kind::MACHINE_UNWATCH_ALL, &[]);
+        self.session.record(|it| it.output(Kind::MACHINE_UNWATCH_ALL, &[]));
         drop_watches(self.session, self.own);
     }
 
     fn set_timer(&mut self, at: Option<Instant>) {
-        self.session.recorder().machine_sets_timer(at);
+        self.session.record(|it| it.machine_sets_timer(at));
         *self.deadline = at;
     }
 
     fn settle(&mut self) {
-        self.session.recorder().output(Kind::MACHINE_SETTLE, &[]);
+        self.session.record(|it| it.output(Kind::MACHINE_SETTLE, &[]));
         self.waiting.unsettled.push(self.key);
     }
 
@@ -110,10 +146,12 @@ impl Host for Seat<'_> {
     }
 
     fn see(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
-        self.session.recorder().sees(what, is_seen, numbers)
+        let mut seen = is_seen;
+        self.session.record(|it| seen = it.sees(what, is_seen, numbers));
+        seen
     }
 
-    fn note(&mut self, write: &dyn Fn(&mut zk_proto::recording::Fields<'_>)) {
-        self.session.recorder().notes(write);
+    fn note(&mut self, write: &dyn Fn(&mut Fields<'_>)) {
+        self.session.record(|it| it.write(Kind::MACHINE_NOTES, write));
     }
 }

@@ -12,100 +12,24 @@ use core::any::Any;
 use zk_proto::recording::Kind;
 use zk_proto::{GetChildrenRequest, Request};
 
-use super::machines::{Key, Machines, Refusal};
-use super::port::{AnySession, Submission};
-use super::seat::Seat;
+use super::any_session::AnySession;
+use super::port::Submission;
+use super::token::Key;
 use crate::error::Error;
-use crate::recording::Recorder;
-use crate::session::Reply;
+use crate::recorder::Recorder;
 use crate::session::growth::room_for_growth;
 use crate::sync::Arc;
-use crate::time::Instant;
 
 /// How many lists of one path may be in flight. Up to this number, no machine waits for another.
 const AT_ONCE: usize = 4;
 
 /// Stands for the machines that share a list. The tag is the number of the list. No machine has
 /// this key.
-const SHARED: Key = Key { place: u32::MAX, generation: 1 };
+pub(super) const SHARED: Key = Key { place: u32::MAX, generation: 1 };
 
-impl Key {
-    /// Returns whether it stands for the machines that share a list.
-    pub(super) fn is_of_shared_lists(self) -> bool {
-        self == SHARED
-    }
-}
-
-impl Seat<'_> {
-    /// Lists children for this machine, or makes it wait for the next list of several.
-    pub(super) fn list_with_others(&mut self, tag: u64, path: &Arc<str>) {
-        self.session.recorder().output(Kind::MACHINE_SUBMIT, &[tag, Recorder::LIST]);
-        let key = self.key;
-        let Some(list) = self.lists.list(path, (key, tag)) else {
-            return record_waiting(self.session, path);
-        };
-        match self.session.submit(
-            &list.request(),
-            (SHARED, list.number),
-            Submission::InPieces,
-            self.has_submitted,
-        ) {
-            Ok(_) => self.lists.submitted(list),
-            Err(error) => return self.waiting.refused.push(Refusal { key, tag, error }),
-        }
-        self.has_submitted = true;
-    }
-}
-
-/// Records a list for which the machine waits, without a request of its own.
-fn record_waiting(session: &mut dyn AnySession, path: &str) {
-    let recorder = session.recorder();
-    if recorder.is_on() {
-        let list = GetChildrenRequest { path, watch: false };
-        recorder.submitted(&Request::GetChildren(list), None, true, None);
-    }
-}
-
-impl Machines {
-    /// Delivers a list, or a piece of it, to the machines that share it. Submits the next list for
-    /// the machines that have waited for this reply.
-    pub(super) fn deliver_list(
-        &mut self,
-        session: &mut dyn AnySession,
-        now: Instant,
-        number: u64,
-        result: &Result<Reply, Error>,
-    ) {
-        let Some(list) = self.lists.answered(number) else { return };
-        let has_more = result.as_ref().is_ok_and(|reply| reply.has_more);
-        if !has_more && let Some(next) = self.lists.next(&list) {
-            // The requests were accepted when the machines began to wait.
-            match session.submit(&next.request(), (SHARED, next.number), Submission::InPieces, true)
-            {
-                Ok(_) => self.lists.submitted(next),
-                Err(error) => self.deliver_to_all(session, now, &next, &Err(error)),
-            }
-        }
-        self.deliver_to_all(session, now, &list, result);
-        if has_more {
-            self.lists.put_back(list);
-        }
-    }
-
-    fn deliver_to_all(
-        &mut self,
-        session: &mut dyn AnySession,
-        now: Instant,
-        list: &SharedList,
-        result: &Result<Reply, Error>,
-    ) {
-        self.lists.memo = list.is_shared().then_some(None);
-        for (key, tag) in list.receivers() {
-            self.deliver_reply(session, now, key, tag, result.clone());
-        }
-        self.lists.memo = None;
-    }
-}
+/// The shared lists of a session. Without these features there are none: each machine lists on its
+/// own.
+pub(super) type Lists = [SharedLists; cfg!(all(feature = "full", feature = "blocking")) as usize];
 
 /// What one of the machines that share a list leaves for the next.
 type Memo = Option<Box<dyn Any + Send>>;
@@ -114,7 +38,7 @@ type Memo = Option<Box<dyn Any + Send>>;
 type ListReceiver = (Key, u64);
 
 /// A list, and the machines that receive it.
-struct SharedList {
+pub(super) struct SharedList {
     /// Assigned when the list is submitted.
     number: u64,
     path: Arc<str>,
@@ -124,15 +48,17 @@ struct SharedList {
 }
 
 impl SharedList {
-    fn request(&self) -> Request<'_> {
-        Request::GetChildren(GetChildrenRequest { path: &self.path, watch: false })
+    /// Returns whether the session accepts it. `belongs` means that it does in any case.
+    fn submit(&self, session: &mut dyn AnySession, belongs: bool) -> Result<(), Error> {
+        let list = Request::GetChildren(GetChildrenRequest { path: &self.path, watch: false });
+        session.submit(&list, (SHARED, self.number), Submission::InPieces, belongs).map(|_| ())
     }
 
-    fn is_shared(&self) -> bool {
+    pub(super) fn is_shared(&self) -> bool {
         !self.others.is_empty()
     }
 
-    fn receivers(&self) -> impl Iterator<Item = ListReceiver> {
+    pub(super) fn receivers(&self) -> impl Iterator<Item = ListReceiver> {
         core::iter::once(self.first).chain(self.others.iter().copied())
     }
 }
@@ -154,8 +80,33 @@ impl SharedLists {
         self.memo.as_mut()
     }
 
+    /// Allows the machines that receive a list to leave something for each other.
+    pub(super) fn allow_memo(&mut self, is_shared: bool) {
+        self.memo = is_shared.then_some(None);
+    }
+
+    /// Lists children for a machine, or makes it wait for the next list of several. Returns whether a
+    /// request was submitted.
+    pub(super) fn list(
+        &mut self,
+        session: &mut dyn AnySession,
+        path: &Arc<str>,
+        receiver: ListReceiver,
+        belongs: bool,
+    ) -> Result<bool, Error> {
+        session.record(|it| it.output(Kind::MACHINE_SUBMIT, &[receiver.1, Recorder::LIST]));
+        let Some(list) = self.begin(path, receiver) else {
+            let list = Request::GetChildren(GetChildrenRequest { path, watch: false });
+            session.record(|it| it.submitted(&list, None, true, None));
+            return Ok(false);
+        };
+        list.submit(session, belongs)?;
+        self.submitted(list);
+        Ok(true)
+    }
+
     /// Returns a list for this machine alone. `None` if the machine waits for the next shared one.
-    fn list(&mut self, path: &Arc<str>, receiver: ListReceiver) -> Option<SharedList> {
+    fn begin(&mut self, path: &Arc<str>, receiver: ListReceiver) -> Option<SharedList> {
         if let Some(next) = self.next.iter_mut().find(|next| next.path == *path) {
             next.others.push(receiver);
             return None;
@@ -185,7 +136,7 @@ impl SharedLists {
     }
 
     /// Removes a list that has a reply.
-    fn answered(&mut self, number: u64) -> Option<SharedList> {
+    pub(super) fn answered(&mut self, number: u64) -> Option<SharedList> {
         let place = self.under_way.binary_search_by_key(&number, |list| list.number).ok()?;
         let list = self.under_way.remove(place);
         if self.under_way.is_empty() {
@@ -195,14 +146,26 @@ impl SharedLists {
     }
 
     /// Puts back a list whose reply has more pieces.
-    fn put_back(&mut self, list: SharedList) {
+    pub(super) fn put_back(&mut self, list: SharedList) {
         let place = self.under_way.partition_point(|before| before.number < list.number);
         self.under_way.insert(place, list);
     }
 
-    /// Removes the list that waits for the reply to this one.
-    fn next(&mut self, answered: &SharedList) -> Option<SharedList> {
-        let place = self.next.iter().position(|next| next.path == answered.path)?;
-        Some(SharedList { number: self.last_number + 1, ..self.next.swap_remove(place) })
+    /// Submits the list for the machines that have waited for the reply to this one. Returns it if it
+    /// is refused.
+    pub(super) fn submit_next(
+        &mut self,
+        session: &mut dyn AnySession,
+        answered: &SharedList,
+    ) -> Result<(), (SharedList, Error)> {
+        let place = self.next.iter().position(|next| next.path == answered.path);
+        let Some(place) = place else { return Ok(()) };
+        let next = SharedList { number: self.last_number + 1, ..self.next.swap_remove(place) };
+        // The requests were accepted when the machines began to wait.
+        match next.submit(session, true) {
+            Ok(()) => self.submitted(next),
+            Err(error) => return Err((next, error)),
+        }
+        Ok(())
     }
 }

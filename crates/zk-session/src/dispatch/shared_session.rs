@@ -5,7 +5,7 @@ use core::ops::Deref;
 use bytes::Bytes;
 use zk_proto::{Request, frame::FrameError};
 
-use super::Token;
+use super::token::Token;
 use crate::error::Error;
 use crate::session::{Action, RequestId, Session, SessionTicket};
 use crate::time::Instant;

@@ -7,10 +7,12 @@ mod renewal;
 mod watches;
 
 use alloc::borrow::ToOwned as _;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::time::Duration;
 use std::sync::Mutex;
 
@@ -22,8 +24,9 @@ use zk_proto::{
 };
 
 use super::*;
-use crate::error::Invalid;
-use crate::session::Config;
+use crate::error::{Error, Invalid};
+use crate::session::{Config, Event, Reply, Session, State};
+use crate::time::Instant;
 
 const NODE: &str = "/node";
 const TIMEOUT: Duration = Duration::from_secs(6);

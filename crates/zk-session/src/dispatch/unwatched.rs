@@ -1,10 +1,10 @@
 //! No watches of callers, without a client.
 
-use super::Input;
+use super::attached::Input;
 use super::effects::Wakers;
-use crate::session::{RequestId, State};
+use crate::session::event::{RequestId, State};
 
-pub(super) struct Watchers;
+pub(crate) struct Watchers;
 
 impl Watchers {
     pub(super) const fn new() -> Self {

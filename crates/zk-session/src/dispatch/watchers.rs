@@ -1,18 +1,16 @@
 //! The watches of callers: who receives their events.
 
 use alloc::sync::Arc;
-use core::task::Waker;
 
+use super::attached::Input;
 use super::effects::Wakers;
-use super::{Dispatcher, Input};
+use crate::session::event::{RequestId, State};
 use crate::session::watches::slab::Slab;
-use crate::session::{RequestId, State};
 
 /// What waits for the events of a caller's watch.
 pub(crate) trait Watcher: Send + Sync {
-    /// Handles an input about the watch, or the state that ends it. Returns the waker to run once
-    /// the session is unlocked.
-    fn handle(self: Arc<Self>, input: Input) -> Option<Waker>;
+    /// Handles an input about the watch, or the state that ends it.
+    fn handle(self: Arc<Self>, input: Input, wakers: &mut Wakers);
 
     /// Returns whether the watch passes to a new session, as persistent ones do.
     fn outlives_session(&self) -> bool;
@@ -25,7 +23,7 @@ struct WatcherEntry {
 }
 
 /// The watches of a session's callers, by their [receivers](RequestId::receiver).
-pub(super) struct Watchers(Slab<WatcherEntry>);
+pub(crate) struct Watchers(Slab<WatcherEntry>);
 
 impl Watchers {
     pub(super) const fn new() -> Self {
@@ -41,20 +39,28 @@ impl Watchers {
         wakers: &mut Wakers,
     ) {
         let watcher = match is_over {
-            true => self.remove(request).map(|entry| entry.watcher),
+            true => self.remove(request),
             false => self.get(request).map(|entry| entry.watcher.clone()),
         };
-        wakers.extend(watcher.and_then(|watcher| watcher.handle(input())));
+        if let Some(watcher) = watcher {
+            watcher.handle(input(), wakers);
+        }
+    }
+
+    /// Adds the watch that a request sets. Returns its receiver.
+    pub(crate) fn insert(&mut self, request: RequestId, watcher: Arc<dyn Watcher>) -> u32 {
+        self.0.insert(WatcherEntry { number: request.number, watcher }) | RequestId::CALLERS
+    }
+
+    /// Forgets a watch. Returns what waits for it, unless the watch is over.
+    pub(crate) fn remove(&mut self, request: RequestId) -> Option<Arc<dyn Watcher>> {
+        self.get(request)?;
+        self.0.remove(request.receiver & !RequestId::CALLERS).map(|entry| entry.watcher)
     }
 
     fn get(&self, request: RequestId) -> Option<&WatcherEntry> {
         let entry = self.0.get(request.receiver & !RequestId::CALLERS);
         entry.filter(|entry| entry.number == request.number)
-    }
-
-    fn remove(&mut self, request: RequestId) -> Option<WatcherEntry> {
-        self.get(request)?;
-        self.0.remove(request.receiver & !RequestId::CALLERS)
     }
 
     /// Ends the watches that end with a state of the session: all, or the one-shot ones.
@@ -65,26 +71,8 @@ impl Watchers {
             if entry.is_some_and(|entry| state != State::Renewing || !outlives(entry))
                 && let Some(ended) = self.0.remove(place)
             {
-                wakers.extend(ended.watcher.handle(Input::State(state)));
+                ended.watcher.handle(Input::State(state), wakers);
             }
         }
-    }
-}
-
-impl<T> Dispatcher<T> {
-    /// Delivers the events of the watch that a request sets to `watcher`: one event, or with a
-    /// persistent watch all. Returns the id that names it.
-    pub(crate) fn watch(&mut self, request: RequestId, watcher: Arc<dyn Watcher>) -> RequestId {
-        let entry = WatcherEntry { number: request.number, watcher };
-        let place = self.machines.watchers.0.insert(entry);
-        self.session.0.assign_watch(request, place | RequestId::CALLERS)
-    }
-
-    /// Drops the watch of a caller. Returns what waits for it, unless the watch is over, to be
-    /// dropped without the session's lock.
-    pub(crate) fn unwatch(&mut self, request: RequestId) -> Option<Arc<dyn Watcher>> {
-        let removed = self.machines.watchers.remove(request)?;
-        self.session.0.unwatch(request);
-        Some(removed.watcher)
     }
 }

@@ -28,10 +28,9 @@
 //! * **Cost.** A client that does not record tests one pointer at each input. One that records copies
 //!   each request and reply once more.
 
-mod events;
 mod recorded;
-mod recorder;
 mod replay;
+mod script;
 mod settings;
 mod sink;
 
@@ -43,18 +42,18 @@ use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use self::events::RecordClient;
-pub(crate) use self::events::Recorded;
-pub(crate) use self::recorder::Recorder;
-pub use self::replay::{Divergence, MakeMachine, ReplayError, Replayed, replay, replay_with};
+use zk_proto::recording::Kind;
+
+use self::recorded::put_servers;
+pub use self::replay::{MakeMachine, ReplayError, Replayed, replay, replay_with};
+pub use self::script::Divergence;
 use self::sink::{Parts, Shared, Sink, lock};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::Dispatcher;
+use crate::recorder::Recorder;
 use crate::session::{Config, Session};
 use crate::threads::Mutex;
 use crate::time::Instant;
-
-type Slot = Box<dyn RecordClient>;
 
 /// Where to record a session, for [`ClientBuilder::record`](crate::ClientBuilder::record).
 ///
@@ -74,7 +73,7 @@ trait Start: Send + Sync {
         now: Instant,
         config: &Config,
         servers: &[ServerAddress],
-    ) -> Option<Slot>;
+    ) -> Recorder;
 }
 
 impl fmt::Debug for Recording {
@@ -132,7 +131,7 @@ impl Recording {
         config: &Config,
         servers: &[ServerAddress],
     ) -> Recorder {
-        Recorder(self.start.start(self.keeps_data, now, config, servers))
+        self.start.start(self.keeps_data, now, config, servers)
     }
 }
 
@@ -166,6 +165,12 @@ impl<T> Dispatcher<T> {
         let mut session = Session::new(now, config);
         session.recorder = recorder;
         Self::new(session)
+    }
+
+    /// Records the servers that replace those of before.
+    pub(crate) fn record_servers(&mut self, servers: &[ServerAddress]) {
+        let recorder = &mut self.session.0.recorder;
+        recorder.write(Kind::SERVERS, &|fields| put_servers(fields, servers));
     }
 }
 

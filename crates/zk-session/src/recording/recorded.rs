@@ -16,14 +16,13 @@ use zk_proto::frame::{self, FrameError};
 use zk_proto::recording::{self, Description, Fields, Kind, Writer};
 use zk_proto::{OpCode, Request, RequestHeader, Xid};
 
-use super::events::{EventView, RecordClient};
-use super::recorder::{Record, nanoseconds};
 use super::sink::Sink;
-use super::{Slot, Start, settings};
+use super::{Start, settings};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::{Attached, Input, Key};
 use crate::error::Error;
-use crate::session::{Cause, Config, Reply, RequestId, State};
+use crate::recorder::{Record, Recorder, nanoseconds};
+use crate::session::{Cause, Config, Event, Reply, RequestId, State};
 use crate::threads::Mutex;
 use crate::time::Instant;
 
@@ -65,8 +64,10 @@ impl Start for Mutex<Option<Sink>> {
         now: Instant,
         config: &Config,
         servers: &[ServerAddress],
-    ) -> Option<Slot> {
-        let mut sink = self.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    ) -> Recorder {
+        let Some(mut sink) = self.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Recorder::default();
+        };
         let (mut writer, mut start) = (Writer::default(), Writer::MAGIC.to_vec());
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         writer.record(&mut start, Kind::BEGIN, nanoseconds(now), |fields| {
@@ -77,7 +78,7 @@ impl Start for Mutex<Option<Sink>> {
         });
         writer.record(&mut start, Kind::SERVERS, 0, |fields| put_servers(fields, servers));
         sink.begin(&start);
-        Some(Box::new(Recorded {
+        Recorder([Some(Box::new(Recorded {
             sink,
             writer,
             keeps_data,
@@ -92,7 +93,7 @@ impl Start for Mutex<Option<Sink>> {
             lists: VecDeque::new(),
             is_list: false,
             credentials: Vec::new(),
-        }))
+        }))])
     }
 }
 
@@ -282,15 +283,9 @@ impl Record for Recorded {
         self.write_at(Kind::FRAME, Some(now), |fields| fields.message(payload, &gaps));
         self.keep(frame);
     }
-}
 
-impl RecordClient for Recorded {
-    fn servers(&mut self, servers: &[ServerAddress]) {
-        self.write_at(Kind::SERVERS, None, |fields| put_servers(fields, servers));
-    }
-
-    fn event(&mut self, event: EventView<'_>) {
-        let has_ended = matches!(event, EventView::State(State::Ended(_)));
+    fn event(&mut self, event: Event<()>) {
+        let has_ended = matches!(event, Event::State(State::Ended(_)));
         self.write_at(Kind::EVENT, None, |fields| put_event(fields, event));
         if has_ended {
             self.sink.flush();
@@ -308,18 +303,18 @@ impl RecordClient for Recorded {
         is_seen
     }
 
-    fn notes(&mut self, write: &dyn Fn(&mut Fields<'_>)) {
-        self.write_at(Kind::MACHINE_NOTES, None, write);
+    fn write(&mut self, kind: Kind, write: &dyn Fn(&mut Fields<'_>)) {
+        self.write_at(kind, None, write);
     }
 }
 
 impl Recorded {
     fn write_at(&mut self, kind: Kind, now: Option<Instant>, fields: impl FnOnce(&mut Fields<'_>)) {
         let time = now.map_or(self.writer.time(), nanoseconds);
-        self.write(kind, time, fields);
+        self.write_record(kind, time, fields);
     }
 
-    fn write(&mut self, kind: Kind, time: u64, fields: impl FnOnce(&mut Fields<'_>)) {
+    fn write_record(&mut self, kind: Kind, time: u64, fields: impl FnOnce(&mut Fields<'_>)) {
         self.record.clear();
         if self.part >= PART {
             let (before, number) = (self.writer.time(), self.parts);
@@ -378,7 +373,7 @@ fn put_key(fields: &mut Fields<'_>, key: Key) {
     put_numbers(fields, &[key.place.into(), key.generation.into()]);
 }
 
-fn put_servers(fields: &mut Fields<'_>, servers: &[ServerAddress]) {
+pub(super) fn put_servers(fields: &mut Fields<'_>, servers: &[ServerAddress]) {
     fields.number(servers.len() as u64);
     for server in servers {
         put_text(fields, server);
@@ -434,46 +429,46 @@ fn put_result(fields: &mut Fields<'_>, result: &Result<Reply, Error>) {
     }
 }
 
-fn put_event(fields: &mut Fields<'_>, event: EventView<'_>) {
+fn put_event(fields: &mut Fields<'_>, event: Event<()>) {
     match event {
-        EventView::State(state) => {
+        Event::State(state) => {
             fields.number(0);
             put_state(fields, state);
         }
-        EventView::Disconnected(server, cause) => {
+        Event::Disconnected { server, cause } => {
             put_numbers(fields, &[1, server as u64]);
             match cause {
                 // Where exactly depends on bytes that are left out.
                 Cause::Malformed(_) => fields.bytes(b"malformed frame"),
-                cause => put_text(fields, cause),
+                cause => put_text(fields, &cause),
             }
         }
-        EventView::Authenticate(server) => put_numbers(fields, &[2, server as u64]),
-        EventView::AuthenticationReply(server, result) => {
+        Event::Authenticate { server } => put_numbers(fields, &[2, server as u64]),
+        Event::AuthenticationReply { server, result } => {
             put_numbers(fields, &[3, server as u64]);
-            put_result(fields, result);
+            put_result(fields, &result);
         }
-        EventView::Reply(result) => {
+        Event::Reply { result, .. } => {
             fields.number(4);
-            put_result(fields, result);
+            put_result(fields, &result);
         }
-        EventView::Watch(requests, persistent, event) => {
+        Event::Watch { requests, persistent, event } => {
             fields.number(5);
-            put_requests(fields, requests);
-            put_requests(fields, persistent);
+            put_requests(fields, &requests);
+            put_requests(fields, &persistent);
             fields.signed(event.event_type.0.into());
         }
-        EventView::Gap(requests) => {
+        Event::Gap { requests } => {
             fields.number(6);
-            put_requests(fields, requests);
+            put_requests(fields, &requests);
         }
-        EventView::WatchLost(requests, code) => {
+        Event::WatchLost { requests, code } => {
             fields.number(7);
-            put_requests(fields, requests);
+            put_requests(fields, &requests);
             fields.signed(code.0.into());
         }
-        EventView::LeaseEnded => fields.number(8),
-        EventView::Room => fields.number(9),
+        Event::LeaseEnded => fields.number(8),
+        Event::Room => fields.number(9),
     }
 }
 

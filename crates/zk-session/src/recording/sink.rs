@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use std::io::{BufWriter, Write};
 use std::sync::PoisonError;
 
-use super::replay::Script;
+use super::script::Script;
 use crate::threads::Mutex;
 
 pub(super) type Shared<T> = Arc<Mutex<T>>;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use zk_proto::frame::FrameError;
 use zk_proto::{Decode, DecodeError, ErrorCode, EventType, OpCode, Reader, SessionId, Xid, Zxid};
 
-use super::{RequestId, Session};
+use super::watches::slab::NOWHERE;
 use crate::end::End;
 use crate::error::Error;
 use crate::sync::Arc;
@@ -65,6 +65,27 @@ impl State {
                 | (Self::ReadOnly { .. }, Self::ReadOnly { .. })
         )
     }
+}
+
+/// The software of the servers, as far as a client can tell. Without the feature `full`, it cannot.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServerKind {
+    /// Apache ZooKeeper, or not known yet.
+    #[default]
+    ZooKeeper,
+    /// Most likely ClickHouse Keeper: the answer to the handshake has neither a password nor the
+    /// flag of a read-only server.
+    ///
+    /// * It never resumes a session: with the connection, the session is lost.
+    /// * An operation that it lacks ends the connection, and so the session. Keepers before 2026
+    ///   lack `create2`, `addWatch` and `removeWatches`, those before July 2026 `createContainer`,
+    ///   and all lack `createTTL`, `getEphemerals`, `whoAmI` and SASL.
+    ///
+    /// The recipes use none of these there. The session removes no watch until the server has set a
+    /// persistent one: it has both operations, or none.
+    Keeper,
 }
 
 zk_proto::named! {
@@ -163,6 +184,40 @@ pub enum Action {
     Probe(usize),
 }
 
+/// Identifies a request, and the watch that it sets, within its session.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId {
+    /// Counts the requests of a session, from 1.
+    pub(crate) number: u64,
+    /// Where the session keeps the watch. Later watches may reuse the place.
+    pub(crate) place: u32,
+    /// Who receives the events of the watch: a machine, by its place, or a caller.
+    pub(crate) receiver: u32,
+}
+
+impl RequestId {
+    /// Marks receivers that are callers. There are fewer machines.
+    pub(crate) const CALLERS: u32 = 1 << 31;
+
+    /// Returns the id of a request whose events no machine receives.
+    pub(crate) const fn of_caller(number: u64, place: u32) -> Self {
+        Self { number, place, receiver: NOWHERE }
+    }
+
+    pub(super) const fn without_watch(number: u64) -> Self {
+        Self::of_caller(number, NOWHERE)
+    }
+
+    pub(crate) const fn has_watch(self) -> bool {
+        self.place != NOWHERE
+    }
+
+    pub(crate) const fn is_callers(self) -> bool {
+        self.receiver & Self::CALLERS != 0
+    }
+}
+
 /// An event that a session reports. `T` is the token of a request.
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -238,6 +293,34 @@ pub enum Event<T> {
     Room,
 }
 
+impl<T> Event<T> {
+    /// Returns the same event without its token.
+    pub(crate) fn without_token(&self) -> Event<()> {
+        match self {
+            Self::State(state) => Event::State(*state),
+            Self::Disconnected { server, cause } => {
+                Event::Disconnected { server: *server, cause: *cause }
+            }
+            Self::Authenticate { server } => Event::Authenticate { server: *server },
+            Self::AuthenticationReply { server, result } => {
+                Event::AuthenticationReply { server: *server, result: result.clone() }
+            }
+            Self::Reply { result, .. } => Event::Reply { token: (), result: result.clone() },
+            Self::Watch { requests, persistent, event } => Event::Watch {
+                requests: requests.clone(),
+                persistent: persistent.clone(),
+                event: event.clone(),
+            },
+            Self::Gap { requests } => Event::Gap { requests: requests.clone() },
+            Self::WatchLost { requests, code } => {
+                Event::WatchLost { requests: requests.clone(), code: *code }
+            }
+            Self::LeaseEnded => Event::LeaseEnded,
+            Self::Room => Event::Room,
+        }
+    }
+}
+
 /// The reply to a request that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -299,39 +382,5 @@ impl WatchedEvent {
     /// Creates an event, to test what handles events.
     pub const fn new(event_type: EventType, path: Arc<str>, zxid: Zxid) -> Self {
         Self { event_type, path, zxid }
-    }
-}
-
-/// # Outputs: actions and events
-impl<T> Session<T> {
-    /// Returns the next action to carry out on the transport.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.recorder.action(self.actions.front());
-        let action = self.actions.pop_front();
-        self.actions.shrink(self.config.max_kept);
-        action
-    }
-
-    /// Returns the next event. [`Event::Room`] comes after all others.
-    pub fn poll_event(&mut self) -> Option<Event<T>> {
-        self.recorder.event(self.events.front());
-        let event = self.events.pop_front();
-        self.events.shrink(self.config.max_kept);
-        if event.is_none() && self.refused && self.has_room() {
-            self.refused = false;
-            self.recorder.event(Some(&Event::<T>::Room));
-            return Some(Event::Room);
-        }
-        event
-    }
-
-    /// Returns whether there are events to poll, besides [`Event::Room`].
-    pub(crate) fn has_events(&self) -> bool {
-        !self.events.is_empty()
-    }
-
-    /// Returns whether there are events to poll.
-    pub(crate) fn reports(&self) -> bool {
-        self.has_events() || self.refused && self.has_room()
     }
 }

@@ -3,27 +3,6 @@
 use super::outbox::put_frame;
 use super::*;
 
-/// The software of the servers, as far as a client can tell. Without the feature `full`, it cannot.
-#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ServerKind {
-    /// Apache ZooKeeper, or not known yet.
-    #[default]
-    ZooKeeper,
-    /// Most likely ClickHouse Keeper: the answer to the handshake has neither a password nor the
-    /// flag of a read-only server.
-    ///
-    /// * It never resumes a session: with the connection, the session is lost.
-    /// * An operation that it lacks ends the connection, and so the session. Keepers before 2026
-    ///   lack `create2`, `addWatch` and `removeWatches`, those before July 2026 `createContainer`,
-    ///   and all lack `createTTL`, `getEphemerals`, `whoAmI` and SASL.
-    ///
-    /// The recipes use none of these there. The session removes no watch until the server has set a
-    /// persistent one: it has both operations, or none.
-    Keeper,
-}
-
 impl ServerKind {
     fn of(answer: &ConnectResponse<'_>) -> Self {
         match answer.password {

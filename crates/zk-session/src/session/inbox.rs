@@ -1,10 +1,9 @@
 //! The received bytes of a connection that the session has not handled yet.
 
 use alloc::vec::Vec;
-use core::ops::Deref;
 
-use bytes::{Buf, Bytes};
-use zk_proto::frame::{Piece, Splitter};
+use bytes::Bytes;
+use zk_proto::frame::Splitter;
 
 use crate::session::Session;
 use crate::time::Instant;
@@ -17,36 +16,14 @@ const PIECE: usize = 64;
 /// What is known of the frames of a connection.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    splitter: Splitter,
+    pub(super) splitter: Splitter,
     /// How many bytes of an unfinished frame were reported to the session.
-    reported: usize,
+    pub(super) reported: usize,
 }
 
 impl Frames {
     pub(crate) fn new(max_frame: usize) -> Self {
         Self { splitter: Splitter::new(max_frame), reported: 0 }
-    }
-
-    /// Passes whole frames to the session, and the pieces of frames above the limit.
-    pub(crate) fn hand_on<T>(
-        &mut self,
-        bytes: &mut (impl Buf + Deref<Target = [u8]>),
-        session: &mut Session<T>,
-        now: Instant,
-    ) {
-        session.handle_received(now, bytes.len() - self.reported);
-        loop {
-            match self.splitter.split(bytes) {
-                Ok(Some(Piece::Frame(payload))) => session.handle_frame(now, payload),
-                Ok(Some(Piece::TooLong { start, length })) => {
-                    session.handle_oversized(now, &start, length);
-                }
-                Ok(Some(Piece::Rest(bytes))) => session.handle_rest(now, bytes),
-                Ok(None) => break,
-                Err(error) => return session.handle_bad_frame(now, error),
-            }
-        }
-        self.reported = bytes.len();
     }
 }
 
@@ -77,7 +54,7 @@ impl Arrivals {
     /// Passes what has arrived to the session.
     pub(crate) fn hand_on<T>(&mut self, session: &mut Session<T>, now: Instant) {
         let mut bytes = Bytes::from(core::mem::take(&mut self.bytes));
-        self.frames.hand_on(&mut bytes, session, now);
+        session.handle_bytes(now, &mut self.frames, &mut bytes);
         self.bytes = bytes.into();
     }
 }

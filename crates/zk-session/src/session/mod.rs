@@ -56,7 +56,7 @@ mod credentials;
 mod deadlines;
 #[cfg_attr(not(feature = "blocking"), path = "uncounted.rs")]
 mod ephemerals;
-mod event;
+pub(crate) mod event;
 #[cfg_attr(not(any(feature = "tracing", feature = "metrics")), path = "unrecorded.rs")]
 pub(crate) mod exchanges;
 pub(crate) mod growth;
@@ -97,9 +97,8 @@ use self::credentials::Credentials;
 use self::deadlines::Timeouts;
 pub use self::deadlines::ping_interval;
 use self::ephemerals::Ephemerals;
-pub use self::event::{Action, Cause, Event, Reply, State, WatchedEvent};
+pub use self::event::{Action, Cause, Event, Reply, RequestId, ServerKind, State, WatchedEvent};
 use self::exchanges::Exchanges;
-pub use self::handshake::ServerKind;
 use self::history::{History, Purpose};
 use self::outbox::Outbox;
 pub(crate) use self::pending::Again;
@@ -111,7 +110,7 @@ use self::timers::{ConnectionTimer, SessionTimer, Timers};
 use self::watches::{Fired, Registration, Removal, SessionWatches, WatchRequest};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success, required_version};
-use crate::recording::Recorder;
+use crate::recorder::Recorder;
 use crate::time::{Instant, Span, earlier};
 
 // What a feature adds is behind one of these. Without the feature, the compiler leaves it out.
@@ -121,40 +120,6 @@ const KEEPERS: bool = cfg!(feature = "full");
 pub(crate) const PERSISTENT_WATCHES: bool = cfg!(feature = "full");
 /// The password that the handshake carries without a session.
 const NO_PASSWORD: [u8; 16] = [0; 16];
-
-/// Identifies a request, and the watch that it sets, within its session.
-#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId {
-    /// Counts the requests of a session, from 1.
-    pub(crate) number: u64,
-    /// Where the session keeps the watch. Later watches may reuse the place.
-    pub(crate) place: u32,
-    /// Who receives the events of the watch: a machine, by its place, or a caller.
-    pub(crate) receiver: u32,
-}
-
-impl RequestId {
-    /// Marks receivers that are callers. There are fewer machines.
-    pub(crate) const CALLERS: u32 = 1 << 31;
-
-    /// Returns the id of a request whose events no machine receives.
-    pub(crate) const fn of_caller(number: u64, place: u32) -> Self {
-        Self { number, place, receiver: watches::NOWHERE }
-    }
-
-    const fn without_watch(number: u64) -> Self {
-        Self::of_caller(number, watches::NOWHERE)
-    }
-
-    pub(crate) const fn has_watch(self) -> bool {
-        self.place != watches::NOWHERE
-    }
-
-    pub(crate) const fn is_callers(self) -> bool {
-        self.receiver & Self::CALLERS != 0
-    }
-}
 
 /// One session with an ensemble. See the [module](self) for how to drive it.
 ///
@@ -459,6 +424,37 @@ impl<T> Session<T> {
 
 /// # Outputs
 impl<T> Session<T> {
+    /// Returns the next action to carry out on the transport.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.recorder.action(self.actions.front());
+        let action = self.actions.pop_front();
+        self.actions.shrink(self.config.max_kept);
+        action
+    }
+
+    /// Returns the next event. [`Event::Room`] comes after all others.
+    pub fn poll_event(&mut self) -> Option<Event<T>> {
+        self.recorder.event(self.events.front());
+        let event = self.events.pop_front();
+        self.events.shrink(self.config.max_kept);
+        if event.is_none() && self.refused && self.has_room() {
+            self.refused = false;
+            self.recorder.event(Some(&Event::<T>::Room));
+            return Some(Event::Room);
+        }
+        event
+    }
+
+    /// Returns whether there are events to poll, besides [`Event::Room`].
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Returns whether there are events to poll.
+    pub(crate) fn reports(&self) -> bool {
+        self.has_events() || self.refused && self.has_room()
+    }
+
     /// Returns when to call [`handle_timeout`](Self::handle_timeout), or `None` if nothing is due
     /// ever.
     pub fn poll_timeout(&self) -> Option<Instant> {

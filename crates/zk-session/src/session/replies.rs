@@ -1,10 +1,37 @@
 //! Frames from the server.
 
+use core::ops::Deref;
+
+use zk_proto::frame::Piece;
+
+use super::inbox::Frames;
 use super::*;
 use crate::time::later;
 
 /// # Inputs: frames
 impl<T> Session<T> {
+    /// Handles what has arrived: whole frames, and the pieces of frames above the limit.
+    pub(crate) fn handle_bytes(
+        &mut self,
+        now: Instant,
+        frames: &mut Frames,
+        bytes: &mut (impl Buf + Deref<Target = [u8]>),
+    ) {
+        self.handle_received(now, bytes.len() - frames.reported);
+        loop {
+            match frames.splitter.split(bytes) {
+                Ok(Some(Piece::Frame(payload))) => self.handle_frame(now, payload),
+                Ok(Some(Piece::TooLong { start, length })) => {
+                    self.handle_oversized(now, &start, length);
+                }
+                Ok(Some(Piece::Rest(bytes))) => self.handle_rest(now, bytes),
+                Ok(None) => break,
+                Err(error) => return self.handle_bad_frame(now, error),
+            }
+        }
+        frames.reported = bytes.len();
+    }
+
     /// Handles a frame from the server. `payload` is the frame without its length prefix.
     ///
     /// Invalid bytes cost the connection, and the [`Event::Disconnected`] names the cause.

@@ -20,7 +20,6 @@ use alloc::vec::Vec;
 
 use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType};
 
-pub(super) use self::slab::NOWHERE;
 use self::slab::WatchPlace;
 use self::slot::{Callers, WatchSlot};
 use self::table::Table;

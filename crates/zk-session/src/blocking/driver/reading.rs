@@ -209,7 +209,8 @@ impl Threads {
             Ok(Received { count: 0, .. }) => inner.connection_failed(self, None),
             Ok(Received { has_more, .. }) => {
                 connection.has_more = has_more;
-                inbox.frames.hand_on(&mut inbox.bytes, inner.router.session_mut(), self.now());
+                let session = inner.router.session_mut();
+                session.handle_bytes(self.now(), &mut inbox.frames, &mut inbox.bytes);
                 if let Some(connection) = &mut inner.connection {
                     connection.inbox = Some(inbox);
                 }

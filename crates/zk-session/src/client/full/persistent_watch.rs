@@ -12,6 +12,7 @@ use crate::chroot::Chroot;
 use crate::client::driver::{Driven, Driver};
 use crate::client::{WatchUpdate, seen_from};
 use crate::dispatch::Input;
+use crate::dispatch::effects::Wakers;
 use crate::dispatch::watchers::Watcher;
 use crate::error::{Error, Outcome};
 use crate::session::{RequestId, State, WatchedEvent};
@@ -108,7 +109,7 @@ impl<D: Driver> Drop for PersistentWatch<D> {
         // It is dropped without the session's lock.
         let mut queue = None;
         let _ = self.driven.driver.submit(&mut |router| {
-            queue = Some(router.unwatch(self.request)?);
+            queue = Some(router.dispatcher.unwatch(self.request)?);
             Ok(())
         });
     }
@@ -160,7 +161,7 @@ impl WatchQueue {
 }
 
 impl Watcher for Mutex<WatchQueue> {
-    fn handle(self: Arc<Self>, input: Input) -> Option<Waker> {
+    fn handle(self: Arc<Self>, input: Input, wakers: &mut Wakers) {
         let mut queue = self.lock().unwrap_or_else(PoisonError::into_inner);
         match input {
             Input::Watch { event, .. } => queue.push_event(event),
@@ -171,7 +172,7 @@ impl Watcher for Mutex<WatchQueue> {
             }
             _ => {}
         }
-        queue.reader.take()
+        wakers.extend(queue.reader.take());
     }
 
     fn outlives_session(&self) -> bool {

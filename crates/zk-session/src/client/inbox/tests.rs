@@ -19,7 +19,7 @@ fn the_buffer_of_a_long_frame_is_not_kept() {
         for _ in 0..length {
             inbox.buffer().put_u8(0);
         }
-        inbox.frames.hand_on(&mut inbox.bytes, &mut session, Instant::START);
+        session.handle_bytes(Instant::START, &mut inbox.frames, &mut inbox.bytes);
     }
     let kept = inbox.buffer().capacity();
     assert!(kept <= Inbox::READ, "{kept} bytes");
@@ -31,7 +31,7 @@ fn a_frame_that_is_too_long_takes_no_memory() {
     inbox.buffer().put_i32(1 << 20);
     for _ in 0..1 << 10 {
         inbox.buffer().put_bytes(7, 1 << 10);
-        inbox.frames.hand_on(&mut inbox.bytes, &mut session, Instant::START);
+        session.handle_bytes(Instant::START, &mut inbox.frames, &mut inbox.bytes);
         assert!(inbox.bytes.is_empty());
     }
     let kept = inbox.buffer().capacity();
@@ -44,7 +44,7 @@ fn small_frames_share_one_buffer() {
     let start = inbox.buffer().as_ptr().addr();
     for _ in 0..10 {
         inbox.buffer().put_slice(&[0, 0, 0, 1, 7]);
-        inbox.frames.hand_on(&mut inbox.bytes, &mut session, Instant::START);
+        session.handle_bytes(Instant::START, &mut inbox.frames, &mut inbox.bytes);
     }
     assert_eq!(inbox.buffer().as_ptr().addr(), start + 50);
 }

@@ -121,7 +121,8 @@ impl<C: Connect> DriverTask<C> {
             Poll::Ready(Ok(0)) => None,
             Poll::Ready(Ok(_)) => {
                 let now = inner.clock.now();
-                inbox.frames.hand_on(&mut inbox.bytes, inner.router.session_mut(), now);
+                let session = inner.router.session_mut();
+                session.handle_bytes(now, &mut inbox.frames, &mut inbox.bytes);
                 return Some(now);
             }
             Poll::Ready(Err(error)) => Some(error),

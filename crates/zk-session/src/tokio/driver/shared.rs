@@ -202,7 +202,7 @@ impl TokioState {
         if !self.is_driver_awake {
             self.is_driver_awake = true;
             let driver = core::mem::replace(&mut self.driver, Waker::noop().clone());
-            self.router.wakers().push(driver);
+            self.router.dispatcher.effects().wakers.push(driver);
         }
     }
 

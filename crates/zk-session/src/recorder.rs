@@ -1,31 +1,34 @@
 //! What a session tells its recorder, where its inputs and outputs pass.
 //!
-//! A program that makes no `Recording` has none of the code behind it: only that makes a [`Slot`].
+//! A program that makes no `Recording` has none of the code behind it: only that makes a [`Record`].
 
+use alloc::boxed::Box;
 use core::any::Any;
-use core::convert::Infallible;
 use core::fmt;
 
 use zk_proto::frame::FrameError;
-use zk_proto::recording::Kind;
+use zk_proto::recording::{Fields, Kind};
 use zk_proto::{Request, Xid};
 
-use super::Slot;
-use crate::dispatch::{Attached, Input, Key, Submission};
-use crate::session::Action;
+use crate::dispatch::attached::{Attached, Input};
+use crate::dispatch::port::{RECORDS, Submission};
+use crate::dispatch::token::Key;
+use crate::session::event::{Action, Event};
 use crate::time::Instant;
 
 /// Declares once what can be recorded: the methods of [`Record`], and those of [`Recorder`], which
 /// do nothing unless there is one.
 macro_rules! recorded {
     ($( $(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),*); )*) => {
-        /// What records a session. [`Infallible`] stands where there is none.
-        pub(super) trait Record: Send + Sync {
+        /// What records a session.
+        pub(crate) trait Record: Send + Sync {
             $( $(#[$attribute])* fn $name(&mut self, $($argument: $type),*); )*
-        }
 
-        impl Record for Infallible {
-            $( $(#[$attribute])* fn $name(&mut self, $(_: $type),*) {} )*
+            /// Records an event, without its token.
+            fn event(&mut self, event: Event<()>);
+
+            /// Records what a machine observes. A replay returns what was recorded instead.
+            fn sees(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool;
         }
 
         impl Recorder {
@@ -33,7 +36,7 @@ macro_rules! recorded {
                 $(#[$attribute])*
                 #[inline]
                 pub(crate) fn $name(&mut self, $($argument: $type),*) {
-                    if let Some(record) = &mut self.0 {
+                    if let Some(record) = self.on() {
                         record.$name($($argument),*);
                     }
                 }
@@ -77,15 +80,19 @@ recorded! {
     fn add_auth(scheme: &str, auth: &[u8]);
     /// Records a call of a machine: its input, or `None` for a message of its owner.
     fn called(key: Key, input: Option<&Input>);
+    /// Records an output with other fields than numbers.
+    fn write(kind: Kind, write: &dyn Fn(&mut Fields<'_>));
 }
 
 /// Records a session, or nothing, which is the default. A clone of a session is not recorded.
+///
+/// Without clients there is no place for what records, and the compiler leaves out all of this.
 #[derive(Default)]
-pub(crate) struct Recorder(pub(super) Option<Slot>);
+pub(crate) struct Recorder(pub(crate) [Option<Box<dyn Record>>; RECORDS as usize]);
 
 impl Clone for Recorder {
     fn clone(&self) -> Self {
-        Self(None)
+        Self::default()
     }
 }
 
@@ -96,9 +103,31 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
+    /// Stands for a list that machines may share, next to the kinds of [`Submission`].
+    pub(crate) const LIST: u64 = 3;
+
+    #[inline]
+    fn on(&mut self) -> Option<&mut Box<dyn Record>> {
+        self.0.first_mut()?.as_mut()
+    }
+
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.0.is_some()
+        self.0.iter().any(Option::is_some)
+    }
+
+    #[inline]
+    pub(crate) fn event<T>(&mut self, event: Option<&Event<T>>) {
+        if let Some(record) = self.on()
+            && let Some(event) = event
+        {
+            record.event(event.without_token());
+        }
+    }
+
+    #[inline]
+    pub(crate) fn sees(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
+        self.on().map_or(is_seen, |record| record.sees(what, is_seen, numbers))
     }
 
     /// Records a submission, of a caller or of a machine.
@@ -144,7 +173,7 @@ impl Recorder {
     }
 }
 
-pub(super) fn nanoseconds(now: Instant) -> u64 {
+pub(crate) fn nanoseconds(now: Instant) -> u64 {
     now.since_start().as_nanos() as u64
 }
 
