@@ -8,16 +8,17 @@ use core::any::Any;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use zk_session::ServerKind;
 use zk_session::dispatch::Port;
 use zk_session::proto::Request;
 use zk_session::proto::recording::Fields;
 use zk_session::session::State;
 #[cfg(all(feature = "full", feature = "blocking"))]
 use zk_session::sync::Arc;
+use zk_session::{Error, ServerKind};
 
 use super::connection::Connection;
 use super::description::Sight;
+use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::watches::{OpId, Watch, Watches};
 use super::{Event, Observer};
 
@@ -141,6 +142,15 @@ impl<'a> Turn<'a> {
         let at = Some(self.port.now() + after);
         self.watches.alarm = at;
         self.port.set_timer(at);
+    }
+
+    /// Returns when to repeat a failed request. Sets the timer for [`RetryPolicy::Later`].
+    pub(crate) fn retry(&mut self, error: &Error) -> RetryPolicy {
+        let policy = RetryPolicy::of(error);
+        if policy == RetryPolicy::Later {
+            self.set_timer(RETRY_AFTER);
+        }
+        policy
     }
 
     /// Requests one [`Input::Settled`](zk_session::dispatch::Input::Settled), behind all inputs that have arrived.
