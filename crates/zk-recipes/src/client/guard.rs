@@ -214,10 +214,9 @@ impl<C: SessionClient> Guard<C> {
     /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports). After any other error
     /// it is unknown whether the lock is held.
     pub fn validate(&self) -> Pending<(), C> {
-        let HeldLock { client, .. } = &self.held;
-        let (client, nodes) = (client.clone(), self.held.node_paths());
-        let losing = self.held.losing();
-        Pending::within(self.held.call("validate"), async move {
+        let (call, losing) = (self.held.call("validate"), self.held.losing());
+        let (client, nodes) = (call.client.clone(), self.held.node_paths());
+        Pending::within(call, async move {
             match unless(losing, C::commit(check(&client, &nodes))).await {
                 Ok(checked) => checked.map(drop).map_err(not_validated),
                 Err(loss) => Err(LockError::Lost(loss)),

@@ -309,21 +309,13 @@ impl<C: SessionClient, R: Reason> Attempted<C, R> {
         limit: &mut TimeLimit,
         cx: &mut Context<'_>,
     ) -> Poll<Result<HeldLock<C>, RecipeError<R>>> {
-        let Poll::Ready(acquired) = self.poll_acquired(limit, cx) else { return Poll::Pending };
-        let Self { call, parent, handle, .. } = self;
-        let node = match acquired {
-            Ok(node) => node,
-            Err(error) => return Poll::Ready(Err(call.failed(error))),
-        };
-        Poll::Ready(match handle.take() {
-            Some(handle) => {
-                let Call { path, client, .. } = call.clone();
-                let (parent, holder) = (parent.clone(), Holder::Own(handle));
-                Ok(HeldLock { client, path, parent, node, holder })
-            }
-            // The runtime was shut down.
-            None => Err(call.failed(LockError::Ended(End::Closed).into())),
-        })
+        let node =
+            ready!(self.poll_acquired(limit, cx)).map_err(|error| self.call.failed(error))?;
+        // The runtime was shut down.
+        let closed = || self.call.failed(LockError::Ended(End::Closed).into());
+        let holder = Holder::Own(self.handle.take().ok_or_else(closed)?);
+        let (Call { path, client, .. }, parent) = (self.call.clone(), self.parent.clone());
+        Poll::Ready(Ok(HeldLock { client, path, parent, node, holder }))
     }
 
     fn poll_acquired(
