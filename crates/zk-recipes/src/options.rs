@@ -8,8 +8,6 @@ use zk_session::proto::Acl;
 
 use crate::attempt::{AccessList, DisconnectPolicy, Event, Parents, Scheme, UnknownNodePolicy};
 use crate::client::local::LocalOptions;
-#[cfg(feature = "full")]
-use crate::lock::recipe::hand_over::SharingLock;
 
 /// One attempt to acquire a lock, as an [observer](Options::observer) sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +140,7 @@ impl Options {
     /// both.
     pub fn local_hand_over(mut self, bound: crate::HandOver) -> Self {
         self.local.hand_over = Some(bound);
-        self.local.start = Some(SharingLock::start);
+        self.local.start = Some(crate::lock::recipe::hand_over::SharingLock::start);
         self
     }
 
@@ -179,7 +177,7 @@ impl Options {
     /// * If this process stops or is cut off, others wait for the end of its session.
     pub fn keep_idle(mut self, limit: core::time::Duration) -> Self {
         self.local.keep_idle = Some(limit);
-        self.local.start = Some(SharingLock::start);
+        self.local.start = Some(crate::lock::recipe::hand_over::SharingLock::start);
         self
     }
 

@@ -48,8 +48,8 @@ pub use self::parents::Parents;
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
 pub use self::requeuing::{Requeuing, Restart};
-pub use self::turn::{OpId, Turn};
-pub use self::watches::Watches;
+pub use self::turn::Turn;
+pub use self::watches::{OpId, Watches};
 use crate::error::{LockError, Loss, ModeError, SemaphoreError, Unconfirmed};
 use crate::lock::HintCell;
 

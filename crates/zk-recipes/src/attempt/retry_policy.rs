@@ -5,8 +5,6 @@ use core::time::Duration;
 use zk_session::proto::ErrorCode;
 use zk_session::{Error, Outcome};
 
-use super::Turn;
-
 /// The delay before a request is repeated that the session or the server refused for now.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
 
@@ -37,16 +35,5 @@ impl RetryPolicy {
             error if error.outcome() != Outcome::NotApplied => Self::Later,
             _ => Self::Never,
         }
-    }
-}
-
-impl Turn<'_> {
-    /// Returns when to repeat a failed request. Sets the timer for [`RetryPolicy::Later`].
-    pub(crate) fn retry(&mut self, error: &Error) -> RetryPolicy {
-        let policy = RetryPolicy::of(error);
-        if policy == RetryPolicy::Later {
-            self.set_timer(RETRY_AFTER);
-        }
-        policy
     }
 }

@@ -8,45 +8,19 @@ use core::any::Any;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use zk_session::ServerKind;
 use zk_session::dispatch::Port;
 use zk_session::proto::Request;
 use zk_session::proto::recording::Fields;
 use zk_session::session::State;
 #[cfg(all(feature = "full", feature = "blocking"))]
 use zk_session::sync::Arc;
+use zk_session::{Error, ServerKind};
 
 use super::connection::Connection;
 use super::description::Sight;
-use super::watches::{Watch, Watches};
+use super::retry_policy::{RETRY_AFTER, RetryPolicy};
+use super::watches::{OpId, Watch, Watches};
 use super::{Event, Observer};
-
-/// The number of a request of one attempt. It also identifies the watch that the request sets.
-///
-/// No two requests of an attempt have the same. It is the tag of the request at the [`Port`].
-#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpId(pub(crate) u64);
-
-/// A machine that consists of several gives each a number: the upper half of its request numbers.
-impl OpId {
-    const PART: u32 = 32;
-
-    /// Returns the number of the request with this tag.
-    pub const fn of_tag(tag: u64) -> Self {
-        Self(tag)
-    }
-
-    /// Returns the tag of the request.
-    pub const fn tag(self) -> u64 {
-        self.0
-    }
-
-    /// Returns the sub-machine whose request it is.
-    pub(crate) const fn part(self) -> u32 {
-        (self.0 >> Self::PART) as u32
-    }
-}
 
 /// One call of a machine: it submits requests, sets watches and its timer, and reports to its
 /// owner.
@@ -140,7 +114,7 @@ impl<'a> Turn<'a> {
     pub(crate) fn submit_all(&mut self, submit: impl FnOnce(&mut Self)) -> RangeInclusive<OpId> {
         let first = self.watches.last_op + 1;
         submit(self);
-        self.numbered(first)..=self.numbered(self.watches.last_op)
+        OpId::of(self.part, first)..=OpId::of(self.part, self.watches.last_op)
     }
 
     /// Sets a watch, and renews it if it stays silent.
@@ -153,11 +127,7 @@ impl<'a> Turn<'a> {
 
     fn next(&mut self) -> OpId {
         self.watches.last_op += 1;
-        self.numbered(self.watches.last_op)
-    }
-
-    const fn numbered(&self, number: u64) -> OpId {
-        OpId(((self.part as u64) << OpId::PART) | number)
+        OpId::of(self.part, self.watches.last_op)
     }
 
     /// Removes the watch of a request.
@@ -172,6 +142,15 @@ impl<'a> Turn<'a> {
         let at = Some(self.port.now() + after);
         self.watches.alarm = at;
         self.port.set_timer(at);
+    }
+
+    /// Returns when to repeat a failed request. Sets the timer for [`RetryPolicy::Later`].
+    pub(crate) fn retry(&mut self, error: &Error) -> RetryPolicy {
+        let policy = RetryPolicy::of(error);
+        if policy == RetryPolicy::Later {
+            self.set_timer(RETRY_AFTER);
+        }
+        policy
     }
 
     /// Requests one [`Input::Settled`](zk_session::dispatch::Input::Settled), behind all inputs that have arrived.

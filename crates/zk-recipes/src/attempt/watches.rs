@@ -11,7 +11,37 @@ use zk_session::time::Instant;
 
 use super::connection::Connection;
 use super::renewal::Renewal;
-use super::turn::OpId;
+
+/// The number of a request of one attempt. It also identifies the watch that the request sets.
+///
+/// No two requests of an attempt have the same. It is the tag of the request at the [`Port`].
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub(crate) u64);
+
+/// A machine that consists of several gives each a number: the upper half of its request numbers.
+impl OpId {
+    const PART: u32 = 32;
+
+    pub(super) const fn of(part: u32, number: u64) -> Self {
+        Self(((part as u64) << Self::PART) | number)
+    }
+
+    /// Returns the number of the request with this tag.
+    pub const fn of_tag(tag: u64) -> Self {
+        Self(tag)
+    }
+
+    /// Returns the tag of the request.
+    pub const fn tag(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the sub-machine whose request it is.
+    pub(crate) const fn part(self) -> u32 {
+        (self.0 >> Self::PART) as u32
+    }
+}
 
 /// A request that sets a watch.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use crate::barrier::BarrierWait;
 use crate::client::SessionClient;
 use crate::client::pending::Pending;
 use crate::client::queue::{Patience, Queue};
+use crate::client::report::{MachineReport, Status};
 use crate::client::session_client::{TimeLimit, unless};
-use crate::client::status::{MachineReport, Status};
 use crate::error::{LockError, RecipeError};
 use crate::options::Options;
 

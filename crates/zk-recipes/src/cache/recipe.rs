@@ -22,7 +22,8 @@ use crate::cache::{CacheConfig, CacheEvent, CacheMachine, CacheState, CachedNode
 use crate::client::SessionClient;
 use crate::client::call::Call;
 use crate::client::pending::Pending;
-use crate::client::status::{Handle, MachineReport, SharedStatus};
+use crate::client::report::MachineReport;
+use crate::client::status::{Handle, SharedStatus};
 use crate::error::{CacheError, LockError, RecipeError};
 
 /// The greatest number of unread changes of a receiver.

@@ -1,17 +1,42 @@
 //! An attempt to acquire a lock, from its beginning until the lock is held.
 
+#[cfg(feature = "full")]
+mod full;
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::mem;
 use core::task::{Context, Poll};
 
+use super::call::Call;
 use super::deadlocks::Mark;
-use super::guard::Guard;
+use super::held_lock::{HeldLock, Holder};
 use super::local::LocalAttempt;
-use super::queue::{Attempted, Entrance};
+use super::queue::{Attempted, Queue};
 use super::session_client::{SessionClient, TimeLimit};
 use super::status::SharedStatus;
-use crate::error::RecipeError;
+use crate::attempt::{LockMode, WaitPolicy};
+use crate::error::{LockError, RecipeError};
+
+/// An attempt that has not begun, for a lock whose contenders are nodes of one queue.
+pub(crate) struct Entrance<C> {
+    pub(crate) queue: Queue<C>,
+    pub(crate) operation: &'static str,
+    pub(crate) mode: LockMode,
+    pub(crate) wait_policy: WaitPolicy,
+    /// The name of its owner.
+    pub(crate) owner: Option<Arc<str>>,
+}
+
+impl<C: SessionClient> Entrance<C> {
+    fn enter(&self) -> Attempted<C> {
+        self.queue.enter(self.operation, self.mode, self.wait_policy)
+    }
+
+    fn call(&self) -> Call<C> {
+        self.queue.call(self.operation)
+    }
+}
 
 /// An attempt for a lock whose contenders are nodes of one queue. Dropping it gives up.
 pub(crate) enum Acquiring<C> {
@@ -28,12 +53,13 @@ impl<C: SessionClient> Acquiring<C> {
         if let Self::Idle(_) = self
             && let Self::Idle(entrance) = mem::replace(self, Self::Over)
         {
-            let mark = entrance.mark();
-            *self = match entrance.local() {
+            let Entrance { queue, mode, owner, .. } = &entrance;
+            let mark = queue.options.local.mark(owner.as_ref(), || queue.server_path(), *mode);
+            *self = match queue.local.clone() {
                 None => Self::Attempt(entrance.enter(), mark),
-                Some(local) => match local.enter(entrance.mode, entrance.wait_policy, mark) {
+                Some(local) => match local.enter(*mode, entrance.wait_policy, mark) {
                     Ok(attempt) => Self::TakeTurns(entrance, attempt),
-                    Err(refusal) => return Err(entrance.failed(refusal)),
+                    Err(refusal) => return Err(entrance.call().failed(refusal)),
                 },
             };
         }
@@ -45,16 +71,24 @@ impl<C: SessionClient> Acquiring<C> {
         &mut self,
         limit: &mut TimeLimit,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Guard<C>, RecipeError>> {
+    ) -> Poll<Result<HeldLock<C>, RecipeError>> {
         self.begin()?;
         match self {
             Self::Attempt(attempted, mark) => {
-                attempted.poll_held(limit, cx).map_ok(|guard| guard.of_owner(mark.take()))
+                attempted.poll_held(limit, cx).map_ok(|held| match mark.take() {
+                    Some(mark) => HeldLock { holder: mark.hold(held.holder), ..held },
+                    None => held,
+                })
             }
             Self::TakeTurns(entrance, attempt) => {
+                if attempt.poll_turn(cx).is_pending() {
+                    let late = limit.poll(&entrance.queue.client, cx);
+                    return late.map(|()| Err(entrance.call().failed(LockError::TimedOut)));
+                }
                 attempt.poll_held(entrance, limit, cx).map_ok(|(node, holder)| {
-                    let queue = &entrance.queue;
-                    Guard::of_holder(queue.client.clone(), queue.path.clone(), node, holder)
+                    let Call { client, path, .. } = entrance.call();
+                    let (parent, holder) = (path.clone(), Holder::Special(holder));
+                    HeldLock { client, path, parent, node, holder }
                 })
             }
             Self::Idle(_) | Self::Over => Poll::Pending,
@@ -64,7 +98,7 @@ impl<C: SessionClient> Acquiring<C> {
     /// Returns whether it takes turns with others of this process, or will.
     pub(crate) fn is_local(&self) -> bool {
         match self {
-            Self::Idle(entrance) => entrance.local().is_some(),
+            Self::Idle(entrance) => entrance.queue.local.is_some(),
             Self::TakeTurns(..) => true,
             Self::Attempt(..) | Self::Over => false,
         }

@@ -10,9 +10,7 @@ use std::sync::PoisonError;
 use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 
 use crate::attempt::LockMode;
-use crate::client::SessionClient;
-use crate::client::local::{HoldNode, SpecialHolder};
-use crate::client::queue::Entrance;
+use crate::client::held_lock::{HoldNode, Holder};
 use crate::client::status::Handle;
 
 /// Finds deadlocks between the owners of locks in this process: one waits for a lock that another
@@ -139,15 +137,6 @@ impl Search for SharedGraph {
     }
 }
 
-impl<C: SessionClient> Entrance<C> {
-    /// Adds the wait to the graph and looks for a deadlock, if deadlocks are reported.
-    pub(crate) fn mark(&self) -> Option<Mark> {
-        let (owner, local) = (self.owner.clone()?, &self.queue.options.local);
-        let deadlocks = local.deadlocks.as_ref()?;
-        Some(deadlocks.waits(owner, self.queue.server_path(), self.mode))
-    }
-}
-
 /// An owner that waits or holds, until it is dropped.
 pub(crate) struct Mark {
     search: Arc<dyn Search>,
@@ -161,9 +150,9 @@ impl Mark {
         self
     }
 
-    /// The attempt holds the lock with this node.
-    pub(crate) fn hold(self, handle: Handle) -> Box<SpecialHolder> {
-        Box::new(Marked { handle, _mark: self.holds() })
+    /// The attempt holds the lock with this node of its own.
+    pub(crate) fn hold(self, node: Holder) -> Holder {
+        Holder::Special(Box::new(Marked { node, _mark: self.holds() }))
     }
 }
 
@@ -175,17 +164,17 @@ impl Drop for Mark {
 
 /// The node of an owner with a name.
 struct Marked {
-    handle: Handle,
+    node: Holder,
     _mark: Mark,
 }
 
 impl HoldNode for Marked {
     fn handle(&self) -> &Handle {
-        &self.handle
+        &self.node
     }
 
     fn end(self: Box<Self>) -> Option<Handle> {
-        Some(self.handle)
+        self.node.end()
     }
 }
 

@@ -4,43 +4,22 @@
 mod full;
 
 use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
+use alloc::string::{String, ToString as _};
 use core::fmt;
-use core::iter;
-use core::ops::Deref;
-use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, Ordering};
-use core::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use zk_session::proto::{ErrorCode, Zxid, path};
-use zk_session::{Attachment, End, Error, RequestError, Transaction};
+use zk_session::proto::{ErrorCode, Zxid};
+use zk_session::{Error, RequestError, Transaction};
 
-use super::call::Call;
-use super::deadlocks::Mark;
-use super::local::SpecialHolder;
-use super::pending::{Pending, Signal};
-use super::status::{Handle, HeldNode, MachineReport, Status, WaitFor};
+use super::held_lock::{HeldLock, Releasing};
+use super::pending::{Hold, Pending, Signal};
+use super::report::{Holding, MachineReport};
 use crate::Client;
 use crate::attempt::Command;
 use crate::client::SessionClient;
-use crate::client::session_client::{TimeLimit, unless};
-use crate::error::{LockError, Loss, RecipeError, Unconfirmed};
-
-/// The state of an acquired lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Holding {
-    /// The lock is held, as far as this client knows.
-    Held,
-    /// The connection is lost. The lock is probably held until the lease of the session ends. After
-    /// that it is unknown.
-    Suspended,
-    /// The lock is no longer held.
-    Lost(Loss),
-}
+use crate::client::session_client::unless;
+use crate::error::{LockError, Loss};
+use crate::multi_lock::recipe::loss::MultiLoss;
 
 /// A number that is greater than those of all earlier holders of a lock.
 ///
@@ -103,46 +82,7 @@ impl fmt::Display for FencingToken {
 #[doc(alias("HeldLock", "MutexGuard", "PermitGuard"))]
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct Guard<C = Client> {
-    client: C,
-    /// The path of the lock.
-    path: Arc<str>,
-    parent: Arc<str>,
-    node: HeldNode,
-    handle: Holder,
-}
-
-/// The node of a guard. Dropping it releases the lock.
-enum Holder {
-    Own(Handle),
-    Special(Box<SpecialHolder>),
-}
-
-impl Holder {
-    fn special(&self) -> Option<&SpecialHolder> {
-        match self {
-            Self::Own(_) => None,
-            Self::Special(holder) => Some(&**holder),
-        }
-    }
-
-    /// Returns the node, which the caller releases. `None` if others have it.
-    fn end(self) -> Option<Handle> {
-        match self {
-            Self::Own(handle) => Some(handle),
-            Self::Special(holder) => holder.end(),
-        }
-    }
-}
-
-impl Deref for Holder {
-    type Target = Handle;
-
-    fn deref(&self) -> &Handle {
-        match self {
-            Self::Own(handle) => handle,
-            Self::Special(holder) => holder.handle(),
-        }
-    }
+    pub(crate) held: HeldLock<C>,
 }
 
 impl<C: SessionClient> fmt::Debug for Guard<C> {
@@ -156,38 +96,8 @@ impl<C: SessionClient> fmt::Debug for Guard<C> {
 }
 
 impl<C: SessionClient> Guard<C> {
-    pub(crate) fn new(
-        client: C,
-        path: Arc<str>,
-        parent: Arc<str>,
-        node: HeldNode,
-        handle: Handle,
-    ) -> Self {
-        Self { client, path, parent, node, handle: Holder::Own(handle) }
-    }
-
-    /// Creates a guard that does not have a node of its own.
-    pub(crate) fn of_holder(
-        client: C,
-        path: Arc<str>,
-        node: HeldNode,
-        holder: Box<SpecialHolder>,
-    ) -> Self {
-        Self { client, parent: path.clone(), path, node, handle: Holder::Special(holder) }
-    }
-
-    /// Remembers the owner.
-    pub(crate) fn of_owner(self, mark: Option<Mark>) -> Self {
-        let handle = match (self.handle, mark) {
-            (Holder::Own(handle), Some(mark)) => Holder::Special(mark.hold(handle)),
-            (handle, _) => handle,
-        };
-        Self { handle, ..self }
-    }
-
-    /// Returns the node, which the caller releases. `None` if others have it.
-    pub(crate) fn into_node(self) -> (HeldNode, Option<Handle>) {
-        (self.node, self.handle.end())
+    pub(crate) const fn new(held: HeldLock<C>) -> Self {
+        Self { held }
     }
 
     /// Returns the fencing token, which is greater than that of any earlier holder of this lock. A
@@ -207,7 +117,8 @@ impl<C: SessionClient> Guard<C> {
     /// language reads it, and shells compare it with `-lt`. Compare it as a number of 64 bits, not as
     /// text. A [`Zxid`] itself prints in hexadecimal, as ZooKeeper prints zxids.
     pub fn fencing_token(&self) -> FencingToken {
-        FencingToken(self.node.token.0, self.handle.special().map_or(0, |holder| holder.turn()))
+        let HeldLock { node, holder, .. } = &self.held;
+        FencingToken(node.token.0, holder.special().map_or(0, |holder| holder.turn()))
     }
 
     /// Returns the current state, as far as this client knows.
@@ -216,13 +127,13 @@ impl<C: SessionClient> Guard<C> {
     /// [policy](crate::DisconnectPolicy), the lock is reported lost as soon as the lease ends, even
     /// if the runtime is blocked or the process was stopped. Once reported lost, it stays lost.
     pub fn state(&self) -> Holding {
-        self.handle.command(Command::CheckLease);
-        self.handle.status.read(holding)
+        self.held.holder.command(Command::CheckLease);
+        self.held.holder.status.read(MachineReport::holding)
     }
 
     /// Returns whether the lock is lost; see [`state`](Self::state).
     pub fn is_lost(&self) -> bool {
-        matches!(self.state(), Holding::Lost(_))
+        self.state().loss().is_some()
     }
 
     /// Waits until the lock is lost, and returns why. If the lock is released, it returns
@@ -236,7 +147,7 @@ impl<C: SessionClient> Guard<C> {
     /// The runtime of an async client wakes it. While that runtime is blocked,
     /// [`state`](Self::state) reports the loss sooner.
     pub fn lost(&self) -> Signal<Loss, C> {
-        Signal::new(&self.client, self.losing())
+        Signal::new(&self.held.client, self.held.losing())
     }
 
     /// Runs a callback once, when the lock is lost. It is dropped instead when the lock is released,
@@ -251,11 +162,12 @@ impl<C: SessionClient> Guard<C> {
     /// panics, the others still run.
     pub fn on_lost(&self, callback: impl FnOnce(Loss) + Send + 'static) {
         self.state();
-        let callback = match self.handle.special() {
+        let holder = &self.held.holder;
+        let callback = match holder.special() {
             None => Box::new(callback),
-            Some(holder) => holder.until_end(Box::new(callback)),
+            Some(special) => special.until_end(Box::new(callback)),
         };
-        if let Some((callback, loss)) = self.handle.status.on_loss(callback) {
+        if let Some((callback, loss)) = holder.status.on_loss(callback) {
             callback(loss);
         }
     }
@@ -274,15 +186,12 @@ impl<C: SessionClient> Guard<C> {
     /// [`NotConfirmed`](LockError::NotConfirmed) when no server has confirmed the release: the lock
     /// is no longer held here, and its node is deleted in the background or with the session.
     pub fn release(self) -> Pending<(), C> {
-        let (client, path) = (self.client.clone(), self.path.clone());
-        let state = self.handle.status.read(holding);
-        match (self.into_node().1, state) {
-            (Some(handle), _) => Pending::release(client, Releasing::new(path, &handle)),
-            (None, Holding::Lost(loss)) => {
-                let error = RecipeError::new("release", &path, LockError::Lost(loss));
-                Pending::done(client, Err(error))
-            }
-            (None, _) => Pending::done(client, Ok(())),
+        let call = self.held.call("release");
+        let HeldLock { path, holder, .. } = self.held;
+        let state = holder.status.read(MachineReport::holding);
+        match holder.end() {
+            Some(handle) => Pending::release(call.client, Releasing::new(path, &handle)),
+            None => Pending::done(call, state.loss()),
         }
     }
 
@@ -292,7 +201,7 @@ impl<C: SessionClient> Guard<C> {
     /// The first operation of the transaction, number 0, is that check. If it fails with
     /// [`NO_NODE`](ErrorCode::NO_NODE), the lock is lost. Several permits have one check each.
     pub fn transaction(&self) -> Transaction<'_, C> {
-        check(&self.client, &self.node_paths())
+        check(&self.held.client, &self.held.node_paths())
     }
 
     /// Asks a quorum of the ensemble whether the lock is still held. If this succeeds, it was held
@@ -305,8 +214,9 @@ impl<C: SessionClient> Guard<C> {
     /// [`UntilServerReports`](crate::DisconnectPolicy::UntilServerReports). After any other error
     /// it is unknown whether the lock is held.
     pub fn validate(&self) -> Pending<(), C> {
-        let (client, nodes, losing) = (self.client.clone(), self.node_paths(), self.losing());
-        Pending::within(self.call("validate"), async move {
+        let (call, losing) = (self.held.call("validate"), self.held.losing());
+        let (client, nodes) = (call.client.clone(), self.held.node_paths());
+        Pending::within(call, async move {
             match unless(losing, C::commit(check(&client, &nodes))).await {
                 Ok(checked) => checked.map(drop).map_err(not_validated),
                 Err(loss) => Err(LockError::Lost(loss)),
@@ -324,15 +234,15 @@ impl<C: SessionClient> Guard<C> {
     /// off: to let requests that take effect within `d` come before those of the next holder, begin
     /// none later than `d` before this instant.
     pub fn lease(&self) -> Option<Instant> {
-        self.client.lease_end().filter(|_| !self.is_lost())
+        self.held.client.lease_end().filter(|_| !self.is_lost())
     }
 
     /// Waits until another client asks for the lock. Never returns for locks that are not
     /// [revocable](crate::Options::revocable).
     pub fn revoked(&self) -> Signal<(), C> {
-        let revoked =
-            self.handle.status.wait(|report: &mut MachineReport| report.revoked.then_some(()));
-        Signal::new(&self.client, async {
+        let HeldLock { client, holder, .. } = &self.held;
+        let revoked = holder.status.wait(|report: &mut MachineReport| report.revoked.then_some(()));
+        Signal::new(client, async {
             if revoked.await.is_none() {
                 core::future::pending::<()>().await;
             }
@@ -341,46 +251,28 @@ impl<C: SessionClient> Guard<C> {
 
     /// Returns the parent of the lock node, which is the path of most locks.
     pub fn lock_path(&self) -> &str {
-        &self.parent
+        &self.held.parent
     }
 
     /// Returns the name of the lock node below its parent.
     pub fn node(&self) -> &str {
-        &self.node.name
+        &self.held.node.name
     }
 
     /// Returns the path of the lock node.
     pub fn node_path(&self) -> String {
-        self.path_of(&self.node.name)
+        self.held.path_of(&self.held.node.name)
+    }
+}
+
+impl<C: SessionClient> Hold<C> for Guard<C> {
+    fn until_lost(&self) -> Signal<MultiLoss, C> {
+        let (path, losing) = (self.held.path.to_string(), self.held.losing());
+        Signal::new(&self.held.client, async { MultiLoss { path, loss: losing.await } })
     }
 
-    /// The operation and path that its errors name.
-    pub(crate) fn call(&self, operation: &'static str) -> Call<C> {
-        Call { operation, path: self.path.clone(), client: self.client.clone() }
-    }
-
-    fn path_of(&self, node: &str) -> String {
-        path::child(&self.parent, node)
-    }
-
-    /// Returns the nodes that exist while the lock is held.
-    pub(crate) fn node_paths(&self) -> Vec<String> {
-        let others = self.node.leases.iter().skip(1);
-        let names = iter::once(&self.node.name).chain(others);
-        names.map(|name| self.path_of(name)).collect()
-    }
-
-    /// Waits until the lock is lost.
-    pub(crate) fn losing(&self) -> Losing {
-        let (status, attachment) = (&self.handle.status, &self.handle.attachment);
-        let ended = self.handle.special().and_then(|holder| holder.signal());
-        let lost = status.wait(loss as fn(&mut MachineReport) -> _);
-        Losing { lost, attachment: attachment.clone(), ended }
-    }
-
-    /// Begins the release.
-    pub(crate) fn releasing(self) -> Releasing {
-        Releasing::new(self.path, &self.handle)
+    fn end(self) -> Pending<(), C> {
+        self.release()
     }
 }
 
@@ -389,104 +281,10 @@ pub(crate) fn check<'a, C: SessionClient>(client: &'a C, nodes: &[String]) -> Tr
     nodes.iter().fold(client.transaction(), |checks, node| checks.check(node, None))
 }
 
-/// Waits until a lock is lost.
-pub(crate) struct Losing {
-    lost: WaitFor<fn(&mut MachineReport) -> Option<Loss>>,
-    attachment: Attachment,
-    /// Whether the turn has ended.
-    ended: Option<Arc<AtomicBool>>,
-}
-
-impl Future for Losing {
-    type Output = Loss;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Loss> {
-        if !self.attachment.command(&mut Command::CheckLease) && self.attachment.is_forked() {
-            return Poll::Ready(Loss::Ended(End::Forked));
-        }
-        let lost = Pin::new(&mut self.lost).poll(cx);
-        match &self.ended {
-            Some(ended) if ended.load(Ordering::Acquire) => Poll::Ready(Loss::Released),
-            _ => lost.map(|loss| loss.unwrap_or(CLOSED)),
-        }
-    }
-}
-
-/// Waits until a lock is no longer held.
-pub(crate) struct Releasing {
-    released: WaitFor<fn(&mut MachineReport) -> Option<Status>>,
-    path: Arc<str>,
-}
-
-impl Releasing {
-    /// The release begins when the handle is dropped.
-    fn new(path: Arc<str>, handle: &Handle) -> Self {
-        handle.check_process();
-        Self { released: handle.status.wait(over as fn(&mut MachineReport) -> _), path }
-    }
-
-    pub(crate) fn poll<C: SessionClient>(
-        &mut self,
-        client: &C,
-        limit: &mut TimeLimit,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), RecipeError>> {
-        let released = match Pin::new(&mut self.released).poll(cx) {
-            Poll::Ready(over) => released(over),
-            Poll::Pending => {
-                ready!(limit.poll(client, cx));
-                Err(LATE)
-            }
-        };
-        Poll::Ready(released.map_err(|error| RecipeError::new("release", &self.path, error)))
-    }
-}
-
-/// The time limit has passed before the confirmation.
-const LATE: LockError = LockError::NotConfirmed(Unconfirmed::TimedOut);
-
-/// Returns why the lock was lost, once it is.
-pub(crate) fn loss(report: &mut MachineReport) -> Option<Loss> {
-    match holding(report) {
-        Holding::Lost(loss) => Some(loss),
-        Holding::Held | Holding::Suspended => None,
-    }
-}
-
-/// Returns the last status, once it is known.
-fn over(report: &mut MachineReport) -> Option<Status> {
-    report.status.is_over().then(|| report.status.clone())
-}
-
-/// The result of a release. `None` if the machine has ended without one.
-fn released(over: Option<Status>) -> Result<(), LockError> {
-    match over {
-        Some(Status::Failed(error)) => Err(error),
-        Some(Status::Lost(loss)) => Err(LockError::Lost(loss)),
-        Some(_) => Ok(()),
-        // The runtime was shut down.
-        None => Err(LockError::NotConfirmed(Unconfirmed::Ended(End::Closed))),
-    }
-}
-
-/// The loss if the client has ended without reporting one, as when its runtime is shut down.
-const CLOSED: Loss = Loss::Ended(End::Closed);
-
 /// Converts the error of a transaction that consists of checks only.
 pub(crate) fn not_validated(error: RequestError) -> LockError {
     match error.reason {
         Error::Transaction { code: ErrorCode::NO_NODE, .. } => LockError::Lost(Loss::NodeDeleted),
         error => error.into(),
-    }
-}
-
-pub(crate) const fn holding(report: &MachineReport) -> Holding {
-    match &report.status {
-        Status::Held | Status::Suspended if report.is_final => Holding::Lost(CLOSED),
-        Status::Held => Holding::Held,
-        Status::Suspended => Holding::Suspended,
-        Status::Lost(loss) => Holding::Lost(*loss),
-        // Only after the guard has been released.
-        Status::Releasing | Status::Released | Status::Failed(_) => Holding::Lost(Loss::Released),
     }
 }

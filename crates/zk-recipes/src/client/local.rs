@@ -6,7 +6,6 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::sync::atomic::AtomicBool;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::time::Instant;
@@ -15,10 +14,10 @@ use zk_session::Attachment;
 use zk_session::dispatch::Attached;
 
 use super::deadlocks::{Deadlocks, Mark};
-use super::guard::Guard;
-use super::queue::{Attempted, Entrance};
-use super::session_client::{SessionClient, TimeLimit};
-use super::status::{Handle, HeldNode, OnLoss, SharedStatus};
+use super::held_lock::SpecialHolder;
+use super::report::HeldNode;
+use super::session_client::TimeLimit;
+use super::status::{Handle, SharedStatus};
 use crate::attempt::{LockMode, WaitPolicy};
 use crate::error::{LockError, RecipeError};
 use crate::lock::cohort::HandOver;
@@ -40,6 +39,17 @@ impl LocalOptions {
     /// Returns what attempts share, if they share a node.
     pub(crate) fn start(&self, clock: fn() -> Instant) -> Option<Arc<LocalLock>> {
         self.start.map(|start| start(self, clock))
+    }
+
+    /// Adds an attempt to the graph and looks for a deadlock, if deadlocks are reported.
+    pub(crate) fn mark(
+        &self,
+        owner: Option<&Arc<str>>,
+        lock: impl FnOnce() -> Arc<str>,
+        mode: LockMode,
+    ) -> Option<Mark> {
+        let (owner, deadlocks) = (owner?, self.deadlocks.as_ref()?);
+        Some(deadlocks.waits(owner.clone(), lock(), mode))
     }
 }
 
@@ -74,7 +84,7 @@ pub(crate) trait TakeTurns: Send {
     /// Waits for others of this process.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Waits until the lock is held, or the attempt has failed.
+    /// Waits until the lock is held, or the attempt has failed. First comes its turn.
     fn poll_held(
         &mut self,
         entrance: &dyn Enter,
@@ -93,9 +103,6 @@ pub(crate) trait Enter {
 
     /// Returns the lock path with the chroot.
     fn server_path(&self) -> Arc<str>;
-
-    /// Is ready with the error once the time has passed.
-    fn poll_limit(&self, limit: &mut TimeLimit, cx: &mut Context<'_>) -> Poll<RecipeError>;
 }
 
 /// An attempt with a node of its own. Dropping it gives up.
@@ -113,71 +120,4 @@ pub(crate) trait NodeAttempt: Send {
     /// Prepares the attempt for another caller, whose time limit begins. Returns whether it has come
     /// to no end.
     fn renew(&mut self) -> bool;
-}
-
-impl<C: SessionClient> Enter for Entrance<C> {
-    fn enter(&self) -> Box<dyn NodeAttempt> {
-        Box::new(self.enter())
-    }
-
-    fn attach(&self, machine: Box<dyn Attached>) -> Attachment {
-        self.queue.client.attach(machine)
-    }
-
-    fn server_path(&self) -> Arc<str> {
-        self.queue.server_path()
-    }
-
-    fn poll_limit(&self, limit: &mut TimeLimit, cx: &mut Context<'_>) -> Poll<RecipeError> {
-        limit.poll(&self.queue.client, cx).map(|()| self.failed(LockError::TimedOut))
-    }
-}
-
-impl<C: SessionClient> NodeAttempt for Attempted<C> {
-    fn poll_node(
-        &mut self,
-        limit: &mut TimeLimit,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(HeldNode, Option<Handle>), RecipeError>> {
-        self.poll_held(limit, cx).map_ok(Guard::into_node)
-    }
-
-    fn status(&self) -> Option<Arc<SharedStatus>> {
-        self.status()
-    }
-
-    fn renew(&mut self) -> bool {
-        self.renew()
-    }
-}
-
-/// What a guard has in place of a node of its own. Dropped, it releases the lock.
-pub(crate) type SpecialHolder = dyn HoldNode;
-
-/// Holds a lock with a node.
-pub(crate) trait HoldNode: Send + Sync {
-    fn handle(&self) -> &Handle;
-
-    /// Returns the node, which the caller releases. `None` if others have it.
-    fn end(self: Box<Self>) -> Option<Handle>;
-
-    /// Returns how many holders of this process have had the node before.
-    fn turn(&self) -> u32 {
-        0
-    }
-
-    /// Returns what is set when the turn ends, if that may be before the lock is released.
-    fn signal(&self) -> Option<Arc<AtomicBool>> {
-        None
-    }
-
-    /// Returns a callback that does not run after the turn.
-    fn until_end(&self, run: OnLoss) -> OnLoss {
-        run
-    }
-
-    /// Keeps the node for this guard. Returns whether no other guard has it.
-    fn keep(&mut self) -> bool {
-        true
-    }
 }

@@ -14,6 +14,7 @@ pub(crate) mod count;
 pub(crate) mod deadlocks;
 pub(crate) mod guard;
 pub(crate) mod guid;
+pub(crate) mod held_lock;
 pub(crate) mod known;
 #[cfg_attr(not(feature = "full"), path = "no_local.rs")]
 pub(crate) mod local;
@@ -22,6 +23,7 @@ pub(crate) mod observed;
 pub(crate) mod once;
 pub(crate) mod pending;
 pub(crate) mod queue;
+pub(crate) mod report;
 pub(crate) mod reporter;
 pub(crate) mod run;
 pub(crate) mod session_client;
@@ -32,9 +34,9 @@ mod tests;
 mod tokio;
 
 pub use self::contenders::QueueEntry;
-pub use self::guard::{FencingToken, Guard, Holding};
+pub use self::guard::{FencingToken, Guard};
 pub use self::pending::{NextPlace, Pending, Signal};
+pub use self::report::{Holding, Place};
 pub use self::run::RunError;
 pub use self::session_client::SessionClient;
-pub use self::status::Place;
 pub(crate) use self::tokio::Client;

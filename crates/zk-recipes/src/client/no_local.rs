@@ -4,14 +4,14 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::convert::Infallible;
-use core::sync::atomic::AtomicBool;
 use core::task::{Context, Poll};
 use std::time::Instant;
 
 use super::deadlocks::Mark;
-use super::queue::Entrance;
+use super::held_lock::SpecialHolder;
+use super::report::HeldNode;
 use super::session_client::TimeLimit;
-use super::status::{Handle, HeldNode, OnLoss, SharedStatus};
+use super::status::SharedStatus;
 use crate::attempt::{LockMode, WaitPolicy};
 use crate::error::{LockError, RecipeError};
 
@@ -20,6 +20,15 @@ pub(crate) struct LocalOptions;
 
 impl LocalOptions {
     pub(crate) const fn start(&self, _: fn() -> Instant) -> Option<Arc<LocalLock>> {
+        None
+    }
+
+    pub(crate) fn mark(
+        &self,
+        _: Option<&Arc<str>>,
+        _: impl FnOnce() -> Arc<str>,
+        _: LockMode,
+    ) -> Option<Mark> {
         None
     }
 }
@@ -56,36 +65,12 @@ impl LocalAttempt {
         match self.0 {}
     }
 
-    pub(crate) fn poll_held<C>(
+    pub(crate) fn poll_held<E>(
         &mut self,
-        _: &Entrance<C>,
+        _: &E,
         _: &mut TimeLimit,
         _: &mut Context<'_>,
     ) -> Poll<Result<(HeldNode, Box<SpecialHolder>), RecipeError>> {
-        match self.0 {}
-    }
-}
-
-pub(crate) struct SpecialHolder(Infallible);
-
-impl SpecialHolder {
-    pub(crate) const fn handle(&self) -> &Handle {
-        match self.0 {}
-    }
-
-    pub(crate) fn end(self) -> Option<Handle> {
-        match self.0 {}
-    }
-
-    pub(crate) const fn turn(&self) -> u32 {
-        match self.0 {}
-    }
-
-    pub(crate) const fn signal(&self) -> Option<Arc<AtomicBool>> {
-        match self.0 {}
-    }
-
-    pub(crate) fn until_end(&self, _: OnLoss) -> OnLoss {
         match self.0 {}
     }
 }

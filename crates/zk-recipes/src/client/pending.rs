@@ -12,16 +12,18 @@ use std::time::Instant;
 
 use zk_session::End;
 
-use super::acquiring::Acquiring;
+use super::acquiring::{Acquiring, Entrance};
 use super::call::Call;
-use super::guard::{Guard, Releasing};
-use super::queue::Entrance;
-use super::run::Hold;
-use super::status::{Place, SharedStatus};
+use super::held_lock::{HeldLock, LATE, Releasing};
+use super::queue::{Attempted, Queue};
+use super::report::Place;
+use super::status::SharedStatus;
 use crate::Client;
+use crate::attempt::{LockMode, WaitPolicy};
 use crate::client::SessionClient;
 use crate::client::session_client::{TimeLimit, before};
-use crate::error::{LockError, Reason, RecipeError, Unconfirmed};
+use crate::error::{LockError, Loss, Reason, RecipeError, Unconfirmed};
+use crate::multi_lock::recipe::loss::MultiLoss;
 
 /// An operation of a recipe that takes time: await it in a task, or, with the feature `blocking`,
 /// call `wait` in a thread.
@@ -40,7 +42,8 @@ use crate::error::{LockError, Reason, RecipeError, Unconfirmed};
 /// ```
 ///
 /// It begins when it is first polled, or at `wait`. There is one exception: a release, such as
-/// [`Guard::release`] or [`Candidate::close`](crate::Candidate::close), begins at the call.
+/// [`Guard::release`](crate::Guard::release) or
+/// [`Candidate::close`](crate::Candidate::close), begins at the call.
 ///
 /// # Cancellation
 ///
@@ -65,7 +68,7 @@ type Running<T> = (BoxFuture<T>, Option<Arc<SharedStatus>>);
 /// The work, and a function that converts its result. Acquiring a lock and releasing it need no
 /// allocation here.
 enum Work<T, C, E> {
-    Acquire(Acquiring<C>, fn(Result<Guard<C>, RecipeError>) -> Result<T, E>),
+    Acquire(Acquiring<C>, fn(Result<HeldLock<C>, RecipeError>) -> Result<T, E>),
     Release(Releasing, fn(Result<(), RecipeError>) -> Result<T, E>),
     Begin(Begin<Result<T, E>>),
     Run(Running<Result<T, E>>),
@@ -121,6 +124,24 @@ impl<T, C: SessionClient, R: Reason> Pending<T, C, RecipeError<R>> {
         self
     }
 
+    /// Acquires something else with nodes in a queue.
+    pub(crate) fn attempt(
+        queue: &Queue<C>,
+        enter: impl FnOnce(&Queue<C>) -> Attempted<C, R> + Send + 'static,
+        finish: fn(HeldLock<C>) -> T,
+    ) -> Self
+    where
+        T: 'static,
+    {
+        let (queue, client) = (queue.clone(), queue.client.clone());
+        let begin: Begin<_> = Box::new(move |end| {
+            let attempted = enter(&queue);
+            let status = attempted.status();
+            (Box::pin(async move { attempted.held(end).await.map(finish) }), status)
+        });
+        Self::with(client, Work::Begin(begin))
+    }
+
     /// Runs requests, and fails with [`LockError::NoAnswer`] at the time limit.
     pub(crate) fn within(
         call: Call<C>,
@@ -156,37 +177,43 @@ impl<C: SessionClient> Pending<(), C> {
         over: impl Future<Output = Option<Result<(), LockError>>> + Send + 'static,
     ) -> Self {
         Self::new(&call.client.clone(), |end| async move {
-            let unconfirmed = |why| Err(LockError::NotConfirmed(why));
             let over = match before(&call.client, end, over).await {
                 Some(Some(over)) => over,
-                Some(None) => unconfirmed(Unconfirmed::Ended(End::Closed)),
-                None => unconfirmed(Unconfirmed::TimedOut),
+                Some(None) => Err(LockError::NotConfirmed(Unconfirmed::Ended(End::Closed))),
+                None => Err(LATE),
             };
             over.map_err(|error| call.failed(error))
         })
     }
 
-    /// Has nothing to wait for.
-    pub(crate) fn done(client: C, result: Result<(), RecipeError>) -> Self {
-        Self { client, limit: TimeLimit::default(), work: Work::Done(result) }
+    /// Has nothing to wait for: another guard has the node, or the lock is lost.
+    pub(crate) fn done(call: Call<C>, loss: Option<Loss>) -> Self {
+        let lost = loss.map(|loss| call.failed(LockError::Lost(loss)));
+        Self::with(call.client, Work::Done(lost.map_or(Ok(()), Err)))
     }
 
     /// Waits for the confirmation of a release.
     pub(crate) fn release(client: C, releasing: Releasing) -> Self {
-        let work = Work::Release(releasing, |released| released);
-        Self { client, limit: TimeLimit::default(), work }
+        Self::with(client, Work::Release(releasing, |released| released))
     }
 }
 
 impl<T, C: SessionClient, E> Pending<T, C, E> {
-    /// Acquires a lock.
+    const fn with(client: C, work: Work<T, C, E>) -> Self {
+        Self { client, limit: TimeLimit::new(None), work }
+    }
+
+    /// Acquires the lock of a queue.
     pub(crate) fn enter(
-        entrance: Entrance<C>,
-        finish: fn(Result<Guard<C>, RecipeError>) -> Result<T, E>,
+        queue: &Queue<C>,
+        operation: &'static str,
+        mode: LockMode,
+        wait_policy: WaitPolicy,
+        finish: fn(Result<HeldLock<C>, RecipeError>) -> Result<T, E>,
     ) -> Self {
-        let client = entrance.queue.client.clone();
-        let work = Work::Acquire(Acquiring::Idle(entrance), finish);
-        Self { client, limit: TimeLimit::default(), work }
+        let (queue, client) = (queue.clone(), queue.client.clone());
+        let entrance = Entrance { queue, operation, mode, wait_policy, owner: None };
+        Self::with(client, Work::Acquire(Acquiring::Idle(entrance), finish))
     }
 
     /// An operation that `begin` starts with the end of its time limit, which it must respect.
@@ -194,25 +221,8 @@ impl<T, C: SessionClient, E> Pending<T, C, E> {
         client: &C,
         begin: impl FnOnce(Option<Instant>) -> F + Send + 'static,
     ) -> Self {
-        Self::begin(client, Box::new(|end| (Box::pin(begin(end)), None)))
-    }
-
-    /// An attempt with a place in a queue.
-    pub(crate) fn attempt<F: Future<Output = Result<T, E>> + Send + 'static>(
-        client: &C,
-        begin: impl FnOnce(Option<Instant>) -> (F, Option<Arc<SharedStatus>>) + Send + 'static,
-    ) -> Self {
-        Self::begin(
-            client,
-            Box::new(|end| {
-                let (future, status) = begin(end);
-                (Box::pin(future), status)
-            }),
-        )
-    }
-
-    fn begin(client: &C, begin: Begin<Result<T, E>>) -> Self {
-        Self { client: client.clone(), limit: TimeLimit::default(), work: Work::Begin(begin) }
+        let begin: Begin<_> = Box::new(|end| (Box::pin(begin(end)), None));
+        Self::with(client.clone(), Work::Begin(begin))
     }
 
     /// Begins the operation, and polls it.
@@ -271,6 +281,17 @@ impl<T, C: SessionClient, E> Future for Pending<T, C, E> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
         self.get_mut().poll_work(cx)
     }
+}
+
+/// What is held while work is done: a guard. It is sealed, since it has no path.
+pub trait Hold<C>: Sized {
+    /// Waits until it is lost.
+    #[doc(hidden)]
+    fn until_lost(&self) -> Signal<MultiLoss, C>;
+
+    /// Releases it.
+    #[doc(hidden)]
+    fn end(self) -> Pending<(), C>;
 }
 
 impl<G: Hold<C>, C: SessionClient, E> Pending<G, C, E> {

@@ -20,14 +20,14 @@ use zk_session::{End, Error};
 
 use super::abandoned::Abandoned;
 use super::call::Call;
-use super::guard::Guard;
 use super::guid;
+use super::held_lock::{HeldLock, Holder};
 use super::local::LocalLock;
 use super::observed;
-use super::pending::Pending;
+use super::report::{HeldNode, MachineReport};
 use super::reporter;
 use super::reporter::{Hook, Note};
-use super::status::{Handle, HeldNode, MachineReport, SharedStatus, WaitFor};
+use super::status::{Handle, SharedStatus, WaitFor};
 use crate::attempt::{AccessList, AttemptConfig, LockMode, Machine, Parents, Scheme, WaitPolicy};
 use crate::client::SessionClient;
 use crate::client::lookout::{Lookout, Seen};
@@ -53,7 +53,7 @@ pub(crate) struct SharedQueue<C> {
     attempts: AtomicUsize,
     hint_cell: Arc<dyn HintCell>,
     /// With `Options::local_hand_over`.
-    local: Option<Arc<LocalLock>>,
+    pub(crate) local: Option<Arc<LocalLock>>,
 }
 
 impl<C> Deref for Queue<C> {
@@ -100,32 +100,6 @@ impl<C: SessionClient> Queue<C> {
     /// The operation and path that errors name.
     pub(crate) fn call(&self, operation: &'static str) -> Call<C> {
         Call { operation, path: self.path.clone(), client: self.client.clone() }
-    }
-
-    /// Acquires the lock of this queue.
-    pub(crate) fn acquire<G>(
-        &self,
-        operation: &'static str,
-        mode: LockMode,
-        wait_policy: WaitPolicy,
-        finish: fn(Result<Guard<C>, RecipeError>) -> Result<G, RecipeError>,
-    ) -> Pending<G, C> {
-        let queue = self.clone();
-        Pending::enter(Entrance::new(queue, operation, mode, wait_policy), finish)
-    }
-
-    /// Acquires something else with nodes in this queue.
-    pub(crate) fn acquire_by<G: 'static, R: Reason>(
-        &self,
-        enter: impl FnOnce(&Self) -> Attempted<C, R> + Send + 'static,
-        finish: fn(Guard<C>) -> G,
-    ) -> Pending<G, C, RecipeError<R>> {
-        let queue = self.clone();
-        Pending::attempt(&self.client, move |end| {
-            let attempted = enter(&queue);
-            let status = attempted.status();
-            (async move { attempted.held(end).await.map(finish) }, status)
-        })
     }
 
     /// Enters the queue at once.
@@ -284,41 +258,6 @@ impl<C: SessionClient> Queue<C> {
     }
 }
 
-/// An attempt that has not begun, for a lock whose contenders are nodes of one queue.
-pub(crate) struct Entrance<C> {
-    pub(crate) queue: Queue<C>,
-    pub(crate) operation: &'static str,
-    pub(crate) mode: LockMode,
-    pub(crate) wait_policy: WaitPolicy,
-    /// The name of its owner.
-    pub(crate) owner: Option<Arc<str>>,
-}
-
-impl<C: SessionClient> Entrance<C> {
-    const fn new(
-        queue: Queue<C>,
-        operation: &'static str,
-        mode: LockMode,
-        wait_policy: WaitPolicy,
-    ) -> Self {
-        Self { queue, operation, mode, wait_policy, owner: None }
-    }
-
-    pub(crate) fn enter(&self) -> Attempted<C> {
-        self.queue.enter(self.operation, self.mode, self.wait_policy)
-    }
-
-    /// Returns what the attempts of this process share, if they share a node.
-    pub(crate) fn local(&self) -> Option<Arc<LocalLock>> {
-        self.queue.local.clone()
-    }
-
-    /// Makes its error.
-    pub(crate) fn failed(&self, reason: LockError) -> RecipeError {
-        self.queue.call(self.operation).failed(reason)
-    }
-}
-
 /// Takes the result of an attempt from its report.
 type TakeAnswer<R> = fn(&mut MachineReport) -> Option<Result<HeldNode, R>>;
 
@@ -331,17 +270,7 @@ pub(crate) struct Attempted<C, R = LockError> {
     acquired: WaitFor<TakeAnswer<R>>,
     /// Finds a node that an earlier client of a resumed session has left behind.
     leftover: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
-    patience: Patience,
-}
-
-#[cfg(feature = "full")]
-impl<C, R> Attempted<C, R> {
-    /// Prepares the attempt for another caller, whose time limit begins. Returns whether it has come
-    /// to no end.
-    pub(crate) fn renew(&mut self) -> bool {
-        self.patience = Patience::default();
-        self.handle.is_some()
-    }
+    pub(super) patience: Patience,
 }
 
 impl<C: SessionClient, R: Reason> Attempted<C, R> {
@@ -366,7 +295,10 @@ impl<C: SessionClient, R: Reason> Attempted<C, R> {
     }
 
     /// Waits until the lock is held, or until `end`.
-    pub(crate) async fn held(mut self, end: Option<Instant>) -> Result<Guard<C>, RecipeError<R>> {
+    pub(crate) async fn held(
+        mut self,
+        end: Option<Instant>,
+    ) -> Result<HeldLock<C>, RecipeError<R>> {
         let mut limit = TimeLimit::new(end);
         poll_fn(|cx| self.poll_held(&mut limit, cx)).await
     }
@@ -376,21 +308,14 @@ impl<C: SessionClient, R: Reason> Attempted<C, R> {
         &mut self,
         limit: &mut TimeLimit,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Guard<C>, RecipeError<R>>> {
-        let Poll::Ready(acquired) = self.poll_acquired(limit, cx) else { return Poll::Pending };
-        let Self { call, parent, handle, .. } = self;
-        let node = match acquired {
-            Ok(node) => node,
-            Err(error) => return Poll::Ready(Err(call.failed(error))),
-        };
-        Poll::Ready(match handle.take() {
-            Some(handle) => {
-                let Call { path, client, .. } = call.clone();
-                Ok(Guard::new(client, path, parent.clone(), node, handle))
-            }
-            // The runtime was shut down.
-            None => Err(call.failed(LockError::Ended(End::Closed).into())),
-        })
+    ) -> Poll<Result<HeldLock<C>, RecipeError<R>>> {
+        let node =
+            ready!(self.poll_acquired(limit, cx)).map_err(|error| self.call.failed(error))?;
+        // The runtime was shut down.
+        let closed = || self.call.failed(LockError::Ended(End::Closed).into());
+        let holder = Holder::Own(self.handle.take().ok_or_else(closed)?);
+        let (Call { path, client, .. }, parent) = (self.call.clone(), self.parent.clone());
+        Poll::Ready(Ok(HeldLock { client, path, parent, node, holder }))
     }
 
     fn poll_acquired(

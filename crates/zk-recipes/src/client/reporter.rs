@@ -14,9 +14,8 @@ use crate::client::SessionClient;
 use crate::client::abandoned::Abandoned;
 use crate::client::count;
 use crate::client::observed::Observers;
-use crate::client::status::{
-    Handle, HeldNode, LossCallbacks, MachineReport, SharedStatus, Status, Waiters,
-};
+use crate::client::report::{HeldNode, MachineReport, Status};
+use crate::client::status::{Handle, LossCallbacks, SharedStatus, Waiters};
 
 /// Receives the events of one attempt after the session is unlocked: the user's observer.
 pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -109,7 +108,7 @@ impl Observer for Reporter {
                 return self.answer(|report| report.refused = Some(Box::new(error)), port);
             }
             Event::Refused(error) => {
-                self.status.note(MachineReport::is_over);
+                self.status.note(MachineReport::clean_up);
                 return self.answer(|report| report.refused = Some(Box::new(error)), port);
             }
             Event::Revoked => return self.change(|report| report.revoked = true, port),
@@ -119,7 +118,7 @@ impl Observer for Reporter {
             Event::Releasing => Status::Releasing,
             Event::Released => Status::Released,
             Event::Failed(error) if !self.is_acquired => {
-                self.status.note(MachineReport::is_over);
+                self.status.note(MachineReport::clean_up);
                 return self.answer(|report| report.acquired = Some(Err(error)), port);
             }
             Event::Failed(error) => Status::Failed(error),

@@ -1,13 +1,10 @@
 //! Work that is done while a lock is held.
 
-use alloc::string::{String, ToString as _};
+use alloc::string::String;
 use core::fmt;
 
-use crate::client::SessionClient;
-use crate::client::guard::Guard;
-use crate::client::pending::{Pending, Signal};
+use crate::client::pending::{Hold, Pending};
 use crate::error::{Fault, LockError, Loss, Reason, RecipeError};
-use crate::multi_lock::recipe::MultiLoss;
 
 /// Why work under a lock was not done, or not to the end, or whether it is known to be released.
 ///
@@ -99,29 +96,6 @@ impl<T: fmt::Debug, R: Reason> core::error::Error for RunError<T, R> {
     }
 }
 
-/// What is held while work is done: a guard. It is sealed, since it has no path.
-pub trait Hold<C>: Sized {
-    /// Waits until it is lost.
-    #[doc(hidden)]
-    fn until_lost(&self) -> Signal<MultiLoss, C>;
-
-    /// Releases it.
-    #[doc(hidden)]
-    fn end(self) -> Pending<(), C>;
-}
-
-impl<C: SessionClient> Hold<C> for Guard<C> {
-    fn until_lost(&self) -> Signal<MultiLoss, C> {
-        let (call, losing) = (self.call("run"), self.losing());
-        let path = call.path.to_string();
-        Signal::new(&call.client, async { MultiLoss { path, loss: losing.await } })
-    }
-
-    fn end(self) -> Pending<(), C> {
-        self.release()
-    }
-}
-
 #[cfg(feature = "tokio")]
 impl<G: Hold<zk_session::Client>, R: Reason> Pending<G, zk_session::Client, RecipeError<R>> {
     /// Acquires, works, and releases. A loss cuts the work off.
@@ -146,7 +120,7 @@ impl<G: Hold<zk_session::Client>, R: Reason> Pending<G, zk_session::Client, Reci
     ///
     /// When the loss is noticed, the work is not polled again, and is dropped. Work that does not
     /// reach an `await`, or that it has handed to other tasks, goes on: stop it by
-    /// [`Guard::state`], and fence it by the token.
+    /// [`Guard::state`](crate::Guard::state), and fence it by the token.
     ///
     /// # Cancellation
     ///
@@ -159,7 +133,7 @@ impl<G: Hold<zk_session::Client>, R: Reason> Pending<G, zk_session::Client, Reci
     pub async fn run<T>(self, work: impl AsyncFnOnce(&G) -> T) -> Result<T, RunError<T, R>> {
         let guard = self.await.map_err(RunError::NotAcquired)?;
         let done = crate::client::session_client::unless(guard.until_lost(), work(&guard)).await;
-        let value = done.map_err(|MultiLoss { path, loss }| RunError::Lost { path, loss })?;
+        let value = done.map_err(|lost| RunError::Lost { path: lost.path, loss: lost.loss })?;
         ended(value, guard.end().await)
     }
 }

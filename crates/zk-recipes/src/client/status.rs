@@ -1,176 +1,24 @@
-//! The latest report of a machine, for the owner of the lock.
+//! The latest report of a machine, for the owner of the lock, and those that wait for it.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::fmt;
 use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::AtomicUsize;
 use core::task::{Context, Poll, Waker};
 use std::io;
 use std::panic::catch_unwind;
 use std::sync::PoisonError;
 
-use zk_session::proto::Zxid;
 use zk_session::threads::{Mutex, MutexGuard, spawn};
 use zk_session::{Attachment, End};
 
+use super::report::{MachineReport, Place, Status};
 use crate::attempt::Command;
 use crate::client::tokio::in_context;
-use crate::error::{LockError, Loss, Reason};
-
-/// The node of a held lock.
-#[derive(Clone, Debug)]
-pub(crate) struct HeldNode {
-    pub(crate) name: String,
-    pub(crate) token: Zxid,
-    /// The names of all nodes, if there are several.
-    pub(crate) leases: Box<[String]>,
-}
-
-/// The state of an acquired lock.
-#[derive(Clone, Debug)]
-pub(crate) enum Status {
-    Held,
-    Suspended,
-    Lost(Loss),
-    /// The owner no longer holds it, and the servers may not know that yet.
-    Releasing,
-    Released,
-    /// The release failed.
-    Failed(LockError),
-}
-
-impl Status {
-    /// Returns whether the lock may be held.
-    pub(crate) const fn is_open(&self) -> bool {
-        matches!(self, Self::Held | Self::Suspended)
-    }
-
-    /// Returns whether nothing is left to report.
-    pub(crate) const fn is_over(&self) -> bool {
-        !self.is_open() && !matches!(self, Self::Releasing)
-    }
-}
-
-/// Where an attempt stands in its queue, as of its last list of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Place {
-    /// The name of our node, which exists.
-    pub node: String,
-    /// The node that we wait for, as in [`Event::Waiting`](crate::Event::Waiting): if one is ahead,
-    /// that of the holder. `None` while it is not known whether any is ahead.
-    pub behind: Option<String>,
-    /// How many contenders block us, or how many permits must be released first.
-    pub ahead: Option<usize>,
-}
-
-/// The latest report of a machine.
-#[derive(Debug)]
-pub(crate) struct MachineReport {
-    pub(crate) status: Status,
-    pub(crate) revoked: bool,
-    /// Whether others were ahead.
-    pub(crate) is_waiting: bool,
-    place: Option<Place>,
-    /// Whether the place has changed since it was last taken.
-    has_moved: bool,
-    /// The result of acquiring the lock, or of changing its mode.
-    pub(crate) acquired: Option<Result<HeldNode, LockError>>,
-    /// The error in place of that result, if it belongs to one recipe.
-    pub(crate) refused: Option<Box<dyn Any + Send>>,
-    /// Whether the machine has ended, and reports nothing more.
-    pub(crate) is_final: bool,
-    has_owner: bool,
-    cleanup: Cleanup,
-}
-
-impl MachineReport {
-    /// Sets the state of the lock. A lock that is no longer held is never held again.
-    pub(crate) fn set_status(&mut self, status: Status) {
-        let is_open = self.status.is_open();
-        if is_open && !status.is_open() {
-            self.is_over();
-        }
-        if is_open || status.is_over() && !self.status.is_over() {
-            self.status = status;
-        }
-    }
-
-    /// Takes the result of acquiring the lock, or of changing its mode, if it is there.
-    pub(crate) fn take_answer<R: Reason>(&mut self) -> Option<Result<HeldNode, R>> {
-        match self.refused.take().map(|refused| refused.downcast()) {
-            Some(Ok(refused)) => Some(Err(*refused)),
-            _ => Some(self.acquired.take()?.map_err(R::from)),
-        }
-    }
-
-    /// The lock is no longer wanted, and the machine deletes its nodes.
-    pub(crate) fn is_over(&mut self) {
-        self.cleanup.begin();
-    }
-
-    /// No node is left on the server, or the session has ended.
-    pub(crate) fn finish(&mut self) {
-        self.is_final = true;
-        self.cleanup.end();
-    }
-
-    /// Returns why the lock was lost. `None` if it was released.
-    fn loss(&mut self) -> Option<Loss> {
-        match self.status {
-            Status::Releasing | Status::Released | Status::Failed(_) => None,
-            _ => super::guard::loss(self),
-        }
-    }
-
-    /// The node is in the queue. A candidate that has lost queues again, if it still has an owner.
-    pub(crate) fn enqueued(&mut self, node: String) {
-        self.moved(Place { node, behind: None, ahead: None });
-        if self.has_owner {
-            self.cleanup.end();
-            self.status = Status::Held;
-        }
-    }
-
-    /// Others are ahead.
-    pub(crate) fn waits(&mut self, behind: String, ahead: usize) {
-        self.is_waiting = true;
-        if let Some(Place { node, .. }) = self.place.take() {
-            self.moved(Place { node, behind: Some(behind), ahead: Some(ahead) });
-        }
-    }
-
-    fn moved(&mut self, place: Place) {
-        self.place = Some(place);
-        self.has_moved = true;
-    }
-}
-
-/// A running clean-up, counted in `pending_cleanups`.
-#[derive(Debug)]
-struct Cleanup {
-    pending: bool,
-    all: Arc<AtomicUsize>,
-}
-
-impl Cleanup {
-    fn begin(&mut self) {
-        if !core::mem::replace(&mut self.pending, true) {
-            self.all.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn end(&mut self) {
-        if core::mem::take(&mut self.pending) {
-            self.all.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
+use crate::error::{LockError, Loss};
 
 /// The report, and the tasks that wait for it to change.
 ///
@@ -192,11 +40,16 @@ struct Content {
 }
 
 impl Content {
+    /// Returns why the lock was lost. `None` if it was released.
+    fn loss(&self) -> Option<Loss> {
+        self.report.holding().loss().filter(|loss| *loss != Loss::Released)
+    }
+
     /// Returns those to be notified of a change. Compiled once, and not for each kind of change.
     #[inline(never)]
     fn changed(&mut self) -> (Waiters, Option<LossCallbacks>) {
-        let loss = self.report.loss();
-        let is_over = loss.is_some() || !self.report.status.is_open();
+        let loss = self.loss();
+        let is_over = self.report.holding().loss().is_some();
         let callbacks = (is_over && !self.on_loss.is_empty())
             .then(|| LossCallbacks(loss, core::mem::take(&mut self.on_loss)));
         let mut waiters = core::mem::take(&mut self.waiters);
@@ -282,20 +135,8 @@ impl fmt::Debug for SharedStatus {
 
 impl SharedStatus {
     pub(crate) fn new(cleanups: Arc<AtomicUsize>) -> Self {
-        let report = MachineReport {
-            status: Status::Held,
-            revoked: false,
-            is_waiting: false,
-            place: None,
-            has_moved: false,
-            acquired: None,
-            refused: None,
-            is_final: false,
-            has_owner: true,
-            cleanup: Cleanup { pending: false, all: cleanups },
-        };
         let content = Content {
-            report,
+            report: MachineReport::new(cleanups),
             waiters: Waiters::default(),
             last: 0,
             on_loss: Vec::new(),
@@ -317,8 +158,7 @@ impl SharedStatus {
 
     /// Returns the place in the queue, if it has changed since the last call.
     pub(crate) fn take_place(&self) -> Option<Place> {
-        let report = &mut self.content().report;
-        core::mem::take(&mut report.has_moved).then(|| report.place.clone()).flatten()
+        self.content().report.take_place()
     }
 
     /// Returns whether a server has said that others are ahead.
@@ -352,7 +192,7 @@ impl SharedStatus {
     /// the loss.
     pub(crate) fn on_loss(&self, run: OnLoss) -> Option<(OnLoss, Loss)> {
         let mut content = self.content();
-        match content.report.loss() {
+        match content.loss() {
             Some(loss) => Some((run, loss)),
             None => {
                 content.on_loss.push(run);
@@ -455,13 +295,7 @@ impl Drop for Handle {
         if self.attachment.is_forked() {
             return;
         }
-        self.status.note(|report| {
-            report.has_owner = false;
-            // A machine that has ended has nothing left to delete.
-            if !report.is_final {
-                report.is_over();
-            }
-        });
+        self.status.note(MachineReport::disown);
         self.command(Command::Release);
     }
 }

@@ -112,7 +112,7 @@ impl<C: SessionClient> DoubleBarrier<C> {
                 queue.start("enter", Participant::new(config, members), queue.path.clone());
             entering.refusing_leftovers(Participant::SCHEME)
         };
-        self.queue.acquire_by(enter, BarrierGuard)
+        Pending::attempt(&self.queue, enter, |held| BarrierGuard(Guard::new(held)))
     }
 
     /// Returns the path that this was made with.

@@ -120,7 +120,9 @@ impl<C: SessionClient> LeaderElection<C> {
     ///
     /// Those of [`Mutex::acquire`](crate::Mutex::acquire).
     pub fn lead(&self) -> Pending<Guard<C>, C> {
-        self.0.acquire("lead", LockMode::Exclusive, WaitPolicy::Queue, |held| held)
+        Pending::enter(&self.0, "lead", LockMode::Exclusive, WaitPolicy::Queue, |held| {
+            held.map(Guard::new)
+        })
     }
 
     /// Returns the candidates in the order in which they lead; the first one leads. The list may be

@@ -244,7 +244,7 @@ impl<C: SessionClient> Semaphore<C> {
     ) -> Pending<Guard<C>, C, RecipeError<SemaphoreError>> {
         let this = self.clone();
         let enter = move |_: &Queue<C>| this.begin(operation, permits, wait_policy);
-        self.queue.acquire_by(enter, |held| held)
+        Pending::attempt(&self.queue, enter, Guard::new)
     }
 
     /// Enters the queue at once.

@@ -2,16 +2,17 @@
 
 use zk_session::{End, State};
 
-use super::{Guard, Holder, Holding, LATE, over, released};
+use super::Guard;
 use crate::attempt::{Command, LockMode};
+use crate::client::held_lock::{Holder, LATE, over, released};
+use crate::client::report::{HeldNode, MachineReport};
 use crate::client::session_client::before;
-use crate::client::status::{HeldNode, MachineReport};
 use crate::client::{Pending, SessionClient};
 use crate::error::{LeaveError, LockError, ModeError, RecipeError};
 
 impl<C: SessionClient> Guard<C> {
     pub(crate) const fn client(&self) -> &C {
-        &self.client
+        &self.held.client
     }
 
     /// Changes the mode of the lock. On failure it is held as before, or lost.
@@ -20,39 +21,36 @@ impl<C: SessionClient> Guard<C> {
         operation: &'static str,
         mode: LockMode,
     ) -> Result<(), RecipeError<ModeError>> {
-        if let Holder::Special(holder) = &mut self.handle
+        let call = self.held.call(operation);
+        if let Holder::Special(holder) = &mut self.held.holder
             && !holder.keep()
         {
-            return Err(self.call(operation).failed(ModeError::NotAlone));
+            return Err(call.failed(ModeError::NotAlone));
         }
-        self.handle.command(Command::Convert(mode));
-        let converted = self.handle.status.wait(converted).await;
-        let converted = converted.flatten().unwrap_or_else(|| Err(self.lost_error().into()));
-        self.node = converted.map_err(|error| self.call(operation).failed(error))?;
+        self.held.holder.command(Command::Convert(mode));
+        let converted = self.held.holder.status.wait(converted).await;
+        let converted = converted.flatten().unwrap_or_else(|| {
+            // Without a loss, the runtime was shut down.
+            let loss = self.state().loss().map(LockError::Lost);
+            Err(loss.unwrap_or(LockError::Ended(End::Closed)).into())
+        });
+        self.held.node = converted.map_err(|error| call.failed(error))?;
         Ok(())
     }
 
     /// Releases the lock when the recipe allows it, or at once if the value is dropped.
     pub(crate) fn leave(self) -> Pending<(), C, RecipeError<LeaveError>> {
-        self.handle.command(Command::Leave);
-        Pending::new(&self.client.clone(), |end| async move {
-            let left = before(&self.client, end, self.handle.status.wait(over)).await;
+        self.held.holder.command(Command::Leave);
+        let call = self.held.call("leave");
+        Pending::new(&call.client.clone(), |end| async move {
+            let left = before(&call.client, end, self.held.holder.status.wait(over)).await;
             let left = left.map_or(Err(LATE), released);
-            let is_connected = matches!(self.client.state(), State::Connected { .. });
-            let left = left.map_err(|error| match error {
-                LATE if is_connected => LeaveError::OthersInside,
-                error => error.into(),
-            });
-            left.map_err(|error| self.call("leave").failed(error))
+            let is_connected = matches!(call.client.state(), State::Connected { .. });
+            left.map_err(|error| match error {
+                LATE if is_connected => call.failed(LeaveError::OthersInside),
+                error => call.failed(error.into()),
+            })
         })
-    }
-
-    fn lost_error(&self) -> LockError {
-        match self.state() {
-            Holding::Lost(loss) => LockError::Lost(loss),
-            // The runtime was shut down.
-            Holding::Held | Holding::Suspended => LockError::Ended(End::Closed),
-        }
     }
 }
 

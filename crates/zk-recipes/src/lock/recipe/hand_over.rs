@@ -18,12 +18,13 @@ use zk_session::time::Instant;
 
 use crate::attempt::{Command, Event, LockMode, Observer, OnSession, WaitPolicy};
 use crate::client::deadlocks::Mark;
-use crate::client::guard::{Holding, holding};
+use crate::client::held_lock::{HoldNode, SpecialHolder};
 use crate::client::known::lock;
-use crate::client::local::{Enter, HoldNode, LocalAttempt, LocalLock, LocalOptions, NodeAttempt};
-use crate::client::local::{ShareNode, SpecialHolder, TakeTurns};
+use crate::client::local::{Enter, LocalAttempt, LocalLock, LocalOptions, NodeAttempt};
+use crate::client::local::{ShareNode, TakeTurns};
+use crate::client::report::{HeldNode, Holding, MachineReport};
 use crate::client::session_client::TimeLimit;
-use crate::client::status::{Handle, HeldNode, MachineReport, OnLoss, SharedStatus};
+use crate::client::status::{Handle, LossCallbacks, OnLoss, SharedStatus};
 use crate::error::{LockError, RecipeError};
 use crate::lock::cohort::{After, Cohort, HandOver, Next, Standing, Ticket, Turn};
 use crate::lock::idle_watch::IdleWatch;
@@ -42,7 +43,7 @@ impl SharedNode {
     fn standing(&self) -> Standing {
         let is_late = self.kept.as_ref().is_some_and(|kept| kept.signs.take_late());
         let is_contended = || self.kept.as_ref().is_some_and(|kept| kept.signs.is_contended());
-        self.handle.status.read(|report| match holding(report) {
+        self.handle.status.read(|report| match report.holding() {
             Holding::Held if report.revoked => Standing::Withheld,
             Holding::Held if is_contended() => Standing::Contended,
             Holding::Held if is_late => Standing::Late,
@@ -243,9 +244,6 @@ impl TakeTurns for SharingAttempt {
         limit: &mut TimeLimit,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(HeldNode, Box<SpecialHolder>), RecipeError>> {
-        if self.poll_turn(cx).is_pending() {
-            return entrance.poll_limit(limit, cx).map(Err);
-        }
         if let LocalPhase::Front(ticket, left) = &mut self.phase {
             let attempt = left.take().unwrap_or_else(|| entrance.enter());
             self.phase = LocalPhase::Attempting(*ticket, attempt);
@@ -404,7 +402,7 @@ impl SharingHolder {
 
     /// Wakes those that wait for the end of this turn, and drops its callbacks.
     fn silence(&self, status: &SharedStatus) {
-        let is_open = !matches!(status.read(holding), Holding::Lost(_));
+        let is_open = status.read(MachineReport::holding).loss().is_none();
         let callbacks = core::mem::take(&mut *lock(&self.callbacks));
         for callback in callbacks.into_iter().filter(|_| is_open) {
             let unused = lock(&callback).take();
@@ -414,7 +412,7 @@ impl SharingHolder {
             signal.store(true, Ordering::Release);
             let (waiters, callbacks) = status.change(|_: &mut MachineReport| {});
             waiters.wakers().for_each(Waker::wake);
-            callbacks.into_iter().for_each(crate::client::status::LossCallbacks::finish);
+            callbacks.into_iter().for_each(LossCallbacks::finish);
         }
     }
 }

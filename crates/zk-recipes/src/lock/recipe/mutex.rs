@@ -109,7 +109,9 @@ impl<C: SessionClient> Mutex<C> {
     /// queue is kept as long as the session lives. With a client that renews its session, neither
     /// is the end of a session.
     pub fn acquire(&self) -> Pending<Guard<C>, C> {
-        self.0.acquire("acquire", LockMode::Exclusive, WaitPolicy::Queue, |held| held)
+        Pending::enter(&self.0, "acquire", LockMode::Exclusive, WaitPolicy::Queue, |held| {
+            held.map(Guard::new)
+        })
     }
 
     /// Acquires the lock if no contender holds it or waits for it.
@@ -130,7 +132,13 @@ impl<C: SessionClient> Mutex<C> {
     /// it is lost before the reply.
     #[cfg(feature = "full")]
     pub fn try_acquire(&self) -> Pending<Guard<C>, C> {
-        self.0.acquire("try_acquire", LockMode::Exclusive, WaitPolicy::OnlyIfFree, |held| held)
+        Pending::enter(
+            &self.0,
+            "try_acquire",
+            LockMode::Exclusive,
+            WaitPolicy::OnlyIfFree,
+            |held| held.map(Guard::new),
+        )
     }
 
     /// Returns the holders of the lock and the contenders that wait for it, in the order in which

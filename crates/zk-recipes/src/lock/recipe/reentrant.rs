@@ -19,17 +19,16 @@ use crate::client::SessionClient;
 use crate::client::contenders;
 use crate::client::contenders::QueueEntry;
 use crate::client::count;
-use crate::client::guard::{Guard, Holding};
+use crate::client::guard::Guard;
 use crate::client::known::lock;
 use crate::client::lookout::Lookout;
 use crate::client::once::Once;
-use crate::client::pending::{Pending, Signal};
+use crate::client::pending::{Hold, Pending, Signal};
 use crate::client::queue::{Patience, Queue};
-use crate::client::run::Hold;
 use crate::client::session_client::{before, unless};
 use crate::client::status::SharedStatus;
 use crate::error::{LockError, RecipeError};
-use crate::multi_lock::recipe::MultiLoss;
+use crate::multi_lock::recipe::loss::MultiLoss;
 use crate::options::Options;
 
 /// The owner of a [`ReentrantMutex`], which can acquire it again.
@@ -261,9 +260,9 @@ impl<C: SessionClient> ReentrantMutex<C> {
         let fetched = turn
             .get_or_make(&self.queue.client, end, self.fetch(operation, wait_policy, end))
             .await?;
-        match fetched.state() {
-            Holding::Lost(loss) => Err(LockError::Lost(loss)),
-            Holding::Held | Holding::Suspended => Ok(ReentrantGuard { turn, hold }),
+        match fetched.state().loss() {
+            Some(loss) => Err(LockError::Lost(loss)),
+            None => Ok(ReentrantGuard { turn, hold }),
         }
     }
 
@@ -289,7 +288,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
         let last = core::mem::replace(&mut lock(&self.local).last, attempted.status());
         // May drop user code, so only after `local` is unlocked.
         drop(last);
-        Ok(attempted.held(end).await?)
+        Ok(Guard::new(attempted.held(end).await?))
     }
 }
 
@@ -381,15 +380,12 @@ impl<C: SessionClient> ReentrantGuard<C> {
     /// [`LockError::Lost`] if the lock was lost before, on every level.
     /// [`LockError::NotConfirmed`] for the last guard, if no server has confirmed the release.
     pub fn release(self) -> Pending<(), C> {
-        let (state, call) = (self.state(), self.call("release"));
+        let (state, call) = (self.state(), self.held.call("release"));
         let Self { turn, hold } = self;
         drop(hold);
         match (Arc::into_inner(turn).and_then(Once::into_inner), state) {
             (Some(last), _) => last.release(),
-            (None, Holding::Lost(loss)) => {
-                Pending::within(call, async move { Err(LockError::Lost(loss)) })
-            }
-            (None, Holding::Held | Holding::Suspended) => Pending::within(call, async { Ok(()) }),
+            (None, state) => Pending::done(call, state.loss()),
         }
     }
 }

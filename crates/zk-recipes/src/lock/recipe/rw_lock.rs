@@ -10,11 +10,10 @@ use crate::client::SessionClient;
 use crate::client::contenders;
 use crate::client::contenders::QueueEntry;
 use crate::client::guard::Guard;
-use crate::client::pending::{Pending, Signal};
+use crate::client::pending::{Hold, Pending, Signal};
 use crate::client::queue::Queue;
-use crate::client::run::Hold;
 use crate::error::{ModeError, RecipeError};
-use crate::multi_lock::recipe::MultiLoss;
+use crate::multi_lock::recipe::loss::MultiLoss;
 use crate::options::Options;
 
 /// A lock for many readers, or one writer.
@@ -106,7 +105,9 @@ impl<C: SessionClient> RwLock<C> {
         operation: &'static str,
         wait_policy: WaitPolicy,
     ) -> Pending<ReadGuard<C>, C> {
-        self.0.acquire(operation, LockMode::Shared, wait_policy, |held| held.map(ReadGuard))
+        Pending::enter(&self.0, operation, LockMode::Shared, wait_policy, |held| {
+            held.map(|held| ReadGuard(Guard::new(held)))
+        })
     }
 
     fn enter_write(
@@ -114,7 +115,9 @@ impl<C: SessionClient> RwLock<C> {
         operation: &'static str,
         wait_policy: WaitPolicy,
     ) -> Pending<WriteGuard<C>, C> {
-        self.0.acquire(operation, LockMode::Exclusive, wait_policy, |held| held.map(WriteGuard))
+        Pending::enter(&self.0, operation, LockMode::Exclusive, wait_policy, |held| {
+            held.map(|held| WriteGuard(Guard::new(held)))
+        })
     }
 
     /// Returns the holders of the lock and the contenders that wait for it, in the order in which

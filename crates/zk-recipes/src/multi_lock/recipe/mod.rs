@@ -1,7 +1,7 @@
 //! Several locks that are acquired together.
 
 mod lock_request;
-mod loss;
+pub(crate) mod loss;
 
 use alloc::string::ToString as _;
 use alloc::sync::Arc;
@@ -18,11 +18,12 @@ pub use self::lock_request::LockRequest;
 pub use self::loss::MultiLoss;
 use crate::Client;
 use crate::client::SessionClient;
-use crate::client::guard::{Guard, Holding, Losing, check, not_validated};
+use crate::client::guard::{Guard, check, not_validated};
+use crate::client::held_lock::Losing;
 use crate::client::known::lock;
-use crate::client::pending::{Pending, Signal};
+use crate::client::pending::{Hold, Pending, Signal};
 use crate::client::queue::Attempted;
-use crate::client::run::Hold;
+use crate::client::report::Holding;
 use crate::client::session_client::{TimeLimit, before, unless};
 use crate::error::{LockError, Loss, RecipeError, SemaphoreError};
 use crate::multi_lock::{Input, MultiAcquire, MultiLockError, Output, acquisition_order};
@@ -149,7 +150,7 @@ impl<C: SessionClient> PendingLocks<C> {
         let Some(attempted) = &mut self.attempted else { return Poll::Pending };
         attempted.poll_held(&mut self.limit, cx).map(|acquired| match acquired {
             Ok(held) => {
-                self.guard.held.push(held);
+                self.guard.held.push(Guard::new(held));
                 Input::Acquired
             }
             Err(error) => Input::Failed(error.reason),
@@ -238,17 +239,15 @@ impl<C: SessionClient> MultiGuard<C> {
     /// Returns the worst state of the locks.
     pub fn state(&self) -> Holding {
         let states: Vec<_> = self.held.iter().map(Guard::state).collect();
-        let lost = states.iter().find(|state| matches!(state, Holding::Lost(_)));
+        let lost = states.iter().find(|state| state.loss().is_some());
         let suspended = || states.iter().find(|state| **state == Holding::Suspended);
         lost.or_else(suspended).copied().unwrap_or(Holding::Held)
     }
 
     /// Returns the first of the locks that is lost, if any is.
     pub fn loss(&self) -> Option<MultiLoss> {
-        self.held.iter().enumerate().find_map(|(index, held)| match held.state() {
-            Holding::Lost(loss) => Some(self.loss_of(index, loss)),
-            Holding::Held | Holding::Suspended => None,
-        })
+        let mut losses = self.held.iter().map(|guard| guard.state().loss()).enumerate();
+        losses.find_map(|(index, loss)| Some(self.loss_of(index, loss?)))
     }
 
     /// Runs a callback once, when any of the locks is lost; see [`Guard::on_lost`]. The end of
@@ -283,7 +282,7 @@ impl<C: SessionClient> MultiGuard<C> {
     /// Its first operations are checks: one for each of the [locks](Self::locks), and for a
     /// semaphore one for each permit. See [`Guard::transaction`].
     pub fn transaction(&self) -> Transaction<'_, C> {
-        let nodes: Vec<_> = self.held.iter().flat_map(Guard::node_paths).collect();
+        let nodes: Vec<_> = self.locks().iter().flat_map(|guard| guard.held.node_paths()).collect();
         check(&self.client, &nodes)
     }
 
@@ -297,8 +296,8 @@ impl<C: SessionClient> MultiGuard<C> {
     /// held. An error that concerns no particular lock names the first one.
     pub fn validate(&self) -> Pending<(), C> {
         let (client, losing) = (self.client.clone(), self.losing());
-        let calls: Vec<_> = self.held.iter().map(|held| held.call("validate")).collect();
-        let nodes = self.held.iter().map(Guard::node_paths).enumerate();
+        let calls: Vec<_> = self.held.iter().map(|guard| guard.held.call("validate")).collect();
+        let nodes = self.held.iter().map(|guard| guard.held.node_paths()).enumerate();
         // The node of each check, with the lock that it belongs to.
         let (locks, nodes): (Vec<_>, Vec<_>) = nodes
             .flat_map(|(index, nodes)| nodes.into_iter().map(move |node| (index, node)))
@@ -333,7 +332,7 @@ impl<C: SessionClient> MultiGuard<C> {
     pub fn release(mut self) -> Pending<(), C> {
         let held = core::mem::take(&mut self.held).into_iter().rev();
         // All releases are sent before the first one is awaited.
-        let releasing: Vec<_> = held.map(Guard::releasing).collect();
+        let releasing: Vec<_> = held.map(|guard| guard.held.releasing()).collect();
         let client = self.client.clone();
         Pending::new(&self.client, |end| async move {
             let mut limit = TimeLimit::new(end);
@@ -347,7 +346,7 @@ impl<C: SessionClient> MultiGuard<C> {
 
     /// Waits until any of the locks is lost.
     fn losing(&self) -> AnyLosing {
-        AnyLosing(self.held.iter().map(Guard::losing).collect())
+        AnyLosing(self.held.iter().map(|guard| guard.held.losing()).collect())
     }
 
     fn loss_of(&self, index: usize, loss: Loss) -> MultiLoss {

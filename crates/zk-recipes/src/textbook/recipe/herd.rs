@@ -57,7 +57,7 @@ impl<C: SessionClient> HerdMutex<C> {
             let config = queue.config(LockMode::Exclusive, WaitPolicy::Queue);
             queue.start("acquire", HerdContender::new(config), queue.path.clone())
         };
-        self.0.acquire_by(enter, |held| held)
+        Pending::attempt(&self.0, enter, Guard::new)
     }
 
     /// Returns the path that this was made with.

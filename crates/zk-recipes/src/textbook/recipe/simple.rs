@@ -65,7 +65,7 @@ impl<C: SessionClient> SimpleLock<C> {
             let parent = path::parent(&queue.path).unwrap_or("/").into();
             queue.start("acquire", SimpleContender::new(config), parent)
         };
-        self.0.acquire_by(enter, |held| held)
+        Pending::attempt(&self.0, enter, Guard::new)
     }
 
     /// Returns the path that this was made with.
