@@ -5,14 +5,14 @@ use std::thread;
 use zk_proto::recording::{Kind, Reader, Writer};
 use zk_recipes::recording::{ReplayError, replay};
 use zk_testkit::sim::{Bug, Scale, Targets, record};
-use zk_testkit::suite::{is_long, number};
+use zk_testkit::suite::number;
 
 /// Whatever faults a run has, each of its clients and machines decides the same again. The tests of
 /// elections, kept nodes and caches replay some of their own runs.
 #[test]
 fn every_client_of_a_run_with_faults_is_replayed() {
-    let runs = number("ZK_SIM_RUNS").unwrap_or(if is_long() { 200 } else { 6 });
-    // A thread each: with `ZK_LONG`, one workload takes a minute.
+    // Two hundred in CI, with optimizations.
+    let runs = number("ZK_SIM_RUNS").unwrap_or(6);
     let all = [Targets::Locks, Targets::Recipes, Targets::Tasks, Targets::Crowd];
     let counts = thread::scope(|scope| {
         let workers = all.map(|targets| scope.spawn(move || replay_runs(targets, runs)));
