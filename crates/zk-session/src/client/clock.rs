@@ -63,8 +63,8 @@ struct Suspensions {
     start: (Duration, StdInstant),
     /// The longest time so far, in milliseconds.
     total: Arc<AtomicUsize>,
-    /// When it was last measured, in milliseconds by the clock that stops. Two more looks at clocks for
-    /// each frame would be felt.
+    /// When it was last measured, in about milliseconds by the clock that stops. Two more looks at
+    /// clocks for each frame would be felt.
     measured_at: Arc<AtomicUsize>,
 }
 
@@ -76,10 +76,12 @@ impl Suspensions {
 
     /// Returns the total at a time by the clock that stops. It never decreases.
     fn total(&self, passed: Duration) -> Duration {
-        let millis = usize::try_from(passed.as_millis()).unwrap_or(usize::MAX);
-        if self.measured_at.swap(millis, Ordering::Relaxed) == millis {
+        // Without a division.
+        let now = (passed.as_secs() as usize) << 10 | (passed.subsec_nanos() >> 20) as usize;
+        if self.measured_at.load(Ordering::Relaxed) == now {
             return Duration::from_millis(self.total.load(Ordering::Relaxed) as u64);
         }
+        self.measured_at.store(now, Ordering::Relaxed);
         // In this order, a pause between the two never looks like a suspension.
         let passed = (self.read)().saturating_sub(self.start.0);
         let ahead =

@@ -8,7 +8,6 @@
 //! somebody else deletes counts until a watch or a refused delete shows that, or until the session
 //! has read the list of its nodes, which makes the count exact again.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -19,6 +18,7 @@ use zk_proto::{
 };
 
 use super::Config;
+use super::hasher::Hasher;
 use crate::error::{Error, Outcome};
 
 /// How many bytes each path takes in addition to its own.
@@ -30,26 +30,55 @@ const REFUSALS: usize = 64;
 /// After so many lost connections without a list, no server is asked again.
 const MAX_LOSSES: u8 = 3;
 
-/// What a request does to ephemeral nodes of the session: the index of the operation, and its change.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Changes(Vec<(usize, Change)>);
+/// A node, known by a hash and the length of its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeKey {
+    hash: u64,
+    length: usize,
+}
 
-#[derive(Clone, Debug)]
-enum Change {
-    Create { path: Box<str>, is_sequential: bool },
-    Delete(Box<str>),
+/// What a request does to ephemeral nodes of the session.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Changes {
+    #[default]
+    None,
+    Single(Change),
+    /// Those of a transaction, each with the index of its operation.
+    Several(Vec<(usize, Change)>),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    Create(NodeKey),
+    /// The path of a sequential node is known later. This is its length without the number.
+    CreateSequential(usize),
+    Delete(NodeKey),
+}
+
+impl Change {
+    /// Returns how many bytes a new node takes, as far as that is known.
+    fn bytes(self) -> usize {
+        match self {
+            Self::Create(node) => node.length + PREFIX,
+            Self::CreateSequential(length) => length + PREFIX + SEQUENCE,
+            Self::Delete(_) => 0,
+        }
+    }
 }
 
 impl Changes {
-    /// Returns how many bytes the new nodes take, as far as that is known.
     fn bytes(&self) -> usize {
-        let bytes = |(_, change): &(usize, Change)| match change {
-            Change::Create { path, is_sequential } => {
-                path.len() + PREFIX + if *is_sequential { SEQUENCE } else { 0 }
-            }
-            Change::Delete(_) => 0,
-        };
-        self.0.iter().map(bytes).sum()
+        match self {
+            Self::None => 0,
+            Self::Single(change) => change.bytes(),
+            Self::Several(changes) => changes.iter().map(|(_, change)| change.bytes()).sum(),
+        }
+    }
+}
+
+impl From<Option<Change>> for Changes {
+    fn from(change: Option<Change>) -> Self {
+        change.map_or(Self::None, Self::Single)
     }
 }
 
@@ -57,7 +86,9 @@ impl Changes {
 #[derive(Clone, Debug)]
 pub(super) struct Ephemerals {
     limit: usize,
-    nodes: BTreeSet<Box<str>>,
+    /// Secret, so that nobody can choose names of nodes that share a hash.
+    seed: u64,
+    nodes: BTreeSet<NodeKey>,
     /// How many bytes `nodes` take, and sequential nodes of unknown names that may exist.
     bytes: usize,
     /// How many bytes the nodes take whose creation was submitted and has no outcome yet.
@@ -78,9 +109,10 @@ impl Config {
 }
 
 impl Ephemerals {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize, seed: u64) -> Self {
         Self {
             limit,
+            seed,
             nodes: BTreeSet::new(),
             bytes: 0,
             pending: 0,
@@ -93,24 +125,29 @@ impl Ephemerals {
 
     /// Forgets the nodes of a session that has ended.
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.limit);
+        *self = Self::new(self.limit, self.seed);
+    }
+
+    fn key(&self, path: &str) -> NodeKey {
+        let hash = Hasher::new(path, self.seed).prefix(path.len()).map_or(0, |(_, hash)| hash);
+        NodeKey { hash, length: path.len() }
     }
 
     /// Returns what a request would change.
     pub(super) fn changes(&self, request: &Request<'_>) -> Changes {
-        let create = |path: &str, mode: CreateMode| {
-            let is_sequential = mode.is_sequential();
-            mode.is_ephemeral().then(|| Change::Create { path: path.into(), is_sequential })
+        let create = |path: &str, mode: CreateMode| match mode.is_sequential() {
+            _ if !mode.is_ephemeral() => None,
+            true => Some(Change::CreateSequential(path.len())),
+            false => Some(Change::Create(self.key(path))),
         };
         let delete = |path: &str| {
-            let counts = self.pending > 0 || self.nodes.contains(path);
-            counts.then(|| Change::Delete(path.into()))
+            let counts = self.pending > 0 || !self.nodes.is_empty();
+            let node = counts.then(|| self.key(path))?;
+            (self.pending > 0 || self.nodes.contains(&node)).then_some(Change::Delete(node))
         };
-        let single =
-            |change: Option<Change>| change.map(|change| (0, change)).into_iter().collect();
-        Changes(match request {
-            Request::Create(body) | Request::Create2(body) => single(create(body.path, body.mode)),
-            Request::Delete(body) => single(delete(body.path)),
+        match request {
+            Request::Create(body) | Request::Create2(body) => create(body.path, body.mode).into(),
+            Request::Delete(body) => delete(body.path).into(),
             Request::Multi(multi) => {
                 let change = |(index, operation)| {
                     let change = match operation {
@@ -122,10 +159,10 @@ impl Ephemerals {
                     };
                     change.map(|change| (index, change))
                 };
-                multi.iter().enumerate().filter_map(change).collect()
+                Changes::Several(multi.iter().enumerate().filter_map(change).collect())
             }
-            _ => Vec::new(),
-        })
+            _ => Changes::None,
+        }
     }
 
     /// Counts the nodes of a request that is submitted.
@@ -171,6 +208,9 @@ impl Ephemerals {
         if is_own && opcode == OpCode::GET_EPHEMERALS {
             return self.listed(answer, body);
         }
+        if let Changes::None = changes {
+            return;
+        }
         let rolled_back = || {
             let results = MultiResponse::decode(&mut Reader::new(body?)).ok()?;
             results.failure().map(|(_, code)| code)
@@ -207,35 +247,42 @@ impl Ephemerals {
         body: Option<&Bytes>,
     ) {
         self.pending = self.pending.saturating_sub(changes.bytes());
-        for (index, change) in changes.0 {
-            match (change, answer) {
-                (Change::Create { .. }, Some(Err(_))) => {}
-                (Change::Create { path, is_sequential: false }, _) => self.insert(path),
-                (Change::Create { path, is_sequential: true }, _) => {
-                    match body.and_then(|body| created_path(opcode, body, index)) {
-                        Some(path) => self.insert(path),
-                        None => self.bytes += path.len() + PREFIX + SEQUENCE,
-                    }
+        let mut settle = |index, change| match (change, answer) {
+            (Change::Create(node), None | Some(Ok(()))) => self.insert(node),
+            (Change::CreateSequential(_), None | Some(Ok(()))) => {
+                match body.and_then(|body| created_path(opcode, body, index)) {
+                    Some(path) => self.insert(self.key(path)),
+                    None => self.bytes += change.bytes(),
                 }
-                (Change::Delete(path), Some(Ok(()) | Err(ErrorCode::NO_NODE))) => {
-                    self.remove(&path);
-                }
-                (Change::Delete(_), _) => {}
+            }
+            (Change::Delete(node), Some(Ok(()) | Err(ErrorCode::NO_NODE))) => self.forget(node),
+            _ => {}
+        };
+        match changes {
+            Changes::None => {}
+            Changes::Single(change) => settle(0, change),
+            Changes::Several(changes) => {
+                changes.into_iter().for_each(|(index, change)| settle(index, change));
             }
         }
     }
 
-    fn insert(&mut self, path: Box<str>) {
-        let bytes = path.len() + PREFIX;
-        if self.nodes.insert(path) {
-            self.bytes += bytes;
+    fn insert(&mut self, node: NodeKey) {
+        if self.nodes.insert(node) {
+            self.bytes += node.length + PREFIX;
+        }
+    }
+
+    fn forget(&mut self, node: NodeKey) {
+        if self.nodes.remove(&node) {
+            self.bytes = self.bytes.saturating_sub(node.length + PREFIX);
         }
     }
 
     /// Records that a node is gone. It may be the node of another session.
     pub(super) fn remove(&mut self, path: &str) {
-        if self.nodes.remove(path) {
-            self.bytes = self.bytes.saturating_sub(path.len() + PREFIX);
+        if !self.nodes.is_empty() {
+            self.forget(self.key(path));
         }
     }
 
@@ -253,7 +300,7 @@ impl Ephemerals {
         {
             self.nodes.clear();
             self.bytes = 0;
-            list.ephemerals.iter().for_each(|path| self.insert(path.into()));
+            list.ephemerals.iter().for_each(|path| self.insert(self.key(path)));
         }
         let left = self.limit.saturating_sub(self.bytes);
         let step = (left / 2).max(self.limit / REFUSALS).max(1);
@@ -262,16 +309,15 @@ impl Ephemerals {
 }
 
 /// Returns the path of the node that an operation has created.
-fn created_path(opcode: OpCode, body: &[u8], index: usize) -> Option<Box<str>> {
+fn created_path(opcode: OpCode, body: &[u8], index: usize) -> Option<&str> {
     let reader = &mut Reader::new(body);
-    let path = match opcode {
-        OpCode::CREATE => CreateResponse::decode(reader).ok()?.path,
-        OpCode::CREATE2 => Create2Response::decode(reader).ok()?.path,
+    match opcode {
+        OpCode::CREATE => Some(CreateResponse::decode(reader).ok()?.path),
+        OpCode::CREATE2 => Some(Create2Response::decode(reader).ok()?.path),
         _ => match MultiResponse::decode(reader).ok()?.iter().nth(index)? {
-            MultiResult::Create(created) => created.path,
-            MultiResult::Create2(created) => created.path,
-            _ => return None,
+            MultiResult::Create(created) => Some(created.path),
+            MultiResult::Create2(created) => Some(created.path),
+            _ => None,
         },
-    };
-    Some(path.into())
+    }
 }

@@ -39,7 +39,7 @@
 //! * its own requests, beyond these limits, until they are answered: pings, a close, credentials, and
 //!   at most one removal for each watch set or requested on this connection;
 //! * each watch that is set, and each different credential;
-//! * with one of the clients, the path of each of its ephemeral nodes, up to `max_ephemerals` bytes;
+//! * with one of the clients, 16 bytes of each of its ephemeral nodes, up to `max_ephemerals`;
 //! * the actions and events that were not drained.
 //!
 //! A reply shares the buffer of its frame. The session allocates nothing for bytes that have not
@@ -61,6 +61,7 @@ pub(crate) mod event;
 pub(crate) mod exchanges;
 pub(crate) mod growth;
 mod handshake;
+mod hasher;
 mod history;
 mod in_flight;
 pub(crate) mod inbox;
@@ -385,7 +386,7 @@ impl<T> Session<T> {
             refused: false,
             credentials: Credentials::new(),
             refusals: Refusals::default(),
-            ephemerals: Ephemerals::new(config.max_ephemerals()),
+            ephemerals: Ephemerals::new(config.max_ephemerals(), config.seed),
             watches: SessionWatches::new(config.seed),
             server_kind: ServerKind::default(),
             can_remove_watches: true,

@@ -19,7 +19,7 @@ impl Config {
 }
 
 impl Ephemerals {
-    pub(super) fn new(_limit: usize) -> Self {
+    pub(super) fn new(_limit: usize, _seed: u64) -> Self {
         Self
     }
 

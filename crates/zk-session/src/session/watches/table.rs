@@ -3,50 +3,10 @@
 use crate::sync::Arc;
 use alloc::vec::Vec;
 
+use super::super::hasher::Hasher;
 use super::Class;
 use super::slab::{NOWHERE, Slab, WatchPlace};
 use super::slot::{WatchSlot, visits};
-
-/// An odd number whose bits are spread evenly: 2^64 divided by the golden ratio.
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// Multiplies, and folds the high half of the product onto the low half. Without the high half, two
-/// words that differ in their last bits would differ alike for every seed.
-fn folded_product(left: u64, right: u64) -> u64 {
-    let product = u128::from(left) * u128::from(right);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// Computes the hashes of a path and its ancestors, from the shortest to the longest, in time in
-/// proportion to the length of the path.
-#[derive(Clone, Copy)]
-struct Hasher<'a> {
-    path: &'a str,
-    /// Secret and odd.
-    factor: u64,
-    /// The hash of the first bytes, which are whole words.
-    hash: u64,
-    hashed: usize,
-}
-
-impl<'a> Hasher<'a> {
-    fn mix(&mut self, word: u64) {
-        self.hash = folded_product(self.hash ^ word, self.factor);
-    }
-
-    /// Returns the first `end` bytes of the path and their hash, if they are a string.
-    fn prefix(&mut self, end: usize) -> Option<(&'a str, u32)> {
-        let prefix = self.path.get(..end)?;
-        let (words, rest) = prefix.as_bytes().get(self.hashed..)?.as_chunks::<8>();
-        for word in words {
-            self.mix(u64::from_le_bytes(*word));
-            self.hashed += word.len();
-        }
-        let mut whole = *self;
-        whole.mix(rest.iter().fold(1, |word, byte| word << 8 | u64::from(*byte)));
-        Some((prefix, whole.hash as u32))
-    }
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct Table {
@@ -98,26 +58,21 @@ impl Table {
         self.find_hashed(class, path, self.hash(path))
     }
 
-    fn hasher<'a>(&self, path: &'a str) -> Hasher<'a> {
-        let factor = folded_product(self.seed ^ SPREAD, SPREAD) | 1;
-        Hasher { path, factor, hash: self.seed, hashed: 0 }
-    }
-
     fn hash(&self, path: &str) -> u32 {
-        self.hasher(path).prefix(path.len()).map_or(0, |(_, hash)| hash)
+        Hasher::new(path, self.seed).prefix(path.len()).map_or(0, |(_, hash)| hash as u32)
     }
 
     /// Returns the slots of a class on the root, on each other ancestor of a path, and on the path
     /// itself, in this order.
     pub(super) fn lineage(&self, class: Class, path: &str) -> impl Iterator<Item = &WatchSlot> {
-        let mut hasher = self.hasher(path);
+        let mut hasher = Hasher::new(path, self.seed);
         let slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/');
         let ends = slashes.map(|(at, _)| at.max(1)).chain([path.len()]);
         let mut last = 0;
         ends.filter_map(move |end| {
             let is_new = core::mem::replace(&mut last, end) < end;
             let (path, hash) = hasher.prefix(end).filter(|_| is_new)?;
-            self.slots.get(self.find_hashed(class, path, hash)?)
+            self.slots.get(self.find_hashed(class, path, hash as u32)?)
         })
     }
 
