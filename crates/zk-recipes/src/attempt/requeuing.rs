@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 use zk_session::dispatch::Input;
+use zk_session::proto::SessionId;
 use zk_session::proto::recording::Description;
 use zk_session::session::State;
 use zk_session::{End, Error};
@@ -24,8 +25,11 @@ impl AttemptConfig {
         // The upper half: the owner may count its attempts in the lower one.
         let guid = Uuid::from_u128(self.guid.as_u128().wrapping_add(1 << 64));
         let mut next = Self { guid, ..self.clone() };
-        if let Some(state) = state {
-            next.follow(state);
+        match state {
+            // It begins once the new session is connected.
+            Some(State::Renewing) => next.session = SessionId::NONE,
+            Some(state) => next.follow(state),
+            None => {}
         }
         next
     }
@@ -62,19 +66,14 @@ pub(crate) enum Until {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequeueStep {
-    /// The attempt goes on, or has reported its result.
+    /// The attempt goes on, or is the last one.
     Contending,
     /// The attempt has lost its place, and deletes its nodes. Another one follows.
     Retreating,
     /// The attempt has lost its place, and deletes its nodes. No other follows.
-    Resigning {
-        is_concluded: bool,
-    },
+    Resigning { is_concluded: bool },
     /// Waits before the next attempt, so that it does not race with a client that deletes nodes.
     Pausing,
-    /// Waits for the new session.
-    Renewing,
-    Done,
 }
 
 impl<M: Restart> Machine for Requeuing<M> {
@@ -108,11 +107,7 @@ impl<M: Restart> Machine for Requeuing<M> {
     }
 
     fn is_done(&self) -> bool {
-        match self.step {
-            RequeueStep::Contending => self.machine.is_done(),
-            RequeueStep::Done => true,
-            _ => false,
-        }
+        self.step == RequeueStep::Contending && self.machine.is_done()
     }
 
     fn outlives_session(&self) -> bool {
@@ -152,17 +147,14 @@ impl<M: Restart> Requeuing<M> {
     /// Begins the next step if the attempt is over.
     fn go_on(&mut self, turn: &mut Turn<'_>) {
         match self.step {
-            RequeueStep::Retreating if self.machine.is_done() => self.retreated(turn),
-            RequeueStep::Resigning { is_concluded } if self.machine.is_done() => {
-                self.step = RequeueStep::Done;
-                if !is_concluded {
-                    turn.report(Event::Released);
-                }
-            }
-            _ => {}
+            _ if !self.machine.is_done() => {}
+            RequeueStep::Retreating => self.retreated(turn),
+            RequeueStep::Resigning { .. } => self.conclude(Event::Released, turn),
+            RequeueStep::Contending | RequeueStep::Pausing => {}
         }
     }
 
+    /// Begins the next attempt, which waits for the new session if there is to be one.
     fn begin_again(&mut self, turn: &mut Turn<'_>) {
         self.machine = self.machine.restart(self.session);
         self.step = RequeueStep::Contending;
@@ -173,8 +165,8 @@ impl<M: Restart> Requeuing<M> {
     fn resign(&mut self, turn: &mut Turn<'_>) {
         match self.step {
             RequeueStep::Retreating => self.step = RequeueStep::Resigning { is_concluded: false },
-            RequeueStep::Pausing | RequeueStep::Renewing => self.conclude(Event::Released, turn),
-            RequeueStep::Contending | RequeueStep::Resigning { .. } | RequeueStep::Done => {}
+            RequeueStep::Pausing => self.conclude(Event::Released, turn),
+            RequeueStep::Contending | RequeueStep::Resigning { .. } => {}
         }
     }
 
@@ -187,20 +179,11 @@ impl<M: Restart> Requeuing<M> {
         };
         self.attempt(|machine, turn| machine.handle(Input::State(seen), turn), turn);
         match (state, self.step) {
-            (
-                State::Ended(end),
-                RequeueStep::Retreating | RequeueStep::Pausing | RequeueStep::Renewing,
-            ) => {
+            (State::Ended(end), RequeueStep::Retreating | RequeueStep::Pausing) => {
                 self.conclude(Event::Failed(LockError::Ended(end)), turn);
             }
-            (State::Ended(_), RequeueStep::Resigning { is_concluded: true }) => {
-                self.step = RequeueStep::Done;
-            }
-            (State::Ended(end), RequeueStep::Resigning { .. }) => {
-                self.conclude(Event::gone_with(end), turn);
-            }
-            (State::Renewing, RequeueStep::Pausing) => self.step = RequeueStep::Renewing,
-            (State::Connected { .. }, RequeueStep::Renewing) => self.begin_again(turn),
+            (State::Ended(end), _) => self.conclude(Event::gone_with(end), turn),
+            (State::Renewing, RequeueStep::Pausing) => self.begin_again(turn),
             _ => {}
         }
     }
@@ -208,25 +191,31 @@ impl<M: Restart> Requeuing<M> {
     fn end_lease(&mut self, turn: &mut Turn<'_>) {
         self.attempt(|machine, turn| machine.handle(Input::LeaseEnded, turn), turn);
         // The attempt has already reported its loss.
-        if let RequeueStep::Resigning { is_concluded: is_concluded @ false } = &mut self.step {
-            *is_concluded = true;
-            turn.report(Event::NOT_CONFIRMED);
+        if let RequeueStep::Resigning { is_concluded } = &mut self.step {
+            turn.conclude(is_concluded, Event::NOT_CONFIRMED);
         }
     }
 
     /// Waits for the time of the next attempt: no node of this one is left.
     fn retreated(&mut self, turn: &mut Turn<'_>) {
         if self.session == Some(State::Renewing) {
-            self.step = RequeueStep::Renewing;
-        } else {
-            self.step = RequeueStep::Pausing;
-            turn.set_timer(RETRY_AFTER);
+            return self.begin_again(turn);
         }
+        self.step = RequeueStep::Pausing;
+        turn.set_timer(RETRY_AFTER);
     }
 
+    /// Ends with this attempt, which is done. One that contended has reported its result.
     fn conclude(&mut self, event: Event, turn: &mut Turn<'_>) {
-        turn.report(event);
-        self.step = RequeueStep::Done;
+        let step = core::mem::replace(&mut self.step, RequeueStep::Contending);
+        let is_concluded = match step {
+            RequeueStep::Contending => true,
+            RequeueStep::Resigning { is_concluded } => is_concluded,
+            _ => false,
+        };
+        if !is_concluded {
+            turn.report(event);
+        }
     }
 }
 

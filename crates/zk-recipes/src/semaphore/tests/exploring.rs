@@ -529,7 +529,7 @@ impl From<SemaphoreMachine> for Requeued {
 fn one_that_queues_again_is_asked_to_release() {
     let semaphore = Semaphore { wants: &[1], keeper: true, revokes: true, ..CALM }.renewing(2);
     let milestones = [&SURVIVED[..5], &["loses its session", "is asked to release"]].concat();
-    search::prove(semaphore.world_of::<Requeued>(), 10_168, &milestones);
+    search::prove(semaphore.world_of::<Requeued>(), 10_119, &milestones);
 }
 
 mod long {
@@ -539,7 +539,7 @@ mod long {
     #[ignore = "a minute in a release build"]
     fn two_queue_again() {
         let milestones = [&SURVIVED[..5], &[TWO, "loses its session"]].concat();
-        search::prove(CALM.renewing(2).world_of::<Requeued>(), 2_270_220, &milestones);
+        search::prove(CALM.renewing(2).world_of::<Requeued>(), 1_758_053, &milestones);
     }
 }
 

@@ -74,7 +74,7 @@ fn a_request_to_a_writer_that_downgrades_survives_a_fault() {
 #[test]
 fn a_holder_that_queues_again_is_asked_in_its_next_session() {
     let milestones = [&requeuing::AGAIN[..7], &[ASKED]].concat();
-    proves_requeuing(Scenario::of(&[KEEPER]).renewing(2), 766, &milestones);
+    proves_requeuing(Scenario::of(&[KEEPER]).renewing(2), 764, &milestones);
 }
 
 #[test]
