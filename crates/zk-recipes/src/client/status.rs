@@ -48,11 +48,14 @@ impl Content {
     /// Returns those to be notified of a change. Compiled once, and not for each kind of change.
     #[inline(never)]
     fn changed(&mut self) -> (Waiters, Option<LossCallbacks>) {
+        let mut waiters = core::mem::take(&mut self.waiters);
+        if self.on_loss.is_empty() && self.follower.is_none() {
+            return (waiters, None);
+        }
         let loss = self.loss();
         let is_over = self.report.holding().loss().is_some();
         let callbacks = (is_over && !self.on_loss.is_empty())
             .then(|| LossCallbacks(loss, core::mem::take(&mut self.on_loss)));
-        let mut waiters = core::mem::take(&mut self.waiters);
         match self.report.revoked {
             _ if is_over || self.report.is_final => {
                 self.follower.take().into_iter().for_each(|it| waiters.push(0, it));

@@ -63,8 +63,8 @@ struct Suspensions {
     start: (Duration, StdInstant),
     /// The longest time so far, in milliseconds.
     total: Arc<AtomicUsize>,
-    /// When it was last measured, in about milliseconds by the clock that stops. Two more looks at
-    /// clocks for each frame would be felt.
+    /// When it was last measured, in milliseconds by the clock that stops. Two more looks at clocks for
+    /// each frame would be felt.
     measured_at: Arc<AtomicUsize>,
 }
 
@@ -76,8 +76,8 @@ impl Suspensions {
 
     /// Returns the total at a time by the clock that stops. It never decreases.
     fn total(&self, passed: Duration) -> Duration {
-        // Without a division.
-        let now = (passed.as_secs() as usize) << 10 | (passed.subsec_nanos() >> 20) as usize;
+        let seconds = (passed.as_secs() as usize).wrapping_mul(1_000);
+        let now = seconds.wrapping_add(passed.subsec_millis() as usize);
         if self.measured_at.load(Ordering::Relaxed) == now {
             return Duration::from_millis(self.total.load(Ordering::Relaxed) as u64);
         }
