@@ -109,8 +109,8 @@ impl<C: SessionClient> Queue<C> {
         mode: LockMode,
         wait_policy: WaitPolicy,
     ) -> Attempted<C, R> {
-        let hint_cell = Some(self.hint_cell.clone());
-        let config = AttemptConfig { hint_cell, ..self.config(mode, wait_policy) };
+        let mut config = self.config(mode, wait_policy);
+        config.hint_cell = Some(self.hint_cell.clone());
         let contender = Contender::new(config);
         let parent = self.path.clone();
         let pending = self.start(operation, self.requeuing(contender, wait_policy), parent);

@@ -31,6 +31,11 @@ pub(super) trait AnySession {
 }
 
 impl dyn AnySession + '_ {
+    #[inline]
+    pub(super) fn is_recorded(&mut self) -> bool {
+        RECORDS && self.recorder().is_on()
+    }
+
     /// Records what a machine does, if sessions may be recorded.
     #[inline]
     pub(super) fn record(&mut self, record: impl FnOnce(&mut Recorder)) {

@@ -147,11 +147,14 @@ impl Machines {
             return false;
         }
         let before = *deadline;
-        session.record(|it| match &call {
-            MachineCall::Handle(input) => it.called(key, Some(input)),
-            MachineCall::Command(_) => it.called(key, None),
-            MachineCall::Timer { .. } => it.called(key, Some(&Input::Timer)),
-        });
+        let is_recorded = session.is_recorded();
+        if is_recorded {
+            session.record(|it| match &call {
+                MachineCall::Handle(input) => it.called(key, Some(input)),
+                MachineCall::Command(_) => it.called(key, None),
+                MachineCall::Timer { .. } => it.called(key, Some(&Input::Timer)),
+            });
+        }
         let mut seat = Seat {
             session: &mut *session,
             now,
@@ -162,6 +165,7 @@ impl Machines {
             lists: &mut self.lists,
             effects: &mut self.effects,
             has_submitted: false,
+            is_recorded,
         };
         let port = &mut Port::new(&mut seat, now);
         match call {
@@ -178,11 +182,11 @@ impl Machines {
         *deadline = deadline.filter(|at| *at < Instant::END);
         let after = *deadline;
         let is_done = machine.is_done();
-        session.record(|it| {
-            if it.is_on() {
-                it.output(Kind::RETURN, &[is_done.into(), machine.outlives_session().into()]);
-            }
-        });
+        if is_recorded {
+            let outlives_session = machine.outlives_session();
+            session
+                .record(|it| it.output(Kind::RETURN, &[is_done.into(), outlives_session.into()]));
+        }
         if before != after {
             if self.timers.len() == self.timers.capacity() {
                 self.timers.reserve_exact(room_for_growth(self.timers.len()));

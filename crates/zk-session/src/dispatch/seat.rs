@@ -15,6 +15,7 @@ use super::port::{Host, Submission};
 use super::shared_lists::Lists;
 use super::token::Key;
 use crate::error::Error;
+use crate::recorder::Recorder;
 use crate::session::event::{RequestId, ServerKind};
 use crate::session::growth::room_for_growth;
 use crate::sync::Arc;
@@ -53,9 +54,17 @@ pub(super) struct Seat<'a> {
     pub(super) effects: &'a mut Effects,
     /// Whether the session has accepted a request of this call.
     pub(super) has_submitted: bool,
+    pub(super) is_recorded: bool,
 }
 
 impl Seat<'_> {
+    #[inline]
+    fn record(&mut self, record: impl FnOnce(&mut Recorder)) {
+        if self.is_recorded {
+            self.session.record(record);
+        }
+    }
+
     fn refused(&mut self, tag: u64, error: Error) {
         self.waiting.refused.push(Refusal { key: self.key, tag, error });
     }
@@ -63,7 +72,7 @@ impl Seat<'_> {
 
 impl Host for Seat<'_> {
     fn submit(&mut self, tag: u64, request: &Request<'_>, kind: Submission) {
-        self.session.record(|it| it.machine_submits(tag, kind));
+        self.record(|it| it.machine_submits(tag, kind));
         let id = match self.session.submit(request, (self.key, tag), kind, self.has_submitted) {
             Ok(id) => id,
             Err(error) => return self.refused(tag, error),
@@ -96,24 +105,24 @@ impl Host for Seat<'_> {
     }
 
     fn unwatch(&mut self, tag: u64) {
-        self.session.record(|it| it.output(Kind::MACHINE_UNWATCH, &[tag]));
+        self.record(|it| it.output(Kind::MACHINE_UNWATCH, &[tag]));
         for (_, id) in self.own.extract_if(.., |(own, _)| *own == tag) {
             self.session.unwatch(id);
         }
     }
 
     fn unwatch_all(&mut self) {
-        self.session.record(|it| it.output(Kind::MACHINE_UNWATCH_ALL, &[]));
+        self.record(|it| it.output(Kind::MACHINE_UNWATCH_ALL, &[]));
         drop_watches(self.session, self.own);
     }
 
     fn set_timer(&mut self, at: Option<Instant>) {
-        self.session.record(|it| it.machine_sets_timer(at));
+        self.record(|it| it.machine_sets_timer(at));
         *self.deadline = at;
     }
 
     fn settle(&mut self) {
-        self.session.record(|it| it.output(Kind::MACHINE_SETTLE, &[]));
+        self.record(|it| it.output(Kind::MACHINE_SETTLE, &[]));
         self.waiting.unsettled.push(self.key);
     }
 
@@ -147,11 +156,11 @@ impl Host for Seat<'_> {
 
     fn see(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
         let mut seen = is_seen;
-        self.session.record(|it| seen = it.sees(what, is_seen, numbers));
+        self.record(|it| seen = it.sees(what, is_seen, numbers));
         seen
     }
 
     fn note(&mut self, write: &dyn Fn(&mut Fields<'_>)) {
-        self.session.record(|it| it.write(Kind::MACHINE_NOTES, write));
+        self.record(|it| it.write(Kind::MACHINE_NOTES, write));
     }
 }

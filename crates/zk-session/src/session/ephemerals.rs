@@ -13,12 +13,12 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use zk_proto::{
-    Create2Response, CreateMode, CreateResponse, Decode as _, ErrorCode, GetEphemeralsResponse,
-    MultiOp, MultiResponse, MultiResult, OpCode, Reader, Request,
+    CreateMode, Decode as _, ErrorCode, GetEphemeralsResponse, MultiOp, MultiResponse, MultiResult,
+    OpCode, Reader, Request,
 };
 
 use super::Config;
-use super::hasher::Hasher;
+use super::hasher;
 use crate::error::{Error, Outcome};
 
 /// How many bytes each path takes in addition to its own.
@@ -128,9 +128,8 @@ impl Ephemerals {
         *self = Self::new(self.limit, self.seed);
     }
 
-    fn key(&self, path: &str) -> NodeKey {
-        let hash = Hasher::new(path, self.seed).prefix(path.len()).map_or(0, |(_, hash)| hash);
-        NodeKey { hash, length: path.len() }
+    fn key(&self, path: &[u8]) -> NodeKey {
+        NodeKey { hash: hasher::hash(path, self.seed), length: path.len() }
     }
 
     /// Returns what a request would change.
@@ -138,11 +137,11 @@ impl Ephemerals {
         let create = |path: &str, mode: CreateMode| match mode.is_sequential() {
             _ if !mode.is_ephemeral() => None,
             true => Some(Change::CreateSequential(path.len())),
-            false => Some(Change::Create(self.key(path))),
+            false => Some(Change::Create(self.key(path.as_bytes()))),
         };
         let delete = |path: &str| {
             let counts = self.pending > 0 || !self.nodes.is_empty();
-            let node = counts.then(|| self.key(path))?;
+            let node = counts.then(|| self.key(path.as_bytes()))?;
             (self.pending > 0 || self.nodes.contains(&node)).then_some(Change::Delete(node))
         };
         match request {
@@ -282,7 +281,7 @@ impl Ephemerals {
     /// Records that a node is gone. It may be the node of another session.
     pub(super) fn remove(&mut self, path: &str) {
         if !self.nodes.is_empty() {
-            self.forget(self.key(path));
+            self.forget(self.key(path.as_bytes()));
         }
     }
 
@@ -300,7 +299,7 @@ impl Ephemerals {
         {
             self.nodes.clear();
             self.bytes = 0;
-            list.ephemerals.iter().for_each(|path| self.insert(self.key(path)));
+            list.ephemerals.iter().for_each(|path| self.insert(self.key(path.as_bytes())));
         }
         let left = self.limit.saturating_sub(self.bytes);
         let step = (left / 2).max(self.limit / REFUSALS).max(1);
@@ -309,14 +308,14 @@ impl Ephemerals {
 }
 
 /// Returns the path of the node that an operation has created.
-fn created_path(opcode: OpCode, body: &[u8], index: usize) -> Option<&str> {
+fn created_path(opcode: OpCode, body: &[u8], index: usize) -> Option<&[u8]> {
     let reader = &mut Reader::new(body);
     match opcode {
-        OpCode::CREATE => Some(CreateResponse::decode(reader).ok()?.path),
-        OpCode::CREATE2 => Some(Create2Response::decode(reader).ok()?.path),
+        // Both replies begin with it.
+        OpCode::CREATE | OpCode::CREATE2 => reader.buffer().ok()?,
         _ => match MultiResponse::decode(reader).ok()?.iter().nth(index)? {
-            MultiResult::Create(created) => Some(created.path),
-            MultiResult::Create2(created) => Some(created.path),
+            MultiResult::Create(created) => Some(created.path.as_bytes()),
+            MultiResult::Create2(created) => Some(created.path.as_bytes()),
             _ => None,
         },
     }

@@ -32,18 +32,27 @@ impl<'a> Hasher<'a> {
         self.hash = folded_product(self.hash ^ word, self.factor);
     }
 
+    /// Takes the whole words of the bytes that follow. Returns the hash with the rest of them.
+    fn hash(&mut self, bytes: &[u8]) -> u64 {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));
+        self.hashed += bytes.len() - rest.len();
+        let mut whole = *self;
+        whole.mix(rest.iter().fold(1, |word, byte| word << 8 | u64::from(*byte)));
+        whole.hash
+    }
+
     /// Returns the first `end` bytes of the path and their hash, if they are a string.
     pub(super) fn prefix(&mut self, end: usize) -> Option<(&'a str, u64)> {
         let prefix = self.path.get(..end)?;
-        let (words, rest) = prefix.as_bytes().get(self.hashed..)?.as_chunks::<8>();
-        for word in words {
-            self.mix(u64::from_le_bytes(*word));
-            self.hashed += word.len();
-        }
-        let mut whole = *self;
-        whole.mix(rest.iter().fold(1, |word, byte| word << 8 | u64::from(*byte)));
-        Some((prefix, whole.hash))
+        let hash = self.hash(prefix.as_bytes().get(self.hashed..)?);
+        Some((prefix, hash))
     }
+}
+
+/// Returns the hash of a whole path.
+pub(super) fn hash(path: &[u8], seed: u64) -> u64 {
+    Hasher::new("", seed).hash(path)
 }
 
 #[cfg(test)]

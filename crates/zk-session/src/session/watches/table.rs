@@ -3,7 +3,7 @@
 use crate::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::hasher::Hasher;
+use super::super::hasher::{self, Hasher};
 use super::Class;
 use super::slab::{NOWHERE, Slab, WatchPlace};
 use super::slot::{WatchSlot, visits};
@@ -59,7 +59,7 @@ impl Table {
     }
 
     fn hash(&self, path: &str) -> u32 {
-        Hasher::new(path, self.seed).prefix(path.len()).map_or(0, |(_, hash)| hash as u32)
+        hasher::hash(path.as_bytes(), self.seed) as u32
     }
 
     /// Returns the slots of a class on the root, on each other ancestor of a path, and on the path
