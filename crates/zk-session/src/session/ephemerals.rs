@@ -139,11 +139,7 @@ impl Ephemerals {
             true => Some(Change::CreateSequential(path.len())),
             false => Some(Change::Create(self.key(path.as_bytes()))),
         };
-        let delete = |path: &str| {
-            let counts = self.pending > 0 || !self.nodes.is_empty();
-            let node = counts.then(|| self.key(path.as_bytes()))?;
-            (self.pending > 0 || self.nodes.contains(&node)).then_some(Change::Delete(node))
-        };
+        let delete = |path: &str| Some(Change::Delete(self.key(path.as_bytes())));
         match request {
             Request::Create(body) | Request::Create2(body) => create(body.path, body.mode).into(),
             Request::Delete(body) => delete(body.path).into(),
@@ -280,9 +276,7 @@ impl Ephemerals {
 
     /// Records that a node is gone. It may be the node of another session.
     pub(super) fn remove(&mut self, path: &str) {
-        if !self.nodes.is_empty() {
-            self.forget(self.key(path.as_bytes()));
-        }
+        self.forget(self.key(path.as_bytes()));
     }
 
     /// Handles the list of the session's nodes, which is exact but for the pending ones.

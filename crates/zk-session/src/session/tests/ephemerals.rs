@@ -3,8 +3,8 @@
 use alloc::format;
 
 use zk_proto::{
-    CreateResponse, DeleteRequest, ErrorResponse, GetEphemeralsResponse, Multi, MultiOp,
-    MultiResult,
+    CreateResponse, DeleteRequest, ErrorResponse, GetEphemeralsRequest, GetEphemeralsResponse,
+    Multi, MultiOp, MultiResult,
 };
 
 use super::*;
@@ -102,6 +102,15 @@ fn a_creation_beyond_the_limit_is_refused_until_a_node_is_deleted() {
         h.submit(&create("/n0005"), 0);
         assert_eq!(h.sent()[0].opcode, OpCode::CREATE2);
     }
+}
+
+#[test]
+fn a_list_for_a_caller_does_not_change_the_count() {
+    let mut h = harness();
+    h.fill();
+    h.submit(&Request::GetEphemerals(GetEphemeralsRequest { prefix_path: Some("/x") }), 0);
+    assert!(h.list(&[]));
+    assert!(h.is_full());
 }
 
 #[test]
