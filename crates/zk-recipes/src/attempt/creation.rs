@@ -23,15 +23,18 @@ use zk_session::proto::{
 };
 use zk_session::session::Reply;
 
+use super::config::AttemptConfig;
+use super::full::Full;
 use super::listing::{Listing, each};
-use super::name::NAME_CAPACITY;
+use super::name::{LockMode, NAME_CAPACITY};
 use super::node::Node;
 use super::parents::{ParentCreation, ParentOutcome};
 use super::queue::QueueReader;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::synced_read::{Synced, SyncedRead};
 use super::transaction::refusal;
-use super::{AttemptConfig, Full, LockMode, OpId, Turn};
+use super::turn::Turn;
+use super::watches::OpId;
 use crate::error::LockError;
 
 /// The creation of one node, or of several at once.

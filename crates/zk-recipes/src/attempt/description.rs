@@ -7,8 +7,12 @@ mod read;
 
 use zk_session::proto::recording::{Description, Fields};
 
-use super::name::PrefixFormat;
-use super::{AccessList, AttemptConfig, Command, Event, LockMode, Scheme, UnknownNodePolicy};
+use super::access::AccessList;
+use super::command::Command;
+use super::config::AttemptConfig;
+use super::event::Event;
+use super::name::{LockMode, PrefixFormat, Scheme};
+use super::queue::UnknownNodePolicy;
 
 /// What a machine observes outside its session, or in data that recordings leave out.
 #[derive(Clone, Copy, Debug)]

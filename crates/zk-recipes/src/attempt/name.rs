@@ -8,7 +8,7 @@ use core::fmt;
 use uuid::Uuid;
 use zk_session::proto::{SequenceNumber, SessionId};
 
-use super::Full;
+use super::full::Full;
 
 /// Whether a contender shares the lock with others.
 #[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]

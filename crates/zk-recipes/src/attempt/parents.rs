@@ -7,8 +7,10 @@ use zk_session::proto::{ErrorCode, path};
 use zk_session::session::Reply;
 use zk_session::{Error, Outcome, ServerKind};
 
+use super::config::AttemptConfig;
 use super::retry_policy::RetryPolicy;
-use super::{AttemptConfig, OpId, Turn};
+use super::turn::Turn;
+use super::watches::OpId;
 use crate::error::LockError;
 
 /// The number of attempts to create a lock path that is missing again right after its creation.

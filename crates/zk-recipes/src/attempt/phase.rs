@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 use zk_session::proto::Zxid;
 
 use super::creation::Creation;
+use super::full::OfFull;
 use super::listing::Listing;
 pub(crate) use super::node::Node;
-use super::{OfFull, OpId};
+use super::watches::OpId;
 
 /// The watch on our own node.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,9 @@ use zk_session::proto::{
     GetEphemeralsRequest, Multi, MultiOp, Request, SyncRequest,
 };
 
-use super::watches::{Watch, WatchKind};
-use super::{AccessList, OpId, Turn};
+use super::access::AccessList;
+use super::turn::Turn;
+use super::watches::{OpId, Watch, WatchKind};
 
 /// # Writes
 impl Turn<'_> {

@@ -7,8 +7,12 @@ use zk_session::proto::recording::Description;
 use zk_session::session::State;
 use zk_session::{End, Error};
 
+use super::command::Command;
+use super::config::AttemptConfig;
+use super::event::Event;
+use super::machine::Machine;
 use super::retry_policy::RETRY_AFTER;
-use super::{AttemptConfig, Command, Event, Machine, Turn};
+use super::turn::Turn;
 use crate::error::{LockError, Loss};
 
 /// A machine whose attempt can begin anew.

@@ -3,7 +3,8 @@
 use zk_session::Error;
 use zk_session::session::Reply;
 
-use super::{OpId, Turn};
+use super::turn::Turn;
+use super::watches::OpId;
 
 /// A read sent right behind a `sync`.
 ///

@@ -18,9 +18,10 @@ use zk_session::{Error, ServerKind};
 
 use super::connection::Connection;
 use super::description::Sight;
+use super::event::Event;
+use super::observer::Observer;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
 use super::watches::{OpId, Watch, Watches};
-use super::{Event, Observer};
 
 /// One call of a machine: it submits requests, sets watches and its timer, and reports to its
 /// owner.

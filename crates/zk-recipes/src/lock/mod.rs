@@ -4,10 +4,11 @@
 pub mod cohort;
 pub(crate) mod contender;
 pub(crate) mod hint;
+pub(crate) mod hint_cell;
 #[cfg(feature = "full")]
 pub(crate) mod idle_watch;
 #[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 
 pub use self::contender::Contender;
-pub use self::hint::{FastPathHint, HintCell};
+pub use self::hint_cell::{FastPathHint, HintCell};
