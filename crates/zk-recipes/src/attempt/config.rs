@@ -2,15 +2,14 @@
 
 use bytes::Bytes;
 use uuid::Uuid;
-use zk_session::Error;
 use zk_session::proto::{ErrorCode, SessionId};
 use zk_session::session::State;
 use zk_session::sync::Arc;
+use zk_session::{Error, ServerKind};
 
 use super::access::AccessList;
 use super::full::Full;
 use super::name::{LockMode, Scheme};
-use super::parents::Parents;
 use super::queue::UnknownNodePolicy;
 use crate::error::{LockError, Loss};
 use crate::lock::hint_cell::HintCell;
@@ -181,6 +180,32 @@ impl WaitPolicy {
     /// Returns whether the attempt waits for a connection, too.
     pub(crate) const fn waits_for_connection(self) -> bool {
         matches!(self, Self::Queue)
+    }
+}
+
+/// The kind of the nodes that are created where the lock path or its ancestors are missing.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Parents {
+    /// Containers, which the servers delete some time after their last child.
+    ///
+    /// Persistent nodes if the servers lack containers, or if they are a [ClickHouse
+    /// Keeper](zk_session::ServerKind::Keeper): most lack them, and would end the session. Without the
+    /// feature `full`, choose `Persistent` there.
+    #[default]
+    Containers,
+    /// Persistent nodes, which stay until a client deletes them.
+    Persistent,
+    /// None: the attempt fails with [`NO_NODE`](ErrorCode::NO_NODE). A semaphore needs the nodes
+    /// `locks` and `leases` below its path, too.
+    None,
+}
+
+impl Parents {
+    /// Returns whether nodes that are created on such a server are containers.
+    pub(crate) fn are_containers(self, server: ServerKind) -> bool {
+        self == Self::Containers && server == ServerKind::ZooKeeper
     }
 }
 

@@ -14,17 +14,6 @@ use super::event::Event;
 use super::name::{LockMode, PrefixFormat, Scheme};
 use super::queue::UnknownNodePolicy;
 
-/// What a machine observes outside its session, or in data that recordings leave out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Sight {
-    AbandonedAhead,
-    Hint,
-    #[cfg_attr(not(feature = "full"), expect(dead_code, reason = "a semaphore's"))]
-    Maximum,
-    Revocation,
-    Mark,
-}
-
 impl LockMode {
     pub(crate) const ALL: [Self; 2] = [Self::Shared, Self::Exclusive];
 }

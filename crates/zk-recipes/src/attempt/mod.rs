@@ -27,7 +27,7 @@ pub(crate) mod retry_policy;
 pub(crate) mod sorted_queue;
 pub(crate) mod synced_read;
 pub(crate) mod transaction;
-mod turn;
+pub(crate) mod turn;
 mod watches;
 
 #[cfg(test)]
@@ -35,14 +35,13 @@ mod tests;
 
 pub use self::access::AccessList;
 pub use self::command::Command;
-pub use self::config::{AttemptConfig, DisconnectPolicy, WaitPolicy};
+pub use self::config::{AttemptConfig, DisconnectPolicy, Parents, WaitPolicy};
 pub use self::event::Event;
 pub(crate) use self::full::{Full, OfFull};
 pub use self::machine::Machine;
 pub use self::name::{LockMode, Name, Scheme};
 pub use self::observer::Observer;
 pub use self::on_session::OnSession;
-pub use self::parents::Parents;
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};
 pub use self::renewal::Renewal;
 pub use self::requeuing::{Requeuing, Restart};

@@ -10,12 +10,11 @@ use zk_session::proto::recording::{Description, FieldReader};
 use zk_session::{End, State};
 
 use super::command::Command;
-use super::description::Sight;
 use super::event::Event;
 use super::machine::Machine;
 use super::observer::Observer;
 use super::renewal::Renewal;
-use super::turn::Turn;
+use super::turn::{Sight, Turn};
 use super::watches::Watches;
 
 /// A machine that can be [attached](Attached) to a session.

@@ -5,9 +5,9 @@ use core::ops::RangeInclusive;
 
 use zk_session::proto::{ErrorCode, path};
 use zk_session::session::Reply;
-use zk_session::{Error, Outcome, ServerKind};
+use zk_session::{Error, Outcome};
 
-use super::config::AttemptConfig;
+use super::config::{AttemptConfig, Parents};
 use super::retry_policy::RetryPolicy;
 use super::turn::Turn;
 use super::watches::OpId;
@@ -16,32 +16,6 @@ use crate::error::LockError;
 /// The number of attempts to create a lock path that is missing again right after its creation.
 /// Attempts whose last request was lost, or refused for now, do not count.
 const ATTEMPTS: u32 = 5;
-
-/// The kind of the nodes that are created where the lock path or its ancestors are missing.
-#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Parents {
-    /// Containers, which the servers delete some time after their last child.
-    ///
-    /// Persistent nodes if the servers lack containers, or if they are a [ClickHouse
-    /// Keeper](zk_session::ServerKind::Keeper): most lack them, and would end the session. Without the
-    /// feature `full`, choose `Persistent` there.
-    #[default]
-    Containers,
-    /// Persistent nodes, which stay until a client deletes them.
-    Persistent,
-    /// None: the attempt fails with [`NO_NODE`](ErrorCode::NO_NODE). A semaphore needs the nodes
-    /// `locks` and `leases` below its path, too.
-    None,
-}
-
-impl Parents {
-    /// Returns whether nodes that are created on such a server are containers.
-    pub(crate) fn are_containers(self, server: ServerKind) -> bool {
-        self == Self::Containers && server == ServerKind::ZooKeeper
-    }
-}
 
 /// The progress of creating the parents.
 #[derive(Clone, Debug)]

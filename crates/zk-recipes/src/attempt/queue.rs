@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use zk_session::proto::SequenceNumber;
 
-pub use self::reader::UnknownNodePolicy;
 pub(crate) use self::reader::{Observation, QueuePosition, QueueReader};
 use super::name::{LockMode, Name, Scheme};
 
@@ -44,6 +43,32 @@ pub fn queue_order<'a>(
         QueuedNode { name, waits_for }
     };
     names.into_iter().map(entry).collect()
+}
+
+/// What to do about children of the lock path that are no contenders of this lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnknownNodePolicy {
+    /// Refuses contenders of other [known](Scheme::recognize) kinds of locks, and ignores other
+    /// nodes.
+    ///
+    /// Locks of different kinds do not see each other, so both could be held at once. Every attempt
+    /// that lists such a contender fails with [`LockError::OtherLock`](crate::LockError::OtherLock). Each attempt that lists
+    /// reports the first unknown node, once.
+    #[default]
+    RefuseOtherLocks,
+    /// Ignores unknown nodes. Each attempt that lists reports the first one, once.
+    ///
+    /// For paths that locks of several kinds share on purpose, although they do not exclude each
+    /// other.
+    Ignore,
+    /// Refuses every unknown node. The attempt fails with [`LockError::OtherLock`](crate::LockError::OtherLock) for a contender
+    /// of a known kind of lock, with [`LockError::UnknownNode`](crate::LockError::UnknownNode) for any other node.
+    Refuse,
+    /// Counts unknown nodes as contenders, at the position where Curator would sort their names.
+    ///
+    /// For lock paths that are shared with Curator and contain unknown nodes.
+    Count,
 }
 
 /// The highest sequence number that still shows which of two nodes was created first.

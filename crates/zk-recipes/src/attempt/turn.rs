@@ -17,7 +17,6 @@ use zk_session::sync::Arc;
 use zk_session::{Error, ServerKind};
 
 use super::connection::Connection;
-use super::description::Sight;
 use super::event::Event;
 use super::observer::Observer;
 use super::retry_policy::{RETRY_AFTER, RetryPolicy};
@@ -196,6 +195,17 @@ impl<'a> Turn<'a> {
             self.report(event);
         }
     }
+}
+
+/// What a machine observes outside its session, or in data that recordings leave out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sight {
+    AbandonedAhead,
+    Hint,
+    #[cfg_attr(not(feature = "full"), expect(dead_code, reason = "a semaphore's"))]
+    Maximum,
+    Revocation,
+    Mark,
 }
 
 /// The owner of a sub-machine whose events are filtered.

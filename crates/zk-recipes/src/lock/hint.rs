@@ -3,9 +3,9 @@
 use zk_session::proto::SequenceNumber;
 
 use super::hint_cell::FastPathHint;
-use crate::attempt::description::Sight;
 use crate::attempt::phase::Node;
 use crate::attempt::queue::sequence_suffix;
+use crate::attempt::turn::Sight;
 use crate::attempt::{AttemptConfig, Turn};
 
 /// How many contenders in a row must have found the lock free before the list is skipped.

@@ -12,10 +12,10 @@ use zk_session::session::Reply;
 
 use super::requests::SemaphoreStep;
 use super::{PermitRequest, SemaphoreMachine};
-use crate::attempt::description::Sight;
 use crate::attempt::queue::reader::other_lock;
 use crate::attempt::requests::create;
 use crate::attempt::retry_policy::RetryPolicy;
+use crate::attempt::turn::Sight;
 use crate::attempt::{Event, Name, Scheme, Turn};
 use crate::error::SemaphoreError;
 

@@ -23,11 +23,11 @@ use zk_session::session::{Reply, State};
 use zk_session::{End, Error, Outcome};
 
 use crate::attempt::creation::created_node;
-use crate::attempt::description::Sight;
 use crate::attempt::node::Node;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::synced_read::{Synced, SyncedRead};
+use crate::attempt::turn::Sight;
 use crate::attempt::{AttemptConfig, Command, Event, Machine, OpId, Turn, UnknownNodePolicy};
 use crate::ephemeral::{NOBODY, OF_CONTAINER};
 use crate::error::LockError;

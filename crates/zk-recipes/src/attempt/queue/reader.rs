@@ -6,37 +6,11 @@ use alloc::vec::Vec;
 use uuid::Uuid;
 use zk_session::proto::{SequenceNumber, Zxid};
 
-use super::{SortKey, sort_key};
+use super::{SortKey, UnknownNodePolicy, sort_key};
 use crate::attempt::AttemptConfig;
 use crate::attempt::name::fast::{FastParser, guid_tag_of};
 use crate::attempt::name::{LockMode, Name, Scheme};
 use crate::error::LockError;
-
-/// What to do about children of the lock path that are no contenders of this lock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UnknownNodePolicy {
-    /// Refuses contenders of other [known](Scheme::recognize) kinds of locks, and ignores other
-    /// nodes.
-    ///
-    /// Locks of different kinds do not see each other, so both could be held at once. Every attempt
-    /// that lists such a contender fails with [`LockError::OtherLock`]. Each attempt that lists
-    /// reports the first unknown node, once.
-    #[default]
-    RefuseOtherLocks,
-    /// Ignores unknown nodes. Each attempt that lists reports the first one, once.
-    ///
-    /// For paths that locks of several kinds share on purpose, although they do not exclude each
-    /// other.
-    Ignore,
-    /// Refuses every unknown node. The attempt fails with [`LockError::OtherLock`] for a contender
-    /// of a known kind of lock, with [`LockError::UnknownNode`] for any other node.
-    Refuse,
-    /// Counts unknown nodes as contenders, at the position where Curator would sort their names.
-    ///
-    /// For lock paths that are shared with Curator and contain unknown nodes.
-    Count,
-}
 
 /// Reads the queue for one contender.
 #[derive(Clone, Copy, Debug)]

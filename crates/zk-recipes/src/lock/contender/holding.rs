@@ -8,9 +8,9 @@ use zk_session::proto::{ErrorCode, GetDataResponse};
 use zk_session::session::{Reply, State};
 
 use super::Contender;
-use crate::attempt::description::Sight;
 use crate::attempt::phase::{Phase, SelfWatch};
 use crate::attempt::retry_policy::RETRY_AFTER;
+use crate::attempt::turn::Sight;
 use crate::attempt::{AttemptConfig, DisconnectPolicy, Event, Machine as _, OpId, Turn};
 use crate::error::Loss;
 
