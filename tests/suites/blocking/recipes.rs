@@ -6,6 +6,7 @@ mod multi_lock;
 mod mutex;
 mod reentrant;
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};

@@ -37,26 +37,35 @@ impl SessionClient for Client {
     }
 
     async fn wait_for_others<F: Future + Send>(
+        &self,
         end: Option<Instant>,
         future: F,
     ) -> Option<F::Output> {
-        // It must not read from the connection meanwhile: no message would end that.
         let mut future = pin!(future);
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        loop {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                return Some(output);
-            }
-            match end.map(|end| end.saturating_duration_since(Instant::now())) {
-                None => thread::park(),
-                Some(Duration::ZERO) => return None,
-                Some(left) => thread::park_timeout(left),
-            }
-        }
+        poll_fn(|cx| match self.is_in_block_on() {
+            true => Poll::Ready(park_until(end, future.as_mut())),
+            false => future.as_mut().poll(cx).map(Some),
+        })
+        .await
     }
 
     fn lease_end(&self) -> Option<Instant> {
         self.lease()
+    }
+}
+
+/// Waits in this thread. It must not read from the connection meanwhile: no message would end that.
+fn park_until<F: Future>(end: Option<Instant>, mut future: Pin<&mut F>) -> Option<F::Output> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(output);
+        }
+        match end.map(|end| end.saturating_duration_since(Instant::now())) {
+            None => thread::park(),
+            Some(Duration::ZERO) => return None,
+            Some(left) => thread::park_timeout(left),
+        }
     }
 }
 

@@ -59,7 +59,7 @@ impl<T: Send + Sync> Once<T> {
             }
             Poll::Ready(())
         });
-        let turn = before(client, end, C::wait_for_others(end, turn)).await.flatten();
+        let turn = before(client, end, client.wait_for_others(end, turn)).await.flatten();
         turn.ok_or(LockError::TimedOut)?;
         let _guard = InitGuard(self);
         match self.value.get() {

@@ -270,7 +270,7 @@ impl<T, E> Pending<T, zk_session::blocking::Client, E> {
             *work = Work::Done(finish(Err(refusal)));
         } else if let Some(attempt) = attempt.taking_turns() {
             let turn = poll_fn(|cx| attempt.poll_turn(cx));
-            client.block_on(None, zk_session::blocking::Client::wait_for_others(limit.end, turn));
+            client.block_on(None, client.wait_for_others(limit.end, turn));
         }
     }
 }

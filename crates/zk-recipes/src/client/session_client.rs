@@ -23,9 +23,10 @@ pub trait SessionClient: AnyClient {
     fn sleep_until(&self, end: Instant) -> impl Future<Output = ()> + Send + 'static;
 
     /// Waits for another caller of this process, not for the connection. Returns `None` at `end` if
-    /// this client must not wait longer; other clients leave the time limit to their caller.
+    /// a thread waits; tasks leave the time limit to their caller.
     #[doc(hidden)]
     fn wait_for_others<F: Future + Send>(
+        &self,
         end: Option<Instant>,
         future: F,
     ) -> impl Future<Output = Option<F::Output>> + Send;

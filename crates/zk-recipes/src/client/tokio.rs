@@ -21,7 +21,11 @@ impl SessionClient for Client {
         }
     }
 
-    async fn wait_for_others<F: Future + Send>(_: Option<Instant>, future: F) -> Option<F::Output> {
+    async fn wait_for_others<F: Future + Send>(
+        &self,
+        _: Option<Instant>,
+        future: F,
+    ) -> Option<F::Output> {
         Some(future.await)
     }
 

@@ -24,6 +24,12 @@ impl Client {
     pub fn block_on<F: Future>(&self, wake_at: Option<Instant>, future: F) -> F::Output {
         self.driver().block_on(wake_at, future)
     }
+
+    /// Returns whether this thread polls in [`block_on`](Self::block_on). For recipes.
+    #[doc(hidden)]
+    pub fn is_in_block_on(&self) -> bool {
+        is_in_block_on(self.driver())
+    }
 }
 
 impl Threads {

@@ -25,6 +25,29 @@ fn a_thread_can_acquire_again_what_it_holds() {
 }
 
 #[test]
+fn a_task_that_waits_for_another_owner_leaves_its_thread_to_that_one() {
+    let ensemble = Ensemble::start(1);
+    let client = ensemble.client();
+    let mutex = ReentrantMutex::new(&client, "/lock").expect("valid");
+    let (tell, told) = mpsc::channel();
+    // Joined by nobody: a task that keeps the thread would never end.
+    thread::spawn(move || {
+        run(async {
+            let held = mutex.acquire_as(Owner::unique()).await.expect("free");
+            let late = mutex.acquire_as(Owner::unique()).timeout(SHORT).await;
+            assert_eq!(late.expect_err("held").reason, LockError::TimedOut);
+            let mut next = pin!(mutex.acquire_as(Owner::unique()));
+            let is_pending = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending()));
+            assert!(is_pending.await);
+            held.release().await.expect("released");
+            next.await.expect("acquired").release().await.expect("released");
+        });
+        tell.send(()).expect("the test waits");
+    });
+    told.recv_timeout(LONG).expect("the thread was free for the holder");
+}
+
+#[test]
 fn owners_acquire_in_the_order_of_their_calls() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();

@@ -243,12 +243,13 @@ impl<C: SessionClient> ReentrantMutex<C> {
         end: Option<Instant>,
         (is_first, hold): (bool, LocalHold<C>),
     ) -> Result<ReentrantGuard<C>, LockError> {
+        let client = &self.queue.client;
         let came = poll_fn(|cx| {
             let waker = cx.waker().clone();
             let (has_come, _unused) = lock(&self.local).queue.wait(hold.ticket, waker);
             if has_come { Poll::Ready(()) } else { Poll::Pending }
         });
-        let came = before(&self.queue.client, end, C::wait_for_others(end, came)).await.flatten();
+        let came = before(client, end, client.wait_for_others(end, came)).await.flatten();
         came.ok_or(LockError::TimedOut)?;
         let turn = lock(&self.local).turn.clone().ok_or(LockError::TimedOut)?;
         if let Some(refusal) = wait_policy.refusal()
@@ -257,9 +258,8 @@ impl<C: SessionClient> ReentrantMutex<C> {
         {
             return Err(refusal);
         }
-        let fetched = turn
-            .get_or_make(&self.queue.client, end, self.fetch(operation, wait_policy, end))
-            .await?;
+        let fetched =
+            turn.get_or_make(client, end, self.fetch(operation, wait_policy, end)).await?;
         match fetched.state().loss() {
             Some(loss) => Err(LockError::Lost(loss)),
             None => Ok(ReentrantGuard { turn, hold }),
