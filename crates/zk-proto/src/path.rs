@@ -166,18 +166,17 @@ pub fn validate_sequential(path: &str) -> Result<(), PathError> {
     validate_characters(prefix.as_bytes(), parent.len() + 1)
 }
 
-/// Returns whether a path is obviously valid.
+/// Returns whether a path, which begins with a slash, is obviously valid.
 ///
-/// That is the case if it is printable ASCII, and no name is empty or starts with a dot. The loops
-/// have no early exit, so that the compiler can vectorize them.
+/// That is the case if it is printable ASCII, and no name is empty or starts with a dot. The loop
+/// has no early exit, so that the compiler can vectorize it.
 fn is_plain(path: &str) -> bool {
     let bytes = path.as_bytes();
-    let printable = bytes.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
-    let pairs = bytes.iter().zip(bytes.iter().skip(1));
-    let names = pairs.fold(true, |all, (first, second)| {
-        all & !((*first == b'/') & ((*second == b'/') | (*second == b'.')))
-    });
-    printable & names
+    let pairs = bytes.iter().zip(bytes.get(1..).unwrap_or_default());
+    pairs.fold(true, |all, (before, byte)| {
+        let begins_name = *before == b'/';
+        all & matches!(byte, b' '..=b'~') & !(begins_name & matches!(byte, b'/' | b'.'))
+    })
 }
 
 fn validate_names(names: &str) -> Result<(), PathError> {
