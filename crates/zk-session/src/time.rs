@@ -53,7 +53,7 @@ impl Span {
     }
 
     pub(crate) const fn from_millis(milliseconds: u64) -> Self {
-        Self::of(Duration::from_millis(milliseconds))
+        Self(milliseconds.saturating_mul(1_000_000))
     }
 
     pub(crate) const fn from_secs(seconds: u64) -> Self {

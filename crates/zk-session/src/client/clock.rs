@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant as StdInstant;
 
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// The time from now that stands for moments that the system's clock cannot represent.
 const FAR: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -75,11 +75,10 @@ impl Suspensions {
     }
 
     /// Returns the total at a time by the clock that stops. It never decreases.
-    fn total(&self, passed: Duration) -> Duration {
-        let seconds = (passed.as_secs() as usize).wrapping_mul(1_000);
-        let now = seconds.wrapping_add(passed.subsec_millis() as usize);
+    fn total(&self, passed: Span) -> Span {
+        let now = (passed.as_nanos() / 1_000_000) as usize;
         if self.measured_at.load(Ordering::Relaxed) == now {
-            return Duration::from_millis(self.total.load(Ordering::Relaxed) as u64);
+            return Span::from_millis(self.total.load(Ordering::Relaxed) as u64);
         }
         self.measured_at.store(now, Ordering::Relaxed);
         // In this order, a pause between the two never looks like a suspension.
@@ -93,7 +92,7 @@ impl Suspensions {
             let ahead = usize::try_from(ahead.as_millis()).unwrap_or(usize::MAX);
             self.total.fetch_max(ahead, Ordering::Relaxed).max(ahead)
         };
-        Duration::from_millis(total as u64)
+        Span::from_millis(total as u64)
     }
 }
 
@@ -130,8 +129,8 @@ impl Clock {
     /// Returns the time. It never decreases, even if the given clock does: a lease would seem longer.
     pub(crate) fn now(&self) -> Instant {
         let Some((GivenClock(now), latest)) = &self.given else {
-            let passed = (self.local)().saturating_duration_since(self.start);
-            return Instant::after_start(passed + self.suspended(passed));
+            let passed = self.passed();
+            return Instant::START.after(passed).after(self.suspended(passed));
         };
         let now = now();
         let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,9 +138,14 @@ impl Clock {
         *latest
     }
 
+    /// Returns the time since the start by the local clock.
+    fn passed(&self) -> Span {
+        Span::of((self.local)().saturating_duration_since(self.start))
+    }
+
     /// Returns for how long the machine was suspended, `passed` after the start by the local clock.
-    fn suspended(&self, passed: Duration) -> Duration {
-        self.suspensions.as_ref().map_or(Duration::ZERO, |all| all.total(passed))
+    fn suspended(&self, passed: Span) -> Span {
+        self.suspensions.as_ref().map_or(Span::ZERO, |all| all.total(passed))
     }
 
     /// Returns the longest sleep of a client, which may sleep by a clock that stops.
@@ -156,10 +160,7 @@ impl Clock {
     pub(crate) fn local_instant(&self, instant: Instant) -> StdInstant {
         let (base, now) = match &self.given {
             Some(_) => ((self.local)(), self.now()),
-            None => {
-                let passed = (self.local)().saturating_duration_since(self.start);
-                (self.start, Instant::START + self.suspended(passed))
-            }
+            None => (self.start, Instant::START.after(self.suspended(self.passed()))),
         };
         let past = base.checked_sub(now - instant).unwrap_or(base);
         past.checked_add(instant - now).unwrap_or(past + FAR)

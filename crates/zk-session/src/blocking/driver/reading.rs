@@ -101,9 +101,10 @@ impl Threads {
                 inner.readers.expect_wait();
                 waits = true;
             }
-            let timeout = inner.max_wait(self).min(left.unwrap_or(MAX_WAIT));
+            let now = self.now();
+            let timeout = inner.max_wait(self, now).min(left.unwrap_or(MAX_WAIT));
             inner = match how {
-                Wait::Reading if reads => self.read(inner, timeout),
+                Wait::Reading if reads => self.read(inner, now + timeout, timeout),
                 Wait::Reading => self.sleep(inner, waker, timeout),
                 Wait::Sleeping => self.sleep_as_other(inner, timeout),
             };
@@ -155,7 +156,8 @@ impl Threads {
                 inner = self.relock();
                 continue;
             }
-            let timeout = inner.max_wait(self);
+            let now = self.now();
+            let timeout = inner.max_wait(self, now);
             let others_come = core::mem::replace(&mut waits, inner.readers.waits) != waits;
             if core::mem::replace(&mut reads, inner.readers.reads) != reads {
                 read_at = StdInstant::now();
@@ -164,7 +166,7 @@ impl Threads {
             let others_read = others_come && is_within(read_at, DOZE);
             if inner.can_read() && (!others_read || inner.readers.has_others()) {
                 inner.readers.keeper = Keeper::Reading;
-                inner = self.read(inner, timeout);
+                inner = self.read(inner, now + timeout, timeout);
                 inner.readers.keeper = Keeper::Awake;
                 continue;
             }
@@ -183,15 +185,16 @@ impl Threads {
         }
     }
 
-    /// Reads once.
+    /// Reads once, `until` the timeout has passed.
     fn read<'a>(
         self: &'a Arc<Self>,
         mut inner: EffectsGuard<'a, ThreadsState>,
+        until: Instant,
         timeout: Duration,
     ) -> EffectsGuard<'a, ThreadsState> {
         let Some(connection) = &mut inner.connection else { return inner };
         let Some(mut inbox) = connection.inbox.take() else { return inner };
-        connection.reads_until = self.now() + timeout;
+        connection.reads_until = until;
         let transport = connection.transport.clone();
         inner.readers.reads += 1;
         drop(inner);
@@ -305,7 +308,7 @@ impl ThreadsState {
     }
 
     /// Returns the time until the session's next deadline, as a read timeout.
-    fn max_wait(&self, shared: &Threads) -> Duration {
+    fn max_wait(&self, shared: &Threads, now: Instant) -> Duration {
         let has_more = self.connection.as_ref().is_some_and(|connection| connection.has_more);
         if has_more || self.router.dispatcher.is_unsettled() {
             return MIN_WAIT;
@@ -313,7 +316,7 @@ impl ThreadsState {
         let due = self.router.dispatcher.poll_timeout().unwrap_or(Instant::END);
         let has_lease = self.router.session().lease().is_some();
         let max_wait = shared.clock.max_sleep(has_lease).min(MAX_WAIT);
-        (due - shared.now()).clamp(MIN_WAIT, max_wait)
+        (due - now).clamp(MIN_WAIT, max_wait)
     }
 }
 

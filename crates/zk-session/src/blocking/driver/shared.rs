@@ -462,11 +462,12 @@ impl ThreadsState {
     }
 
     fn write_frames(&mut self, shared: &Arc<Threads>) {
-        let begun = shared.now();
+        let mut begun = None;
         while let Some(connection) = &mut self.connection
             && connection.has_to_write(self.router.dispatcher.session())
         {
             let (now, output) = (shared.now(), self.router.dispatcher.session().output());
+            let begun = *begun.get_or_insert(now);
             let written = if connection.is_unflushed {
                 connection.transport.flush().map(|()| None)
             } else {
