@@ -95,9 +95,7 @@ impl<T> Session<T> {
         token: T,
         deadline: Instant,
     ) -> Result<RequestId, Error> {
-        let id = self.enqueue(request, token, Some(deadline), None, false)?;
-        self.timers.set_earlier(SessionTimer::Deadline, deadline);
-        Ok(id)
+        self.enqueue(request, token, Some(deadline), None, false)
     }
 
     /// Submits a request. `belongs` skips the check for room: the request belongs to one that was
@@ -141,27 +139,34 @@ impl<T> Session<T> {
         let replay = watch.as_ref().map_or(0, WatchRequest::replay_length);
         let length = outbox::request_length(request);
         self.admit(length.max(replay), belongs)?;
-        if let Some(error) = self.refusal(opcode, length) {
+        if self.suspect.is_some()
+            && let Some(error) = self.refusal(opcode, length)
+        {
             return Err(error);
         }
-        let changes = self.ephemerals.changes(request);
-        if let Err(error) = self.ephemerals.admit(&changes) {
-            self.list_ephemerals(true);
-            return Err(error);
-        }
+        let admitted = self.ephemerals.admit(request, self.outbox.last_xid().next());
+        let changes_nodes = admitted.inspect_err(|_| self.list_ephemerals(true))?;
         self.last_request += 1;
         self.statistics.requests += 1;
         let number = self.last_request;
-        let registration = watch.map(|watch| self.watches.begin(number, &watch));
-        let id = registration.as_ref().map_or(RequestId::without_watch(number), Registration::id);
-        self.outbox.push(
-            request,
-            RequestOwner::Caller(token),
-            registration,
+        let id = match watch {
+            Some(watch) => self.watches.begin(number, &watch),
+            None => RequestId::without_watch(number),
+        };
+        let pending = PendingRequest {
+            xid: self.outbox.take_xid(),
+            opcode,
+            length,
+            owner: RequestOwner::Caller(token),
+            id,
             deadline,
             again,
-            changes,
-        );
+            changes_nodes,
+        };
+        self.outbox.push(request, pending);
+        if DEADLINES && let Some(deadline) = deadline {
+            self.timers.set_earlier(SessionTimer::Deadline, deadline);
+        }
         Ok(id)
     }
 

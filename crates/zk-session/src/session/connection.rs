@@ -272,10 +272,9 @@ impl<T> Session<T> {
     }
 
     pub(super) fn fail(&mut self, pending: PendingRequest<T>, error: Error) {
-        let is_own = !pending.is_callers();
-        self.ephemerals.failed(pending.opcode, is_own, pending.changes, &error);
-        if let Some(registration) = &pending.registration {
-            let removal = self.watches.abandon(registration);
+        self.ephemerals.failed(&pending, &error);
+        if pending.id.has_watch() {
+            let removal = self.watches.abandon(pending.id);
             self.remove_watch(removal);
         }
         if let RequestOwner::Caller(token) = pending.owner {

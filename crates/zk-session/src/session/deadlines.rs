@@ -329,12 +329,12 @@ impl<T> Session<T> {
             }
         }
         let unsent = self.outbox.remove_late(now);
-        for Late { opcode, token, watch } in sent {
+        for Late { opcode, token, id } in sent {
             let error = Error::DeadlinePassed { outcome: Outcome::Unknown };
             self.exchanges.failed(opcode, &error);
             self.events.push_back(Event::Reply { token, result: Err(error) });
-            if let Some(watch) = watch {
-                self.unwatch(watch);
+            if id.has_watch() {
+                self.unwatch(id);
             }
         }
         for pending in unsent {

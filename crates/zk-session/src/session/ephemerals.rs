@@ -9,16 +9,17 @@
 //! has read the list of its nodes, which makes the count exact again.
 
 use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 
 use bytes::Bytes;
 use zk_proto::{
     CreateMode, Decode as _, ErrorCode, GetEphemeralsResponse, MultiOp, MultiResponse, MultiResult,
-    OpCode, Reader, Request,
+    OpCode, Reader, Request, Xid,
 };
 
 use super::Config;
 use super::hasher;
+use super::pending::PendingRequest;
+use super::queue::ShortQueue;
 use crate::error::{Error, Outcome};
 
 /// How many bytes each path takes in addition to its own.
@@ -37,18 +38,18 @@ pub(super) struct NodeKey {
     length: usize,
 }
 
-/// What a request does to ephemeral nodes of the session.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Changes {
-    #[default]
-    None,
-    Single(Change),
-    /// Those of a transaction, each with the index of its operation.
-    Several(Vec<(usize, Change)>),
+/// A change of the session's ephemeral nodes that has no outcome yet.
+#[derive(Clone, Copy, Debug)]
+struct SubmittedChange {
+    /// The xid of the request.
+    xid: Xid,
+    /// The index of the operation in a transaction, or 0.
+    index: usize,
+    change: Change,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+enum Change {
     Create(NodeKey),
     /// The path of a sequential node is known later. This is its length without the number.
     CreateSequential(usize),
@@ -66,32 +67,20 @@ impl Change {
     }
 }
 
-impl Changes {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::None => 0,
-            Self::Single(change) => change.bytes(),
-            Self::Several(changes) => changes.iter().map(|(_, change)| change.bytes()).sum(),
-        }
-    }
-}
-
-impl From<Option<Change>> for Changes {
-    fn from(change: Option<Change>) -> Self {
-        change.map_or(Self::None, Self::Single)
-    }
-}
-
 /// The ephemeral nodes that may exist.
 #[derive(Clone, Debug)]
 pub(super) struct Ephemerals {
     limit: usize,
+    /// How many bytes `submitted` keeps when it is empty.
+    max_kept: usize,
     /// Secret, so that nobody can choose names of nodes that share a hash.
     seed: u64,
     nodes: BTreeSet<NodeKey>,
     /// How many bytes `nodes` take, and sequential nodes of unknown names that may exist.
     bytes: usize,
-    /// How many bytes the nodes take whose creation was submitted and has no outcome yet.
+    /// The changes of requests without an outcome, in the order of the requests.
+    submitted: ShortQueue<SubmittedChange>,
+    /// How many bytes the nodes take that they create.
     pending: usize,
     /// The number of bytes at which to ask for a list.
     list_at: usize,
@@ -109,12 +98,18 @@ impl Config {
 }
 
 impl Ephemerals {
-    pub(super) fn new(limit: usize, seed: u64) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
+        Self::with(config.max_ephemerals(), config.max_kept, config.seed)
+    }
+
+    fn with(limit: usize, max_kept: usize, seed: u64) -> Self {
         Self {
             limit,
+            max_kept,
             seed,
             nodes: BTreeSet::new(),
             bytes: 0,
+            submitted: ShortQueue::new(),
             pending: 0,
             list_at: limit / 2,
             is_listing: false,
@@ -125,54 +120,79 @@ impl Ephemerals {
 
     /// Forgets the nodes of a session that has ended.
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.limit, self.seed);
+        *self = Self::with(self.limit, self.max_kept, self.seed);
     }
 
     fn key(&self, path: &[u8]) -> NodeKey {
         NodeKey { hash: hasher::hash(path, self.seed), length: path.len() }
     }
 
-    /// Returns what a request would change.
-    pub(super) fn changes(&self, request: &Request<'_>) -> Changes {
-        let create = |path: &str, mode: CreateMode| match mode.is_sequential() {
+    fn creation(&self, path: &str, mode: CreateMode) -> Option<Change> {
+        match mode.is_sequential() {
             _ if !mode.is_ephemeral() => None,
             true => Some(Change::CreateSequential(path.len())),
             false => Some(Change::Create(self.key(path.as_bytes()))),
-        };
-        let delete = |path: &str| Some(Change::Delete(self.key(path.as_bytes())));
-        match request {
-            Request::Create(body) | Request::Create2(body) => create(body.path, body.mode).into(),
-            Request::Delete(body) => delete(body.path).into(),
-            Request::Multi(multi) => {
-                let change = |(index, operation)| {
-                    let change = match operation {
-                        MultiOp::Create(body) | MultiOp::Create2(body) => {
-                            create(body.path, body.mode)
-                        }
-                        MultiOp::Delete(body) => delete(body.path),
-                        _ => None,
-                    };
-                    change.map(|change| (index, change))
-                };
-                Changes::Several(multi.iter().enumerate().filter_map(change).collect())
-            }
-            _ => Changes::None,
         }
     }
 
-    /// Counts the nodes of a request that is submitted.
+    fn deletion(&self, path: &str) -> Option<Change> {
+        Some(Change::Delete(self.key(path.as_bytes())))
+    }
+
+    /// Counts what a request that is submitted would change. Returns whether it would change anything.
     ///
     /// # Errors
     ///
-    /// [`Error::EphemeralsFull`] if there would be too many. A request that creates none always
+    /// [`Error::EphemeralsFull`] if there would be too many nodes. A request that creates none always
     /// succeeds.
-    pub(super) fn admit(&mut self, changes: &Changes) -> Result<(), Error> {
-        let bytes = changes.bytes();
+    #[inline]
+    pub(super) fn admit(&mut self, request: &Request<'_>, xid: Xid) -> Result<bool, Error> {
+        match request {
+            Request::Create(_) | Request::Create2(_) | Request::Delete(_) | Request::Multi(_) => {
+                self.count(request, xid)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Counts a request that may change something.
+    fn count(&mut self, request: &Request<'_>, xid: Xid) -> Result<bool, Error> {
+        let before = self.submitted.len();
+        match request {
+            Request::Create(body) | Request::Create2(body) => {
+                self.push(xid, 0, self.creation(body.path, body.mode));
+            }
+            Request::Delete(body) => self.push(xid, 0, self.deletion(body.path)),
+            Request::Multi(multi) => {
+                for (index, operation) in multi.iter().enumerate() {
+                    let change = match operation {
+                        MultiOp::Create(body) | MultiOp::Create2(body) => {
+                            self.creation(body.path, body.mode)
+                        }
+                        MultiOp::Delete(body) => self.deletion(body.path),
+                        _ => None,
+                    };
+                    self.push(xid, index, change);
+                }
+            }
+            _ => {}
+        }
+        let bytes: usize = self.submitted.range(before..).map(|it| it.change.bytes()).sum();
         if bytes > 0 && self.bytes + self.pending + bytes > self.limit {
+            self.submitted.truncate(before);
             return Err(Error::EphemeralsFull { limit: self.limit });
         }
         self.pending += bytes;
-        Ok(())
+        Ok(self.submitted.len() > before)
+    }
+
+    fn push(&mut self, xid: Xid, index: usize, change: Option<Change>) {
+        self.submitted.extend(change.map(|change| SubmittedChange { xid, index, change }));
+    }
+
+    /// Returns whether there are so many nodes that a list is worth its bytes.
+    pub(super) fn are_many(&self) -> bool {
+        self.bytes >= self.list_at
     }
 
     /// Returns whether to ask for a list: after a refusal, or since there are many nodes.
@@ -185,25 +205,22 @@ impl Ephemerals {
                 self.refusals += 1;
                 self.refusals % REFUSALS == 1
             }
-            false => self.bytes >= self.list_at,
+            false => self.are_many(),
         };
         self.is_listing
     }
 
-    /// Records the answer to a request of a caller or the session's own. Without a body, the reply
-    /// was too long.
-    pub(super) fn answered(
+    /// Records the answer to a request. Without a body, the reply was too long.
+    pub(super) fn answered<T>(
         &mut self,
-        opcode: OpCode,
-        is_own: bool,
-        changes: Changes,
+        request: &PendingRequest<T>,
         answer: ErrorCode,
         body: Option<&Bytes>,
     ) {
-        if is_own && opcode == OpCode::GET_EPHEMERALS {
+        if request.opcode == OpCode::GET_EPHEMERALS && !request.is_callers() {
             return self.listed(answer, body);
         }
-        if let Changes::None = changes {
+        if !request.changes_nodes {
             return;
         }
         let rolled_back = || {
@@ -211,7 +228,7 @@ impl Ephemerals {
             results.failure().map(|(_, code)| code)
         };
         let code = match answer {
-            ErrorCode::OK if opcode == OpCode::MULTI => rolled_back().unwrap_or(answer),
+            ErrorCode::OK if request.opcode == OpCode::MULTI => rolled_back().unwrap_or(answer),
             answer => answer,
         };
         let is_unknown = Error::Server(code).outcome() == Outcome::Unknown;
@@ -219,47 +236,50 @@ impl Ephemerals {
             ErrorCode::OK => Some(Ok(())),
             code => Some(Err(code)).filter(|_| !is_unknown),
         };
-        self.settle(opcode, changes, answer, body);
+        self.settle(request, answer, body);
     }
 
     /// Records that a request has failed without a reply.
-    pub(super) fn failed(&mut self, opcode: OpCode, is_own: bool, changes: Changes, error: &Error) {
-        if is_own && opcode == OpCode::GET_EPHEMERALS {
+    pub(super) fn failed<T>(&mut self, request: &PendingRequest<T>, error: &Error) {
+        if request.opcode == OpCode::GET_EPHEMERALS && !request.is_callers() {
             (self.is_listing, self.refusals) = (false, 0);
             self.losses += 1;
         }
         let refused = Err(ErrorCode::CONNECTION_LOSS);
         let answer = (error.outcome() == Outcome::NotApplied).then_some(refused);
-        self.settle(opcode, changes, answer, None);
+        self.settle(request, answer, None);
     }
 
-    /// Records what became of changes: `None` if that is unknown.
-    fn settle(
+    /// Records what became of the changes of a request: `None` if that is unknown.
+    fn settle<T>(
         &mut self,
-        opcode: OpCode,
-        changes: Changes,
+        request: &PendingRequest<T>,
         answer: Option<Result<(), ErrorCode>>,
         body: Option<&Bytes>,
     ) {
-        self.pending = self.pending.saturating_sub(changes.bytes());
-        let mut settle = |index, change| match (change, answer) {
-            (Change::Create(node), None | Some(Ok(()))) => self.insert(node),
-            (Change::CreateSequential(_), None | Some(Ok(()))) => {
-                match body.and_then(|body| created_path(opcode, body, index)) {
-                    Some(path) => self.insert(self.key(path)),
-                    None => self.bytes += change.bytes(),
+        if !request.changes_nodes {
+            return;
+        }
+        let is_its = |submitted: &SubmittedChange| submitted.xid == request.xid;
+        // Mostly they are the first ones.
+        let Some(place) = self.submitted.iter().position(is_its) else { return };
+        while self.submitted.get(place).is_some_and(is_its)
+            && let Some(SubmittedChange { index, change, .. }) = self.submitted.remove(place)
+        {
+            self.pending = self.pending.saturating_sub(change.bytes());
+            match (change, answer) {
+                (Change::Create(node), None | Some(Ok(()))) => self.insert(node),
+                (Change::CreateSequential(_), None | Some(Ok(()))) => {
+                    match body.and_then(|body| created_path(request.opcode, body, index)) {
+                        Some(path) => self.insert(self.key(path)),
+                        None => self.bytes += change.bytes(),
+                    }
                 }
-            }
-            (Change::Delete(node), Some(Ok(()) | Err(ErrorCode::NO_NODE))) => self.forget(node),
-            _ => {}
-        };
-        match changes {
-            Changes::None => {}
-            Changes::Single(change) => settle(0, change),
-            Changes::Several(changes) => {
-                changes.into_iter().for_each(|(index, change)| settle(index, change));
+                (Change::Delete(node), Some(Ok(()) | Err(ErrorCode::NO_NODE))) => self.forget(node),
+                _ => {}
             }
         }
+        self.submitted.shrink(self.max_kept);
     }
 
     fn insert(&mut self, node: NodeKey) {

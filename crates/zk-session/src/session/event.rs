@@ -360,6 +360,7 @@ impl Reply {
     /// assert!(matches!(error, Error::Reply(_)));
     /// assert_eq!(error.outcome(), Outcome::Unknown);
     /// ```
+    #[cfg_attr(not(target_os = "none"), inline)]
     pub fn decode<'a, R: Decode<'a>>(&'a self) -> Result<R, Error> {
         R::decode(&mut Reader::new(&self.body)).map_err(Error::Reply)
     }

@@ -71,37 +71,24 @@ impl<T> InFlight<T> {
     }
 
     /// Takes the request that a reply answers: the oldest one, unless this reply may have overtaken
-    /// others.
-    ///
-    /// # Errors
-    ///
-    /// The xid of the oldest request, if the reply answers none or another one.
-    pub(super) fn take_answered(
-        &mut self,
-        xid: Xid,
-        may_overtake: bool,
-    ) -> Result<Sent<T>, Option<Xid>> {
+    /// others. Returns `None` if the reply answers none, or another one.
+    pub(super) fn take_answered(&mut self, xid: Xid, may_overtake: bool) -> Option<Sent<T>> {
         // Usually it is the first one. The rest handles pings and replies that overtake.
         let answered = if self.sent.front().is_some_and(|sent| sent.pending.xid == xid) {
-            self.sent.pop_front()
+            self.sent.pop_front()?
         } else {
-            let is_request = |sent: &Sent<T>| sent.pending.xid != Xid::PING;
-            let oldest = self.sent.iter().position(is_request).ok_or(None)?;
-            let expected = self.sent.get(oldest).map(|sent| sent.pending.xid);
-            let place = if expected == Some(xid) {
-                oldest
-            } else if may_overtake {
-                let answered = |sent: &Sent<T>| is_request(sent) && sent.pending.xid == xid;
-                self.sent.iter().position(answered).ok_or(expected)?
-            } else {
-                return Err(expected);
+            let is_request = |(_, sent): &(usize, &Sent<T>)| sent.pending.xid != Xid::PING;
+            let is_answered = |(_, sent): &(usize, &Sent<T>)| sent.pending.xid == xid;
+            let mut requests = self.sent.iter().enumerate().filter(is_request);
+            let (place, _) = match may_overtake {
+                true => requests.find(is_answered)?,
+                false => requests.next().filter(is_answered)?,
             };
-            self.remove(place)
+            self.remove(place)?
         };
-        let answered = answered.ok_or(None)?;
         self.sent.shrink(self.max_kept);
         self.callers -= usize::from(answered.pending.is_callers());
-        Ok(answered)
+        Some(answered)
     }
 
     /// Removes a request, which is among the first ones. Moving those before it is less code than

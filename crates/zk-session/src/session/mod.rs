@@ -109,7 +109,7 @@ use self::queue::ShortQueue;
 use self::refusals::Suspect;
 use self::servers::Servers;
 use self::timers::{ConnectionTimer, SessionTimer, Timers};
-use self::watches::{Fired, Registration, Removal, SessionWatches, WatchRequest};
+use self::watches::{Fired, Removal, SessionWatches, WatchRequest};
 pub use crate::end::End;
 use crate::error::{Error, Invalid, Outcome, outcome_of_success, required_version};
 use crate::recorder::Recorder;
@@ -387,7 +387,7 @@ impl<T> Session<T> {
             refused: false,
             credentials: Credentials::new(),
             refusals: Refusals::default(),
-            ephemerals: Ephemerals::new(config.max_ephemerals(), config.seed),
+            ephemerals: Ephemerals::new(&config),
             watches: SessionWatches::new(config.seed),
             server_kind: ServerKind::default(),
             can_remove_watches: true,
@@ -436,7 +436,9 @@ impl<T> Session<T> {
 
     /// Returns the next event. [`Event::Room`] comes after all others.
     pub fn poll_event(&mut self) -> Option<Event<T>> {
-        self.recorder.event(self.events.front());
+        if self.recorder.is_on() {
+            self.recorder.event(self.events.front());
+        }
         let event = self.events.pop_front();
         self.events.shrink(self.config.max_kept);
         if event.is_none() && self.refused && self.has_room() {

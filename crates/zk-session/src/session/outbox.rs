@@ -12,19 +12,11 @@ use core::ops::{Deref, DerefMut};
 
 use zk_proto::{Encode, OpCode, Request, RequestHeader, Sink, Xid, frame};
 
-use super::ephemerals::Changes;
+use super::RequestId;
 use super::in_flight::{InFlight, Sent};
-use super::pending::{Again, Late, PendingRequest, RequestOwner};
+use super::pending::{Late, PendingRequest, RequestOwner};
 use super::queue::ShortQueue;
-use super::watches::Registration;
 use crate::time::Instant;
-
-#[derive(Clone, Debug)]
-struct Unsent<T> {
-    /// The length of the frame with its prefix, in bytes.
-    length: usize,
-    pending: PendingRequest<T>,
-}
 
 /// Bytes to send. `Debug` shows only how many there are, because they can hold credentials.
 #[derive(Clone, Default)]
@@ -99,7 +91,7 @@ pub(super) struct Outbox<T> {
     bytes: SendBuffer,
     /// How many bytes each empty buffer keeps. See [`Config::max_kept`](super::Config::max_kept).
     max_kept: usize,
-    unsent: ShortQueue<Unsent<T>>,
+    unsent: ShortQueue<PendingRequest<T>>,
     /// How many of `unsent` are requests of callers.
     pub(super) callers: usize,
     /// How many of `bytes` belong to requests of callers.
@@ -121,44 +113,34 @@ impl<T> Outbox<T> {
 
     /// Encodes a request of the session itself.
     pub(super) fn push_own(&mut self, request: &Request<'_>, owner: RequestOwner<T>) {
-        self.push(request, owner, None, None, None, Changes::default());
-    }
-
-    /// Encodes a request behind all others. The caller has checked its length.
-    pub(super) fn push(
-        &mut self,
-        request: &Request<'_>,
-        owner: RequestOwner<T>,
-        registration: Option<Registration>,
-        deadline: Option<Instant>,
-        again: Option<Again<T>>,
-        changes: Changes,
-    ) {
         let opcode = request.opcode();
         let xid = match opcode {
             OpCode::PING => Xid::PING,
             OpCode::AUTH => Xid::AUTH,
             _ => self.take_xid(),
         };
-        let message = (RequestHeader { xid, opcode }, request);
-        let before = self.bytes.len();
-        put_frame(&message, &mut self.bytes);
-        let length = self.bytes.len() - before;
         let pending = PendingRequest {
             xid,
             opcode,
-            length: length.saturating_sub(frame::PREFIX_LEN),
+            length: request_length(request),
             owner,
-            registration,
-            deadline,
-            again,
-            changes,
+            id: RequestId::without_watch(0),
+            deadline: None,
+            again: None,
+            changes_nodes: false,
         };
+        self.push(request, pending);
+    }
+
+    /// Encodes a request behind all others. The caller has checked its length.
+    pub(super) fn push(&mut self, request: &Request<'_>, pending: PendingRequest<T>) {
+        let header = RequestHeader { xid: pending.xid, opcode: pending.opcode };
+        put_frame_of(pending.length, &(header, request), &mut self.bytes);
         if pending.is_callers() {
             self.callers += 1;
-            self.callers_bytes += length;
+            self.callers_bytes += pending.frame_length();
         }
-        self.unsent.push_back(Unsent { length, pending });
+        self.unsent.push_back(pending);
     }
 
     /// Returns the xid of the newest request without a fixed one.
@@ -187,24 +169,22 @@ impl<T> Outbox<T> {
         taken: usize,
         in_flight: &mut InFlight<T>,
     ) -> usize {
-        let mut taken = taken.min(self.bytes.len());
+        let taken = taken.min(self.bytes.len());
+        let mut left = taken;
         while let Some(first) = self.unsent.front()
-            && first.length <= taken
-            && let Some(Unsent { length, pending, .. }) = self.unsent.pop_front()
+            && first.frame_length() <= left
+            && let Some(pending) = self.unsent.pop_front()
         {
-            self.bytes.advance(length);
-            taken -= length;
-            if pending.is_callers() {
-                self.callers -= 1;
-                self.callers_bytes -= length;
-            }
+            left -= pending.frame_length();
+            self.forget(&pending);
             // `Credentials` knows the callers that wait for this one.
             if pending.xid != Xid::AUTH {
                 in_flight.push(Sent { sent_at, pending });
             }
         }
+        self.bytes.advance(taken - left);
         self.shrink();
-        taken
+        left
     }
 
     /// Frees the capacity that a burst has taken, once everything is sent.
@@ -217,12 +197,12 @@ impl<T> Outbox<T> {
 
     /// Returns how many pings are unsent.
     pub(super) fn pings(&self) -> usize {
-        self.unsent.iter().filter(|unsent| unsent.pending.xid == Xid::PING).count()
+        self.unsent.iter().filter(|unsent| unsent.xid == Xid::PING).count()
     }
 
     /// Takes the caller of the first request, which is partly sent, if its deadline has passed.
     pub(super) fn take_late_first(&mut self, now: Instant) -> Option<Late<T>> {
-        self.unsent.front_mut()?.pending.take_late(now)
+        self.unsent.front_mut()?.take_late(now)
     }
 
     /// Removes and returns requests whose deadline has passed.
@@ -232,7 +212,7 @@ impl<T> Outbox<T> {
 
     /// Returns the earliest deadline of all requests.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.unsent.iter().filter_map(|unsent| unsent.pending.deadline).min()
+        self.unsent.iter().filter_map(|unsent| unsent.deadline).min()
     }
 
     /// Removes and returns unwanted requests. None of them may be partly sent.
@@ -246,20 +226,22 @@ impl<T> Outbox<T> {
         unwanted: &dyn Fn(&PendingRequest<T>) -> bool,
     ) -> Vec<PendingRequest<T>> {
         let mut removed = Vec::new();
-        while self.unsent.front().is_some_and(|first| unwanted(&first.pending))
+        while self.unsent.front().is_some_and(unwanted)
             && let Some(first) = self.unsent.pop_front()
         {
-            self.bytes.advance(first.length);
-            removed.push(self.forget(first));
+            self.bytes.advance(first.frame_length());
+            self.forget(&first);
+            removed.push(first);
         }
-        if self.unsent.iter().any(|unsent| unwanted(&unsent.pending)) {
+        if self.unsent.iter().any(unwanted) {
             let mut kept = ShortQueue::new();
             // Frames move from `from` to `to` and close the gaps.
             let (mut from, mut to) = (0, 0);
             for unsent in core::mem::take(&mut self.unsent) {
-                let length = unsent.length;
-                if unwanted(&unsent.pending) {
-                    removed.push(self.forget(unsent));
+                let length = unsent.frame_length();
+                if unwanted(&unsent) {
+                    self.forget(&unsent);
+                    removed.push(unsent);
                 } else {
                     if from != to {
                         move_bytes(&mut self.bytes, from, length, to);
@@ -277,12 +259,11 @@ impl<T> Outbox<T> {
     }
 
     /// Takes the request out of the counts.
-    fn forget(&mut self, unsent: Unsent<T>) -> PendingRequest<T> {
-        if unsent.pending.is_callers() {
+    fn forget(&mut self, unsent: &PendingRequest<T>) {
+        if unsent.is_callers() {
             self.callers -= 1;
-            self.callers_bytes -= unsent.length;
+            self.callers_bytes -= unsent.frame_length();
         }
-        unsent.pending
     }
 
     /// Keeps requests that callers wait for, to send them on the next connection. Returns the
@@ -293,21 +274,22 @@ impl<T> Outbox<T> {
 
     /// Returns the first request, if a connection is being lost while it is partly sent.
     pub(super) fn first(&self) -> Option<&PendingRequest<T>> {
-        self.unsent.front().map(|first| &first.pending)
+        self.unsent.front()
     }
 
     /// Takes the first request. It must not be partly sent.
     pub(super) fn take_first(&mut self) -> Option<PendingRequest<T>> {
         let first = self.unsent.pop_front()?;
-        self.bytes.advance(first.length);
-        Some(self.forget(first))
+        self.bytes.advance(first.frame_length());
+        self.forget(&first);
+        Some(first)
     }
 
     /// Takes all requests after the session has ended.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = PendingRequest<T>> + use<T> {
         self.bytes.clear();
         (self.callers, self.callers_bytes) = (0, 0);
-        core::mem::take(&mut self.unsent).into_iter().map(|unsent| unsent.pending)
+        core::mem::take(&mut self.unsent).into_iter()
     }
 }
 
@@ -325,11 +307,19 @@ impl<T> Outbox<T> {
 /// Appends a frame. Its length was checked: no request is longer than
 /// [`max_request`](super::Config::max_request), which is below 2 GiB.
 pub(super) fn put_frame(message: &impl Encode, out: &mut SendBuffer) {
+    put_frame_of(message.encoded_len(), message, out);
+}
+
+/// Appends a frame of this length.
+// A call would take half as long as the frame of a short request.
+#[cfg_attr(not(target_os = "none"), inline(always))]
+fn put_frame_of(length: usize, message: &impl Encode, out: &mut SendBuffer) {
     // A dynamic sink keeps one copy of each encoder on boards. The length is counted by one, too.
     #[cfg(target_os = "none")]
     let out: &mut dyn Sink = out;
-    let encoded = frame::encode(message, out);
-    debug_assert_eq!(encoded, Ok(()));
+    out.reserve(frame::PREFIX_LEN + length);
+    (length as i32).encode(out);
+    message.encode(out);
 }
 
 /// Moves bytes, like `copy_within` but without its panics.

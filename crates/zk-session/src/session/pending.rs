@@ -1,10 +1,9 @@
 //! A request that waits for its reply, unsent or in flight.
 
-use zk_proto::{OpCode, Xid};
+use zk_proto::{OpCode, Xid, frame};
 
 use super::RequestId;
-use super::ephemerals::Changes;
-use super::watches::{PersistentPath, Registration};
+use super::watches::PersistentPath;
 use crate::time::Instant;
 
 /// A request that waits for its reply.
@@ -15,13 +14,15 @@ pub(super) struct PendingRequest<T> {
     /// The length of the request, in bytes: its frame without the prefix.
     pub(super) length: usize,
     pub(super) owner: RequestOwner<T>,
-    pub(super) registration: Option<Registration>,
+    /// Names the watch that it sets, if any.
+    pub(super) id: RequestId,
     /// The time at which the caller stops waiting.
     pub(super) deadline: Option<Instant>,
     /// Repeats the token, for a reply that comes in pieces. `None` if the caller wants it whole.
     pub(super) again: Option<Again<T>>,
-    /// What it changes of the session's ephemeral nodes.
-    pub(super) changes: Changes,
+    /// Whether it may change ephemeral nodes of the session, which keeps how.
+    #[cfg_attr(not(feature = "blocking"), allow(dead_code, reason = "only clients count nodes"))]
+    pub(super) changes_nodes: bool,
 }
 
 /// Returns a token once more.
@@ -31,7 +32,12 @@ impl<T> PendingRequest<T> {
     /// Returns whether a caller has submitted the request. Only such requests count against the
     /// limits.
     pub(super) fn is_callers(&self) -> bool {
-        matches!(self.owner, RequestOwner::Caller(_) | RequestOwner::Nobody)
+        !matches!(self.owner, RequestOwner::Session | RequestOwner::Removal(_))
+    }
+
+    /// Returns the length of its frame with the prefix, in bytes.
+    pub(super) fn frame_length(&self) -> usize {
+        self.length + frame::PREFIX_LEN
     }
 
     /// Returns the token for a piece of the reply, if the caller still waits.
@@ -45,9 +51,8 @@ impl<T> PendingRequest<T> {
     /// Takes the caller, if the deadline has passed.
     pub(super) fn take_late(&mut self, now: Instant) -> Option<Late<T>> {
         self.deadline.take_if(|deadline| *deadline <= now)?;
-        let watch = self.registration.as_ref().map(Registration::id);
         match core::mem::replace(&mut self.owner, RequestOwner::Nobody) {
-            RequestOwner::Caller(token) => Some(Late { opcode: self.opcode, token, watch }),
+            RequestOwner::Caller(token) => Some(Late { opcode: self.opcode, token, id: self.id }),
             _ => None,
         }
     }
@@ -69,6 +74,6 @@ pub(super) enum RequestOwner<T> {
 pub(super) struct Late<T> {
     pub(super) opcode: OpCode,
     pub(super) token: T,
-    /// The watch that the request sets.
-    pub(super) watch: Option<RequestId>,
+    /// Names the watch that the request sets, if any.
+    pub(super) id: RequestId,
 }

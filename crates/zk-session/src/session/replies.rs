@@ -82,9 +82,10 @@ impl<T> Session<T> {
             return Err(self.too_long(length));
         }
         if let Some(connection) = &mut self.connection {
-            let expected = connection.in_flight.oldest().map(|oldest| oldest.xid);
-            if expected != Some(header.xid) && !may_overtake(&header) {
-                return Err(Cause::UnexpectedReply { expected, received: header.xid });
+            let oldest = connection.in_flight.oldest();
+            let is_oldest = oldest.is_some_and(|oldest| oldest.xid == header.xid);
+            if !is_oldest && !may_overtake(&header) {
+                return Err(unexpected(oldest, header.xid));
             }
             // A frame whose length is wrong never ends, so until the end its header changes nothing.
             let left = length.saturating_sub(start.len());
@@ -214,7 +215,8 @@ impl<T> Session<T> {
     /// about to close the connection, and would close each later one (`docs/protocol.md`, *Order*).
     fn demand_authentication(&mut self, now: Instant, header: ReplyHeader) {
         if let Some(connection) = &mut self.connection
-            && let Ok(sent) = connection.in_flight.take_answered(header.xid, may_overtake(&header))
+            && let Some(sent) =
+                connection.in_flight.take_answered(header.xid, may_overtake(&header))
         {
             self.fail(sent.pending, Error::Server(header.err));
         }
@@ -248,14 +250,16 @@ impl<T> Session<T> {
         body: Result<Bytes, usize>,
     ) -> Result<(), Cause> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
-        let sent = connection
-            .in_flight
-            .take_answered(header.xid, may_overtake(&header))
-            .map_err(|expected| Cause::UnexpectedReply { expected, received: header.xid })?;
+        let in_flight = &mut connection.in_flight;
+        let Some(sent) = in_flight.take_answered(header.xid, may_overtake(&header)) else {
+            return Err(unexpected(in_flight.oldest(), header.xid));
+        };
         let pending = sent.pending;
-        let (opcode, is_own) = (pending.opcode, !pending.is_callers());
-        self.ephemerals.answered(opcode, is_own, pending.changes, header.err, body.as_ref().ok());
-        self.list_ephemerals(false);
+        let opcode = pending.opcode;
+        self.ephemerals.answered(&pending, header.err, body.as_ref().ok());
+        if self.ephemerals.are_many() {
+            self.list_ephemerals(false);
+        }
         self.renew_lease(sent.sent_at, header.err);
         self.note_service(now);
         if DEADLINES {
@@ -268,11 +272,11 @@ impl<T> Session<T> {
         // A server that has one of the two operations has both.
         self.can_remove_watches |=
             PERSISTENT_WATCHES && opcode == OpCode::ADD_WATCH && header.err == ErrorCode::OK;
-        if let Some(registration) = &pending.registration {
-            let removal = self.watches.finish(registration, header.err);
+        if pending.id.has_watch() {
+            let removal = self.watches.finish(pending.id, opcode, header.err);
             self.remove_watch(removal);
             if body.is_err() && header.err == ErrorCode::OK {
-                self.unwatch(registration.id());
+                self.unwatch(pending.id);
             }
         }
         match pending.owner {
@@ -339,6 +343,11 @@ impl<T> Session<T> {
 pub(super) fn accepted<T>(token: T) -> Event<T> {
     let reply = Reply::new(OpCode::AUTH, Zxid::ZERO, Bytes::new());
     Event::Reply { token, result: Ok(reply) }
+}
+
+/// Returns that another reply was expected: that to the oldest request.
+fn unexpected<T>(oldest: Option<&PendingRequest<T>>, received: Xid) -> Cause {
+    Cause::UnexpectedReply { expected: oldest.map(|oldest| oldest.xid), received }
 }
 
 /// Returns whether a reply may come before those to older requests.

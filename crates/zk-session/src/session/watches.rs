@@ -18,7 +18,7 @@ mod table;
 
 use alloc::vec::Vec;
 
-use zk_proto::{AddWatchMode, ErrorCode, EventType, Request, WatcherType};
+use zk_proto::{AddWatchMode, ErrorCode, EventType, OpCode, Request, WatcherType};
 
 use self::slab::WatchPlace;
 use self::slot::{Callers, WatchSlot};
@@ -94,8 +94,6 @@ impl Class {
 #[derive(Clone, Debug)]
 pub(super) struct WatchRequest<'a> {
     class: Class,
-    /// Whether the request sets it also on a missing node.
-    absent_too: bool,
     path: &'a str,
 }
 
@@ -115,8 +113,7 @@ impl<'a> WatchRequest<'a> {
             },
             _ => return None,
         };
-        let absent_too = matches!(request, Request::Exists(_));
-        watch.then_some(Self { class, absent_too, path })
+        watch.then_some(Self { class, path })
     }
 
     /// Returns the length of a request that sets only this watch again, in bytes.
@@ -125,31 +122,19 @@ impl<'a> WatchRequest<'a> {
     }
 }
 
-/// A pending request that sets a watch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Registration {
-    id: RequestId,
-    absent_too: bool,
-}
-
-impl Registration {
-    pub(super) fn id(&self) -> RequestId {
-        self.id
-    }
-
-    /// Returns the watch that the server has set, by its reply (`docs/protocol.md`, *Watches*).
-    ///
-    /// Only `exists` sets a watch on a missing node. `addWatch` does not check whether the node
-    /// exists.
-    fn kind(&self, class: Class, answer: ErrorCode) -> Option<SessionWatchKind> {
-        match (class, answer) {
-            (Class::Node, ErrorCode::OK) => Some(SessionWatchKind::Data),
-            (Class::Node, ErrorCode::NO_NODE) if self.absent_too => Some(SessionWatchKind::Exist),
-            (Class::Child, ErrorCode::OK) => Some(SessionWatchKind::Child),
-            (Class::Persistent, ErrorCode::OK) => Some(SessionWatchKind::Persistent),
-            (Class::Recursive, ErrorCode::OK) => Some(SessionWatchKind::Recursive),
-            _ => None,
+/// Returns the watch that the server has set, by its reply (`docs/protocol.md`, *Watches*).
+///
+/// Only `exists` sets a watch on a missing node. `addWatch` does not check whether the node exists.
+fn kind(class: Class, opcode: OpCode, answer: ErrorCode) -> Option<SessionWatchKind> {
+    match (class, answer) {
+        (Class::Node, ErrorCode::OK) => Some(SessionWatchKind::Data),
+        (Class::Node, ErrorCode::NO_NODE) if opcode == OpCode::EXISTS => {
+            Some(SessionWatchKind::Exist)
         }
+        (Class::Child, ErrorCode::OK) => Some(SessionWatchKind::Child),
+        (Class::Persistent, ErrorCode::OK) => Some(SessionWatchKind::Persistent),
+        (Class::Recursive, ErrorCode::OK) => Some(SessionWatchKind::Recursive),
+        _ => None,
     }
 }
 
@@ -233,29 +218,30 @@ impl SessionWatches {
     }
 
     /// Records that a request that sets a watch was submitted, as the `number`th.
-    pub(super) fn begin(&mut self, number: u64, request: &WatchRequest<'_>) -> Registration {
-        let WatchRequest { class, absent_too, path } = *request;
+    pub(super) fn begin(&mut self, number: u64, request: &WatchRequest<'_>) -> RequestId {
+        let WatchRequest { class, path } = *request;
         let place = self.table.find_or_insert(class, path);
         let slot = self.table.get_mut(place);
         let id = slot.map(|slot| slot.begin(&mut self.callers, place, number));
-        Registration { id: id.unwrap_or(RequestId::without_watch(number)), absent_too }
+        id.unwrap_or(RequestId::without_watch(number))
     }
 
     /// Records the reply to a request that sets a watch. Returns a removal to send, if any.
     pub(super) fn finish(
         &mut self,
-        registration: &Registration,
+        id: RequestId,
+        opcode: OpCode,
         answer: ErrorCode,
     ) -> Option<Removal> {
-        self.change(registration.id, |slot, callers, caller| {
-            slot.finish(callers, caller, registration.kind(slot.class, answer));
+        self.change(id, |slot, callers, caller| {
+            slot.finish(callers, caller, kind(slot.class, opcode, answer));
         })
     }
 
     /// Records that a request that sets a watch was lost with its connection, or will never be
     /// sent.
-    pub(super) fn abandon(&mut self, registration: &Registration) -> Option<Removal> {
-        self.change(registration.id, WatchSlot::remove)
+    pub(super) fn abandon(&mut self, id: RequestId) -> Option<Removal> {
+        self.change(id, WatchSlot::remove)
     }
 
     /// Drops the watch of a request. Without a connection, a pending request may never be sent.
