@@ -46,8 +46,7 @@ impl<T: HasEffects> EffectsMutex<T> {
     }
 
     pub(crate) fn lock(&self) -> EffectsGuard<'_, T> {
-        let runs = Runs { mutex: self, others: false, callbacks: false };
-        EffectsGuard { locked: self.locked(), woken: Woken(None), runs }
+        EffectsGuard { locked: self.locked(), runs: Runs::new(self) }
     }
 
     /// Locks unless another thread has the lock.
@@ -58,8 +57,7 @@ impl<T: HasEffects> EffectsMutex<T> {
             Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
             Err(std::sync::TryLockError::WouldBlock) => return None,
         };
-        let runs = Runs { mutex: self, others: false, callbacks: false };
-        Some(EffectsGuard { locked, woken: Woken(None), runs })
+        Some(EffectsGuard { locked, runs: Runs::new(self) })
     }
 
     fn locked(&self) -> MutexGuard<'_, T> {
@@ -97,18 +95,21 @@ impl<T: HasEffects> EffectsMutex<T> {
 pub(crate) struct EffectsGuard<'a, T: HasEffects> {
     // Fields are dropped in this order: the effects run without the lock.
     locked: MutexGuard<'a, T>,
-    woken: Woken,
     runs: Runs<'a, T>,
 }
 
-/// Wakers that run when this is dropped.
-struct Woken(Option<Wakers>);
-
-/// The queues that this thread has claimed, to run when this is dropped.
+/// What this thread has claimed, to run when this is dropped.
 struct Runs<'a, T: HasEffects> {
     mutex: &'a EffectsMutex<T>,
+    wakers: Option<Wakers>,
     others: bool,
     callbacks: bool,
+}
+
+impl<'a, T: HasEffects> Runs<'a, T> {
+    fn new(mutex: &'a EffectsMutex<T>) -> Self {
+        Self { mutex, wakers: None, others: false, callbacks: false }
+    }
 }
 
 impl<T: HasEffects> Deref for EffectsGuard<'_, T> {
@@ -130,7 +131,7 @@ impl<T: HasEffects> Drop for EffectsGuard<'_, T> {
     fn drop(&mut self) {
         let effects = self.locked.effects();
         if !effects.wakers.is_empty() {
-            self.woken.0 = Some(core::mem::take(&mut effects.wakers));
+            self.runs.wakers = Some(core::mem::take(&mut effects.wakers));
             self.runs.mutex.wakes.fetch_add(1, Ordering::Release);
         }
         self.runs.others = effects.others.claim();
@@ -138,25 +139,27 @@ impl<T: HasEffects> Drop for EffectsGuard<'_, T> {
     }
 }
 
-impl Drop for Woken {
-    #[inline]
-    fn drop(&mut self) {
-        for waker in self.0.iter_mut().flat_map(Wakers::take) {
-            // The panic hook has reported a panic. The other tasks still wake.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        }
-    }
-}
-
 impl<T: HasEffects> Drop for Runs<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        if let Some(wakers) = self.wakers.take() {
+            wake(wakers);
+        }
         if self.others {
             self.mutex.run(|effects| &mut effects.others);
         }
         if self.callbacks {
             self.mutex.run_callbacks();
         }
+    }
+}
+
+/// Runs wakers. Most unlocks run none.
+#[inline(never)]
+fn wake(mut wakers: Wakers) {
+    for waker in wakers.take() {
+        // The panic hook has reported a panic. The other tasks still wake.
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 

@@ -86,6 +86,9 @@ impl Reports {
 
     /// Emits the reports once the session is unlocked.
     pub(crate) fn emit<T>(&mut self, dispatcher: &mut Dispatcher<T>) {
+        if self.0.is_empty() {
+            return;
+        }
         let exchanges = dispatcher.session.0.take_exchanges();
         let session = dispatcher.session();
         let (statistics, watches) = (session.statistics(), session.watches());
