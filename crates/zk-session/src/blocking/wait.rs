@@ -9,8 +9,7 @@ use zk_proto::OpCode;
 
 use super::Threads;
 use super::driver::Wait;
-use crate::client::answer::{AnswerState, SentAnswer};
-use crate::client::send::GONE;
+use crate::client::answer::{AnswerState, GONE, SentAnswer};
 use crate::client::{Answer, Ready, Watch};
 use crate::dispatch::attachment::Commands as _;
 use crate::error::{Error, Outcome, RequestError};

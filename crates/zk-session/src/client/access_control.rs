@@ -35,7 +35,7 @@ impl<D: Driver> Client<D> {
             let path = self.server_path(OpCode::SET_ACL, path)?;
             let version = any_version(version);
             let request = SetAclRequest { path: &path, acl: acl.into(), version };
-            self.send(&Request::SetAcl(request), decode::acl_set)
+            Ok(self.send(&Request::SetAcl(request), decode::acl_set))
         })
     }
 
@@ -47,6 +47,6 @@ impl<D: Driver> Client<D> {
     /// [`Error::Unsupported`](crate::Error::Unsupported) from a server before 3.7, which also
     /// closes the connection.
     pub fn who_am_i(&self) -> Answer<Vec<owned::ClientInfo>, D> {
-        Answer::of(|| self.read_at(Read::Identities, "", decode::identities))
+        self.read_at(Read::Identities, "", decode::identities)
     }
 }

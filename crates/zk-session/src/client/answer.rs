@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -14,12 +13,15 @@ use super::driver::{Driven, Driver};
 #[cfg(feature = "full")]
 use super::full::persistent_watch::PersistentWatch;
 use super::read::{Read, read_operations};
-use super::send::{GONE, send};
-use super::{MultiOperation, Receiver, Watch, stripped, watch_slot};
+use super::{Receiver, Watch, not_sent, stripped, watch_slot};
 use crate::chroot::Chroot;
+use crate::dispatch::watchers::Watcher;
 use crate::error::{Error, Outcome, RequestError};
-use crate::session::{End, Reply};
+use crate::session::{End, Reply, RequestId};
 use crate::time::Instant;
+
+/// The error after the driver of the session has ended, or after the answer was returned.
+pub(crate) const GONE: Error = Error::Ended { end: End::Closed, outcome: Outcome::Unknown };
 
 /// The answer to a request, once it arrives: `.await` it in a task, on any runtime, or `.wait()` for
 /// it in a thread. The request is sent when its method is called, whether or not anyone waits.
@@ -65,9 +67,10 @@ pub(crate) struct SentAnswer<T, D: Driver> {
 /// How to decode an answer, and what it returns along with the reply.
 pub(super) enum Decoder<T, D: Driver> {
     Reply(fn(Arrived<'_>) -> Result<T, Error>),
-    WithWatch(fn(Arrived<'_>, Watch<D>) -> Result<T, Error>, Watch<D>),
+    // Boxed, since an answer is moved several times, and most have none.
+    WithWatch(fn(Arrived<'_>, Watch<D>) -> Result<T, Error>, Box<Watch<D>>),
     #[cfg(feature = "full")]
-    Watch(PersistentWatch<D>, fn(PersistentWatch<D>) -> T),
+    Watch(Box<PersistentWatch<D>>, fn(PersistentWatch<D>) -> T),
 }
 
 /// A request that was sent.
@@ -76,8 +79,6 @@ pub(crate) struct PendingAnswer<D: Driver> {
     pub(crate) driven: Driven<D>,
     pub(super) chroot: Chroot,
     pub(crate) operation: OpCode,
-    /// Empty unless the request is a multi.
-    pub(super) operations: Vec<MultiOperation>,
     /// The time limit.
     pub(crate) end: Option<Instant>,
     /// What to send again if the connection is lost: a read, or a multi of reads.
@@ -89,6 +90,19 @@ pub(crate) struct PendingAnswer<D: Driver> {
 impl<T, D: Driver> Answer<T, D> {
     pub(super) fn new(request: PendingAnswer<D>, decode: Decoder<T, D>) -> Self {
         Self { state: AnswerState::Sent(SentAnswer { request, decode: Some(decode) }) }
+    }
+
+    /// Returns the answer to a request, or one that fails because that was not sent.
+    pub(super) fn to(
+        mut request: PendingAnswer<D>,
+        sent: Result<(RequestId, bool), RequestError>,
+        decode: Decoder<T, D>,
+    ) -> Self {
+        match sent {
+            Ok((_, is_in_process)) => request.is_in_process = is_in_process,
+            Err(error) => return Self { state: AnswerState::Failed(error) },
+        }
+        Self::new(request, decode)
     }
 
     /// Returns the answer to a request, or one that fails because no request was sent.
@@ -177,7 +191,7 @@ impl<T, D: Driver> SentAnswer<T, D> {
     ) -> Option<Result<T, RequestError>> {
         if let Some(Err(Error::ConnectionLost)) = answer {
             let watch = match &mut self.decode {
-                Some(Decoder::WithWatch(_, watch)) => Some(watch),
+                Some(Decoder::WithWatch(_, watch)) => Some(&mut **watch),
                 _ => None,
             };
             if self.request.send_again(watch) {
@@ -186,13 +200,13 @@ impl<T, D: Driver> SentAnswer<T, D> {
         }
         self.request.driven.ends();
         let answer = answer.unwrap_or(Err(GONE));
-        let PendingAnswer { chroot, operations, .. } = &self.request;
-        let arrived = Arrived { answer, chroot, operations };
+        let PendingAnswer { chroot, reply, .. } = &self.request;
+        let arrived = Arrived { answer, chroot, subject: reply.subject() };
         let result = match self.decode.take() {
             Some(Decoder::Reply(decode)) => decode(arrived),
-            Some(Decoder::WithWatch(decode, watch)) => decode(arrived, watch),
+            Some(Decoder::WithWatch(decode, watch)) => decode(arrived, *watch),
             #[cfg(feature = "full")]
-            Some(Decoder::Watch(watch, output)) => arrived.answer.map(|_| output(watch)),
+            Some(Decoder::Watch(watch, output)) => arrived.answer.map(|_| output(*watch)),
             None => Err(GONE),
         };
         Some(result.map_err(|reason| self.request.failed(reason)))
@@ -200,12 +214,23 @@ impl<T, D: Driver> SentAnswer<T, D> {
 }
 
 impl<D: Driver> PendingAnswer<D> {
+    /// Sends the request. Returns its id, and whether this was found not to be a forked process.
+    pub(super) fn submit(
+        &self,
+        request: &Request<'_>,
+        watcher: Option<Arc<dyn Watcher>>,
+    ) -> Result<(RequestId, bool), RequestError> {
+        let sent = self.driven.driver.submit(request, &self.reply, self.end, watcher);
+        sent.map_err(|reason| not_sent(request, &self.chroot, reason))
+    }
+
     fn failed(&self, reason: Error) -> RequestError {
+        let subject = self.reply.subject();
         let failed = match reason {
-            Error::Transaction { index, .. } => self.operations.get(index),
+            Error::Transaction { index, .. } => subject.operations().get(index),
             _ => None,
         };
-        let path = Some(self.reply.path()).filter(|path| !path.is_empty());
+        let path = Some(subject.path()).filter(|path| !path.is_empty());
         let (operation, path) = match failed {
             Some((operation, path)) => (*operation, Some(path.as_str())),
             None => (self.operation, path),
@@ -216,23 +241,18 @@ impl<D: Driver> PendingAnswer<D> {
     /// Sends a read once more, with its watch if it sets one. Returns whether it was sent.
     fn send_again(&mut self, watch: Option<&mut Watch<D>>) -> bool {
         let Some(read) = self.repeats else { return false };
-        let operations = read_operations(&self.operations);
+        let subject = self.reply.subject();
+        let operations = read_operations(subject.operations());
         let request = match read {
-            Some(read) => read.request(self.reply.path(), watch.is_some()),
+            Some(read) => read.request(subject.path(), watch.is_some()),
             None => Request::MultiRead(Multi::new(&operations)),
         };
-        let driver = &self.driven.driver;
-        let Some(watch) = watch else {
-            let sent = send(driver, &request, self.end, &mut |_, id| id);
-            return sent.map(|sent| self.reply = sent.reply).is_ok();
-        };
-        let (watcher, event) = watch_slot();
-        let sent = send(driver, &request, self.end, &mut |router, id| {
-            router.dispatcher.watch(id, watcher.clone())
-        });
-        let Ok(sent) = sent else { return false };
-        *watch = Watch::new(sent.id, event, driver, self.chroot.clone());
-        self.reply = sent.reply;
+        self.reply.reopen();
+        let (watcher, event) = watch.is_some().then(watch_slot).unzip();
+        let Ok((id, _)) = self.submit(&request, watcher) else { return false };
+        if let (Some(watch), Some(event)) = (watch, event) {
+            *watch = Watch::new(id, event, &self.driven.driver, self.chroot.clone());
+        }
         true
     }
 }

@@ -6,7 +6,7 @@ use zk_proto::Request;
 
 use super::answer::Decoder;
 use super::driver::Driver;
-use super::{Answer, Client, Router, Watch, sets_watch};
+use super::{Answer, Client, Watch, sets_watch};
 use crate::dispatch::Attached;
 use crate::dispatch::attachment::Attachment;
 use crate::session::Reply;
@@ -18,14 +18,7 @@ impl<D: Driver> Client<D> {
     /// session sends are [refused](crate::Invalid::Reserved), and so are those that [crash
     /// servers](crate::Invalid::HarmsServer).
     pub fn submit(&self, request: &Request<'_>) -> Answer<Reply, D> {
-        let mut unwatch = |router: &mut Router, id| {
-            router.session_mut().unwatch(id);
-            id
-        };
-        Answer::of(|| {
-            let (_, pending) = self.submit_with(request, &mut unwatch)?;
-            Ok(Answer::new(pending, Decoder::Reply(|arrived| arrived.answer)))
-        })
+        self.send(request, |arrived| arrived.answer)
     }
 
     /// Sends any request like [`submit`](Self::submit). Also returns the one-shot watch that the

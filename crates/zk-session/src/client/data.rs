@@ -46,7 +46,7 @@ impl<D: Driver> Client<D> {
             let path = self.server_path(OpCode::SET_DATA, path)?;
             let version = any_version(version);
             let request = SetDataRequest { path: &path, data: Some(data), version };
-            self.send(&Request::SetData(request), decode::data_set)
+            Ok(self.send(&Request::SetData(request), decode::data_set))
         })
     }
 

@@ -11,7 +11,7 @@ use zk_proto::{
     Stat, WhoAmIResponse,
 };
 
-use super::{MultiOperation, stripped};
+use super::{AnySubject, stripped};
 use crate::chroot::Chroot;
 use crate::error::Error;
 use crate::session::Reply;
@@ -21,8 +21,8 @@ pub(super) struct Arrived<'a> {
     pub(super) answer: Result<Reply, Error>,
     /// The root of the caller's paths.
     pub(super) chroot: &'a Chroot,
-    /// The operations of a multi.
-    pub(super) operations: &'a [MultiOperation],
+    /// What the request was about.
+    pub(super) subject: &'a AnySubject,
 }
 
 pub(super) fn nothing(arrived: Arrived<'_>) -> Result<(), Error> {

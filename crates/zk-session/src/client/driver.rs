@@ -4,10 +4,14 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 
-use super::Router;
+use zk_proto::Request;
+
+use super::{Receiver, Router};
 use crate::dispatch::Attached;
 use crate::dispatch::attachment::{Attachment, Commands};
+use crate::dispatch::watchers::Watcher;
 use crate::error::Error;
+use crate::session::{Reply, RequestId};
 use crate::time::Instant;
 
 /// What drives the session of a [`Client`](super::Client): a task of tokio, or threads. It has the
@@ -34,17 +38,25 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
     #[doc(hidden)]
     fn act(self: &Arc<Self>, act: &mut dyn FnMut(&mut Router, Instant));
 
-    /// Calls `submit` under the session's lock, and sends the request that it has submitted, unless
-    /// it fails. Returns whether this was checked not to be a forked process. If not, nothing was
-    /// written yet, and the caller checks that before it waits.
+    /// [Submits](Router::submit) a request under the session's lock, and sends it. Returns its id, and
+    /// whether this was found not to be a forked process. If not, nothing was written yet, and the
+    /// caller looks before it waits.
     ///
     /// Like `look` and `act`, it is not generic: so the session is compiled in this crate, and not again
     /// in that of each caller.
     #[doc(hidden)]
     fn submit(
         self: &Arc<Self>,
-        submit: &mut dyn FnMut(&mut Router) -> Result<(), Error>,
-    ) -> Result<bool, Error>;
+        request: &Request<'_>,
+        reply: &Receiver<Result<Reply, Error>>,
+        end: Option<Instant>,
+        watcher: Option<Arc<dyn Watcher>>,
+    ) -> Result<(RequestId, bool), Error>;
+
+    /// Drops a watch, unless it is over. Returns what waits for it, to be dropped without the
+    /// session's lock.
+    #[doc(hidden)]
+    fn unwatch(self: &Arc<Self>, request: RequestId) -> Option<Arc<dyn Watcher>>;
 
     /// Attaches a machine.
     #[doc(hidden)]

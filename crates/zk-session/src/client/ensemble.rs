@@ -30,7 +30,7 @@ impl<D: Driver> Client<D> {
     ///
     /// [`NO_NODE`](zk_proto::ErrorCode::NO_NODE) from servers before 3.5.
     pub fn get_config(&self) -> Answer<(Bytes, Stat), D> {
-        Answer::of(|| self.read_at(Read::Data, CONFIG, decode::data))
+        self.read_at(Read::Data, CONFIG, decode::data)
     }
 
     /// Returns what [`get_config`](Self::get_config) returns, and a watch that fires when the
@@ -54,6 +54,6 @@ impl<D: Driver> Client<D> {
     /// [`NEW_CONFIG_NO_QUORUM`](zk_proto::ErrorCode::NEW_CONFIG_NO_QUORUM),
     /// [`RECONFIG_IN_PROGRESS`](zk_proto::ErrorCode::RECONFIG_IN_PROGRESS).
     pub fn reconfig(&self, change: &ReconfigRequest<'_>) -> Answer<(Bytes, Stat), D> {
-        Answer::of(|| self.send(&Request::Reconfig(*change), decode::data))
+        self.send(&Request::Reconfig(*change), decode::data)
     }
 }

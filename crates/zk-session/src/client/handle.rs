@@ -1,8 +1,8 @@
 //! The client, and how its methods send requests.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use zk_proto::{NodeKind, OpCode, Request};
@@ -11,11 +11,11 @@ use super::answer::{Decoder, PendingAnswer};
 use super::decode::Arrived;
 use super::driver::{Driven, Driver};
 use super::read::Read;
-use super::send::send;
 use super::{
-    Answer, Receiver, Router, Watch, not_sent, server_path, server_path_to_create, watch_slot,
+    Answer, Receiver, Router, Watch, answer_slot, server_path, server_path_to_create, watch_slot,
 };
 use crate::chroot::Chroot;
+use crate::dispatch::watchers::Watcher;
 use crate::error::{Error, RequestError};
 use crate::session::{Reply, RequestId};
 use crate::time::Instant;
@@ -119,9 +119,10 @@ impl<D: Driver> Client<D> {
         &self,
         request: &Request<'_>,
         decode: fn(Arrived<'_>) -> Result<T, Error>,
-    ) -> Result<Answer<T, D>, RequestError> {
-        let (_, pending) = self.submit_with(request, &mut |_, id| id)?;
-        Ok(Answer::new(pending, Decoder::Reply(decode)))
+    ) -> Answer<T, D> {
+        let pending = self.pending_about(request);
+        let sent = pending.submit(request, None);
+        Answer::to(pending, sent, Decoder::Reply(decode))
     }
 
     /// Sends a read.
@@ -131,7 +132,10 @@ impl<D: Driver> Client<D> {
         path: &str,
         decode: fn(Arrived<'_>) -> Result<T, Error>,
     ) -> Answer<T, D> {
-        Answer::of(|| self.read_at(read, &self.server_path(read.opcode(), path)?, decode))
+        match self.server_path(read.opcode(), path) {
+            Ok(path) => self.read_at(read, &path, decode),
+            Err(error) => Answer::of(|| Err(error)),
+        }
     }
 
     /// Sends a read of a server's path.
@@ -140,10 +144,12 @@ impl<D: Driver> Client<D> {
         read: Read,
         path: &str,
         decode: fn(Arrived<'_>) -> Result<T, Error>,
-    ) -> Result<Answer<T, D>, RequestError> {
-        let (_, mut pending) = self.submit_with(&read.request(path, false), &mut |_, id| id)?;
+    ) -> Answer<T, D> {
+        let request = read.request(path, false);
+        let mut pending = self.pending_about(&request);
         pending.repeats = self.handle.retries_reads.then_some(Some(read));
-        Ok(Answer::new(pending, Decoder::Reply(decode)))
+        let sent = pending.submit(&request, None);
+        Answer::to(pending, sent, Decoder::Reply(decode))
     }
 
     /// Sends a read that sets a one-shot watch.
@@ -165,7 +171,7 @@ impl<D: Driver> Client<D> {
     ) -> Result<Answer<T, D>, RequestError> {
         let (mut pending, watch) = self.submit_and_keep_watch(&read.request(path, true))?;
         pending.repeats = self.handle.retries_reads.then_some(Some(read));
-        Ok(Answer::new(pending, Decoder::WithWatch(decode, watch)))
+        Ok(Answer::new(pending, Decoder::WithWatch(decode, Box::new(watch))))
     }
 
     /// Sends a request that sets a one-shot watch.
@@ -174,42 +180,37 @@ impl<D: Driver> Client<D> {
         request: &Request<'_>,
     ) -> Result<(PendingAnswer<D>, Watch<D>), RequestError> {
         let (watcher, event) = watch_slot();
-        let (id, pending) = self
-            .submit_with(request, &mut |router, id| router.dispatcher.watch(id, watcher.clone()))?;
+        let (id, pending) = self.submit_with(request, watcher)?;
         let watch = Watch::new(id, event, self.driver(), self.chroot.clone());
         Ok((pending, watch))
     }
 
+    /// Sends a request that sets a watch. Returns its id, too.
     pub(super) fn submit_with(
         &self,
         request: &Request<'_>,
-        keep: &mut dyn FnMut(&mut Router, RequestId) -> RequestId,
+        watcher: Arc<dyn Watcher>,
     ) -> Result<(RequestId, PendingAnswer<D>), RequestError> {
-        let end = self.request_end();
-        let sent = send(self.driver(), request, end, keep)
-            .map_err(|reason| not_sent(request, &self.chroot, reason))?;
-        let mut pending = self.pending(request.opcode(), sent.reply, end);
-        pending.is_in_process = sent.is_in_process;
-        Ok((sent.id, pending))
+        let mut pending = self.pending_about(request);
+        let (id, is_in_process) = pending.submit(request, Some(watcher))?;
+        pending.is_in_process = is_in_process;
+        Ok((id, pending))
     }
 
+    /// Returns the answer to a request, before that is sent.
+    fn pending_about(&self, request: &Request<'_>) -> PendingAnswer<D> {
+        self.pending(request.opcode(), answer_slot(request.path().unwrap_or_default()))
+    }
+
+    /// Returns the answer to a request of this operation, before it is sent.
     pub(super) fn pending(
         &self,
         operation: OpCode,
         reply: Receiver<Result<Reply, Error>>,
-        end: Option<Instant>,
     ) -> PendingAnswer<D> {
         let (driven, chroot) = (Driven::new(self.driver()), self.chroot.clone());
-        PendingAnswer {
-            reply,
-            driven,
-            chroot,
-            operation,
-            operations: Vec::new(),
-            end,
-            repeats: None,
-            is_in_process: true,
-        }
+        let end = self.request_end();
+        PendingAnswer { reply, driven, chroot, operation, end, repeats: None, is_in_process: true }
     }
 
     /// Returns the server's path of a caller's path.

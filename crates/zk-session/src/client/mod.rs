@@ -48,7 +48,6 @@ mod ready;
 mod reports;
 mod room;
 mod router;
-pub(crate) mod send;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -77,7 +76,9 @@ pub(crate) use self::process::ClientProcess;
 pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
-pub(crate) use self::slot::{Receiver, Sender, slot, slot_about, watch_slot};
+pub(crate) use self::slot::{
+    AnySubject, Receiver, Sender, answer_slot, multi_answer_slot, slot, watch_slot,
+};
 pub use self::transaction::{Transaction, TransactionResult};
 pub use self::watches::{Watch, WatchUpdate};
 use crate::chroot::Chroot;
@@ -163,6 +164,7 @@ fn server_path_to_create<'p>(
 }
 
 /// Fails the operation if its path is invalid.
+#[inline]
 fn check(
     operation: OpCode,
     path: &str,

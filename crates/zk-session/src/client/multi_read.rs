@@ -10,7 +10,7 @@ use super::answer::Decoder;
 use super::decode::{Arrived, expect_results};
 use super::driver::Driver;
 use super::read::read_operations;
-use super::{Answer, Client, MultiOperation, server_path};
+use super::{Answer, Client, MultiOperation, multi_answer_slot, server_path};
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
 
@@ -92,12 +92,13 @@ impl<D: Driver> MultiRead<'_, Client<D>> {
             if let Some(error) = self.invalid {
                 return Err(error);
             }
-            let operations = read_operations(&self.reads);
+            let mut pending =
+                self.client.pending(OpCode::MULTI_READ, multi_answer_slot(self.reads));
+            let operations = read_operations(pending.reply.subject().operations());
             let request = Request::MultiRead(Multi::new(&operations));
-            let (_, mut pending) = self.client.submit_with(&request, &mut |_, id| id)?;
-            pending.operations = self.reads;
+            let sent = pending.submit(&request, None);
             pending.repeats = self.client.handle.retries_reads.then_some(None);
-            Ok(Answer::new(pending, Decoder::Reply(results)))
+            Ok(Answer::to(pending, sent, Decoder::Reply(results)))
         })
     }
 }
@@ -105,7 +106,7 @@ impl<D: Driver> MultiRead<'_, Client<D>> {
 fn results(arrived: Arrived<'_>) -> Result<Vec<ReadResult>, Error> {
     let reply = arrived.answer?;
     let response: MultiReadResponse<'_> = reply.decode()?;
-    expect_results(arrived.operations.len(), response.iter().count())?;
+    expect_results(arrived.subject.operations().len(), response.iter().count())?;
     let result = |result: MultiReadResult<'_>| {
         Some(match result {
             MultiReadResult::GetData(body) => ReadResult::Data(

@@ -46,7 +46,7 @@ impl<D: Driver> Client<D> {
     ) -> Answer<(String, Stat), D> {
         Answer::of(|| {
             let path = self.server_path_to_create(kind, path)?;
-            self.send(&kind.create(&path, Some(data), acl.into()), decode::created)
+            Ok(self.send(&kind.create(&path, Some(data), acl.into()), decode::created))
         })
     }
 
@@ -61,7 +61,7 @@ impl<D: Driver> Client<D> {
         Answer::of(|| {
             let path = self.server_path(OpCode::DELETE, path)?;
             let request = DeleteRequest { path: &path, version: any_version(version) };
-            self.send(&Request::Delete(request), decode::nothing)
+            Ok(self.send(&Request::Delete(request), decode::nothing))
         })
     }
 

@@ -11,13 +11,13 @@ use std::io;
 
 use zk_proto::{Request, SessionId};
 
+use super::answer::GONE;
 use super::config_follower::{ConfigFollower, places};
 use super::following::Following;
 use super::reports::Reports;
 use super::room::RoomQueue;
-use super::send::GONE;
 use super::slot::ValueSlot;
-use super::{ConnectError, RoomTicket, Sender};
+use super::{ConnectError, Receiver, RoomTicket, Sender};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::watchers::Watcher;
 use crate::dispatch::{Dispatcher, SharedSession, Token};
@@ -143,18 +143,30 @@ impl Router {
         self.dispatcher.close_when_done();
     }
 
-    /// Submits a request, with the time at which it is too late.
+    /// Submits a request, which is too late at `end`. `watcher` receives the events of the watch
+    /// that it sets. A watch for which nothing waits is dropped.
+    // A call for each driver would pass all arguments twice.
+    #[inline(always)]
     pub(crate) fn submit(
         &mut self,
         request: &Request<'_>,
-        token: Token<ReplySender>,
+        reply: &Receiver<Result<Reply, Error>>,
         end: Option<Instant>,
+        watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<RequestId, Error> {
-        match end {
-            #[cfg(feature = "full")]
-            Some(end) => self.session_mut().submit_until(request, token, end),
-            _ => self.session_mut().submit(request, token),
+        let token = Token::Caller(reply.sender());
+        let id = self.session_mut().enqueue(request, token, end, None, false)?;
+        Ok(if id.has_watch() { self.watch(id, watcher) } else { id })
+    }
+
+    /// Sets what waits for the watch of a request. Most requests have none, so it stands apart.
+    #[inline(never)]
+    fn watch(&mut self, request: RequestId, watcher: Option<Arc<dyn Watcher>>) -> RequestId {
+        if let Some(watcher) = watcher {
+            return self.dispatcher.watch(request, watcher);
         }
+        self.session_mut().unwatch(request);
+        request
     }
 
     /// Returns the last server that failed and the reason, or else the one that has not answered

@@ -7,20 +7,23 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Poll, Waker};
 use std::sync::PoisonError;
 
+use super::MultiOperation;
 use crate::dispatch::Input;
 use crate::dispatch::effects::Wakers;
 use crate::dispatch::watchers::Watcher;
-use crate::session::WatchedEvent;
+use crate::error::Error;
+use crate::session::{Reply, WatchedEvent};
 use crate::threads::{Mutex, MutexGuard};
 
-/// A value, and the path that it is about: both in one allocation, unless the path is long.
-pub(crate) struct ValueSlot<V, P: ?Sized = AnyPath> {
+/// A value, and what it is about: both in one allocation, unless that is long.
+pub(crate) struct ValueSlot<V, S: ?Sized = AnySubject> {
     content: Mutex<SlotContent<V>>,
-    path: P,
+    subject: S,
 }
 
 enum SlotContent<V> {
@@ -43,12 +46,13 @@ impl<V> SlotContent<V> {
 
 /// Makes both ends of a slot.
 pub(crate) fn slot<V: Send + 'static>() -> (Sender<V>, Receiver<V>) {
-    ends(Arc::new(ValueSlot::new(())))
+    let receiver = Receiver::new(Arc::new(ValueSlot::new(())));
+    (receiver.sender(), receiver)
 }
 
-/// Makes both ends of a slot for a value about `path`.
-pub(crate) fn slot_about<V: Send + 'static>(path: &str) -> (Sender<V>, Receiver<V>) {
-    ends(match path.len() {
+/// Makes a slot for the answer to a request of this path.
+pub(crate) fn answer_slot(path: &str) -> Receiver<Result<Reply, Error>> {
+    Receiver::new(match path.len() {
         0 => Arc::new(ValueSlot::new(())),
         1..=32 => Arc::new(ValueSlot::new(ShortPath::<32>::new(path))),
         33..=64 => Arc::new(ValueSlot::new(ShortPath::<64>::new(path))),
@@ -57,36 +61,48 @@ pub(crate) fn slot_about<V: Send + 'static>(path: &str) -> (Sender<V>, Receiver<
     })
 }
 
+/// Makes a slot for the answer to a request of several operations.
+pub(crate) fn multi_answer_slot(operations: Vec<MultiOperation>) -> Receiver<Result<Reply, Error>> {
+    Receiver::new(Arc::new(ValueSlot::new(operations)))
+}
+
 /// Makes both ends of a slot for the event of a one-shot watch.
 pub(crate) fn watch_slot() -> (Arc<dyn Watcher>, Receiver<WatchedEvent>) {
     let slot = Arc::new(ValueSlot::new(()));
-    (slot.clone(), Receiver { slot, is_waiting: false })
+    (slot.clone(), Receiver::new(slot))
 }
 
-fn ends<V>(slot: Arc<ValueSlot<V>>) -> (Sender<V>, Receiver<V>) {
-    (slot.clone(), Receiver { slot, is_waiting: false })
-}
-
-impl<V, P> ValueSlot<V, P> {
-    fn new(path: P) -> Self {
-        Self { content: Mutex::new(SlotContent::Empty(None)), path }
+impl<V, S> ValueSlot<V, S> {
+    fn new(subject: S) -> Self {
+        Self { content: Mutex::new(SlotContent::Empty(None)), subject }
     }
 }
 
-pub(crate) type AnyPath = dyn Path + Send + Sync;
+pub(crate) type AnySubject = dyn Subject + Send + Sync;
 
-pub(crate) trait Path {
-    fn as_str(&self) -> &str;
-}
-
-impl Path for () {
-    fn as_str(&self) -> &str {
+/// What a value is about.
+pub(crate) trait Subject {
+    /// Returns the path, or an empty one.
+    fn path(&self) -> &str {
         ""
     }
+
+    /// Returns the operations of a multi.
+    fn operations(&self) -> &[MultiOperation] {
+        &[]
+    }
 }
 
-impl Path for Box<str> {
-    fn as_str(&self) -> &str {
+impl Subject for () {}
+
+impl Subject for Box<str> {
+    fn path(&self) -> &str {
+        self
+    }
+}
+
+impl Subject for Vec<MultiOperation> {
+    fn operations(&self) -> &[MultiOperation] {
         self
     }
 }
@@ -108,8 +124,8 @@ impl<const N: usize> ShortPath<N> {
     }
 }
 
-impl<const N: usize> Path for ShortPath<N> {
-    fn as_str(&self) -> &str {
+impl<const N: usize> Subject for ShortPath<N> {
+    fn path(&self) -> &str {
         self.bytes.get(..self.length).and_then(|path| str::from_utf8(path).ok()).unwrap_or_default()
     }
 }
@@ -117,7 +133,7 @@ impl<const N: usize> Path for ShortPath<N> {
 /// The session's sending end. Use it instead of only dropping it while a receiver may wait.
 pub(crate) type Sender<V> = Arc<ValueSlot<V>>;
 
-impl<V, P: ?Sized> ValueSlot<V, P> {
+impl<V, S: ?Sized> ValueSlot<V, S> {
     /// Delivers the value, if there is still a receiver.
     #[inline]
     pub(crate) fn send(self: Arc<Self>, value: V, wakers: &mut Wakers) {
@@ -131,6 +147,8 @@ impl<V, P: ?Sized> ValueSlot<V, P> {
     }
 
     /// Closes the slot. Returns what it has, to be dropped without the session's lock.
+    // Seldom needed: mostly the receiver has its value when it is dropped.
+    #[inline(never)]
     fn close(&self) -> SlotContent<V> {
         core::mem::replace(&mut *self.lock(), SlotContent::Closed)
     }
@@ -156,13 +174,27 @@ impl Watcher for ValueSlot<WatchedEvent, ()> {
 }
 
 /// The receiver's end.
-pub(crate) struct Receiver<V> {
+pub struct Receiver<V> {
     slot: Arc<ValueSlot<V>>,
     /// Whether a waker was left in the slot.
     is_waiting: bool,
 }
 
 impl<V> Receiver<V> {
+    fn new(slot: Arc<ValueSlot<V>>) -> Self {
+        Self { slot, is_waiting: false }
+    }
+
+    /// Returns the sending end. There is one at a time.
+    pub(crate) fn sender(&self) -> Sender<V> {
+        self.slot.clone()
+    }
+
+    /// Makes room for another value, after the one that was taken.
+    pub(crate) fn reopen(&self) {
+        *self.slot.lock() = SlotContent::Empty(None);
+    }
+
     /// Takes the value if it has arrived, or `None` if none will.
     pub(crate) fn take(&mut self) -> Option<Option<V>> {
         if self.has_sender() {
@@ -174,14 +206,14 @@ impl<V> Receiver<V> {
 
     /// Takes the value, or `None` if none will arrive. `waker` runs when that changes.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Option<V>> {
-        let has_sender = self.has_sender();
-        if self.is_waiting || !has_sender {
+        if let Some(taken) = self.take() {
+            return Poll::Ready(taken);
+        }
+        if self.is_waiting {
             let content = &mut *self.slot.lock();
             match content {
-                SlotContent::Empty(Some(known)) if has_sender && known.will_wake(waker) => {
-                    return Poll::Pending;
-                }
-                SlotContent::Empty(_) if has_sender => {}
+                SlotContent::Empty(Some(known)) if known.will_wake(waker) => return Poll::Pending,
+                SlotContent::Empty(_) => {}
                 _ => return Poll::Ready(content.take()),
             }
         }
@@ -194,9 +226,9 @@ impl<V> Receiver<V> {
         Poll::Pending
     }
 
-    /// Returns the path that the value is about, or an empty one.
-    pub(crate) fn path(&self) -> &str {
-        self.slot.path.as_str()
+    /// Returns what the value is about.
+    pub(crate) fn subject(&self) -> &AnySubject {
+        &self.slot.subject
     }
 
     /// Closes the slot: the receiver wants no value any more.

@@ -215,7 +215,7 @@ async fn delete_all<D: Driver>(client: &Client<D>, path: &str) -> Result<(), Req
 
 /// Returns the names of a node's children, or none if the node does not exist.
 async fn children<D: Driver>(client: &Client<D>, path: &str) -> Result<Vec<String>, RequestError> {
-    match in_turn(client, || client.get_children(path).sent()).await?.await {
+    match in_turn(client, || client.get_children(path)).await?.await {
         Ok((children, _)) => Ok(children),
         Err(error) if error.code() == Some(ErrorCode::NO_NODE) => Ok(Vec::new()),
         Err(error) => Err(error),
@@ -231,7 +231,7 @@ async fn delete_leaves<D: Driver>(
     for batch in paths.chunks(DELETE_BATCH) {
         let mut deletions = Vec::new();
         for path in batch {
-            deletions.push(in_turn(client, || client.delete(path, None).sent()).await?);
+            deletions.push(in_turn(client, || client.delete(path, None)).await?);
         }
         for (path, deleted) in batch.iter().zip(deletions) {
             let Err(error) = deleted.await else { continue };
@@ -248,12 +248,12 @@ async fn delete_leaves<D: Driver>(
 /// Sends a request as soon as the client's queue has room for it.
 async fn in_turn<D: Driver, T>(
     client: &Client<D>,
-    send: impl Fn() -> Result<Answer<T, D>, RequestError>,
+    send: impl Fn() -> Answer<T, D>,
 ) -> Result<Answer<T, D>, RequestError> {
     // A request that is refused again, since another caller was faster, keeps its place.
     let mut ready = None;
     loop {
-        match send() {
+        match send().sent() {
             Err(error) if error.reason.is_full() => {
                 let RequestError { operation, path, .. } = error;
                 let ended = |reason| RequestError { operation, path, reason };

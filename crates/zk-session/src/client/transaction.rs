@@ -11,7 +11,10 @@ use zk_proto::{
 use super::answer::Decoder;
 use super::decode::{Arrived, expect_results};
 use super::driver::Driver;
-use super::{Answer, Client, any_version, server_path, server_path_to_create, stripped};
+use super::{
+    Answer, Client, MultiOperation, any_version, multi_answer_slot, server_path,
+    server_path_to_create, stripped,
+};
 use crate::chroot::Chroot;
 use crate::error::{Error, RequestError};
 
@@ -39,14 +42,10 @@ use crate::error::{Error, RequestError};
 pub struct Transaction<'c, C> {
     pub(crate) client: &'c C,
     chroot: &'c Chroot,
-    operations: Vec<QueuedOperation<'c>>,
+    operations: Vec<MultiOperation>,
+    /// What each operation does.
+    kinds: Vec<OperationKind<'c>>,
     invalid: Option<RequestError>,
-}
-
-#[derive(Debug)]
-struct QueuedOperation<'c> {
-    path: String,
-    kind: OperationKind<'c>,
 }
 
 #[derive(Debug)]
@@ -76,7 +75,7 @@ pub enum TransactionResult {
 
 impl<'c, C> Transaction<'c, C> {
     pub(crate) fn new(client: &'c C, chroot: &'c Chroot) -> Self {
-        Self { client, chroot, operations: Vec::new(), invalid: None }
+        Self { client, chroot, operations: Vec::new(), kinds: Vec::new(), invalid: None }
     }
 
     fn push(mut self, path: &str, kind: OperationKind<'c>) -> Self {
@@ -88,7 +87,10 @@ impl<'c, C> Transaction<'c, C> {
             _ => server_path(self.chroot, opcode, path),
         };
         match server_path {
-            Ok(path) => self.operations.push(QueuedOperation { path: path.into_owned(), kind }),
+            Ok(path) => {
+                self.operations.push((opcode, path.into_owned()));
+                self.kinds.push(kind);
+            }
             Err(error) => {
                 self.invalid.get_or_insert(error);
             }
@@ -148,13 +150,13 @@ impl<D: Driver> Transaction<'_, Client<D>> {
             if let Some(error) = self.invalid {
                 return Err(error);
             }
+            let pending = self.client.pending(OpCode::MULTI, multi_answer_slot(self.operations));
+            let operations = pending.reply.subject().operations().iter().zip(&self.kinds);
             let operations: Vec<MultiOp<'_>> =
-                self.operations.iter().map(QueuedOperation::record).collect();
+                operations.map(|((_, path), kind)| kind.record(path)).collect();
             let request = Request::Multi(Multi::new(&operations));
-            let (_, mut pending) = self.client.submit_with(&request, &mut |_, id| id)?;
-            let name = |operation: QueuedOperation<'_>| (operation.kind.opcode(), operation.path);
-            pending.operations = self.operations.into_iter().map(name).collect();
-            Ok(Answer::new(pending, Decoder::Reply(results)))
+            let sent = pending.submit(&request, None);
+            Ok(Answer::to(pending, sent, Decoder::Reply(results)))
         })
     }
 }
@@ -171,24 +173,15 @@ impl OperationKind<'_> {
             Self::Check { .. } => OpCode::CHECK,
         }
     }
-}
 
-impl QueuedOperation<'_> {
-    fn record(&self) -> MultiOp<'_> {
-        let path = self.path.as_str();
-        match &self.kind {
-            OperationKind::Create { data, kind, acl } => {
-                kind.create_op(path, Some(data), (*acl).into())
+    fn record<'a>(&'a self, path: &'a str) -> MultiOp<'a> {
+        match *self {
+            Self::Create { data, kind, acl } => kind.create_op(path, Some(data), acl.into()),
+            Self::Delete { version } => MultiOp::Delete(DeleteRequest { path, version }),
+            Self::SetData { data, version } => {
+                MultiOp::SetData(SetDataRequest { path, data: Some(data), version })
             }
-            OperationKind::Delete { version } => {
-                MultiOp::Delete(DeleteRequest { path, version: *version })
-            }
-            OperationKind::SetData { data, version } => {
-                MultiOp::SetData(SetDataRequest { path, data: Some(data), version: *version })
-            }
-            OperationKind::Check { version } => {
-                MultiOp::Check(CheckVersionRequest { path, version: *version })
-            }
+            Self::Check { version } => MultiOp::Check(CheckVersionRequest { path, version }),
         }
     }
 }
@@ -196,7 +189,7 @@ impl QueuedOperation<'_> {
 fn results(arrived: Arrived<'_>) -> Result<Vec<TransactionResult>, Error> {
     let reply = arrived.answer?;
     let response: MultiResponse<'_> = reply.decode()?;
-    expect_results(arrived.operations.len(), response.iter().count())?;
+    expect_results(arrived.subject.operations().len(), response.iter().count())?;
     match response.failure().or_else(|| first_error(&response)) {
         Some((index, code)) => Err(Error::Transaction { index, code }),
         None => Ok(response.iter().filter_map(|item| result(item, arrived.chroot)).collect()),

@@ -82,12 +82,7 @@ impl<D: Driver> Drop for Watch<D> {
             return;
         }
         self.event.close();
-        // It is dropped without the session's lock.
-        let mut watcher = None;
-        let _ = self.driven.driver.submit(&mut |router| {
-            watcher = Some(router.dispatcher.unwatch(self.request)?);
-            Ok(())
-        });
+        self.driven.driver.unwatch(self.request);
     }
 }
 

@@ -9,7 +9,8 @@ use super::attached::Attached;
 
 /// Wakers to run after unlocking. The first one needs no allocation.
 #[derive(Debug, Default)]
-pub(crate) struct Wakers {
+#[cfg_attr(not(feature = "blocking"), allow(unreachable_pub, reason = "drivers name it"))]
+pub struct Wakers {
     first: Option<Waker>,
     others: Vec<Waker>,
 }
@@ -85,7 +86,9 @@ impl EffectsQueue {
     #[inline]
     pub(crate) fn claim(&mut self) -> bool {
         let is_ready = self.is_ready();
-        self.is_running |= is_ready;
+        if is_ready {
+            self.is_running = true;
+        }
         is_ready
     }
 

@@ -8,7 +8,7 @@ use crate::session::event::{RequestId, State};
 use crate::session::watches::slab::Slab;
 
 /// What waits for the events of a caller's watch.
-pub(crate) trait Watcher: Send + Sync {
+pub trait Watcher: Send + Sync {
     /// Handles an input about the watch, or the state that ends it.
     fn handle(self: Arc<Self>, input: Input, wakers: &mut Wakers);
 

@@ -11,18 +11,23 @@ use core::time::Duration;
 use std::io;
 use std::sync::PoisonError;
 
+use zk_proto::Request;
+
 use super::connect::{Connect, MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::probe::{self, PROBE_TIMEOUT};
 use super::readers::Readers;
 use super::thread_connection::ThreadConnection;
 use crate::blocking::block_on::is_in_block_on;
-use crate::client::{ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, HasEffects, Router};
+use crate::client::{
+    ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, HasEffects, Receiver, Router,
+};
 use crate::connect_string::ServerAddress;
 use crate::dispatch::attachment::{Attachment, Commands};
+use crate::dispatch::watchers::Watcher;
 use crate::dispatch::{Attached, Effects, Key};
 use crate::error::Error;
 use crate::sasl::BegunExchange;
-use crate::session::{AUTHENTICATION, Action};
+use crate::session::{AUTHENTICATION, Action, Reply, RequestId};
 use crate::threads::thread::{self, Thread};
 use crate::threads::{Mutex, spawn};
 use crate::time::{Instant, earlier};
@@ -153,6 +158,18 @@ impl Threads {
         self.inner.wakes()
     }
 
+    /// Calls `submit`, and sends the request that it has submitted, unless it fails.
+    fn sent<R>(
+        self: &Arc<Self>,
+        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let mut inner = self.lock();
+        let alone = inner.router.session().pending() == 0;
+        let submitted = submit(&mut inner.router)?;
+        inner.send(self, alone);
+        Ok(submitted)
+    }
+
     /// Calls `act` with the attached machines, and sends the requests that they submit.
     pub(in crate::blocking) fn with_machines<R>(
         self: &Arc<Self>,
@@ -180,13 +197,17 @@ impl Driver for Threads {
 
     fn submit(
         self: &Arc<Self>,
-        submit: &mut dyn FnMut(&mut Router) -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        let mut inner = self.lock();
-        let alone = inner.router.session().pending() == 0;
-        submit(&mut inner.router)?;
-        inner.send(self, alone);
-        Ok(true)
+        request: &Request<'_>,
+        reply: &Receiver<Result<Reply, Error>>,
+        end: Option<Instant>,
+        watcher: Option<Arc<dyn Watcher>>,
+    ) -> Result<(RequestId, bool), Error> {
+        let submitted = self.sent(|router| router.submit(request, reply, end, watcher));
+        submitted.map(|id| (id, true))
+    }
+
+    fn unwatch(self: &Arc<Self>, request: RequestId) -> Option<Arc<dyn Watcher>> {
+        self.sent(|router| router.dispatcher.unwatch(request)).ok()
     }
 
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {

@@ -48,7 +48,7 @@ impl<D: Driver> Client<D> {
         });
         Answer::of(|| {
             added.map_err(|reason| RequestError::new(OpCode::AUTH, None, reason))?;
-            let pending = self.pending(OpCode::AUTH, receiver, self.request_end());
+            let pending = self.pending(OpCode::AUTH, receiver);
             Ok(Answer::new(pending, Decoder::Reply(decode::nothing)))
         })
     }

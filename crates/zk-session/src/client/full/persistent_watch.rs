@@ -106,12 +106,7 @@ impl<D: Driver> PersistentWatch<D> {
 
 impl<D: Driver> Drop for PersistentWatch<D> {
     fn drop(&mut self) {
-        // It is dropped without the session's lock.
-        let mut queue = None;
-        let _ = self.driven.driver.submit(&mut |router| {
-            queue = Some(router.dispatcher.unwatch(self.request)?);
-            Ok(())
-        });
+        self.driven.driver.unwatch(self.request);
     }
 }
 

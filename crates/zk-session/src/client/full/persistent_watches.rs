@@ -1,5 +1,6 @@
 //! Persistent watches.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use zk_proto::{AddWatchMode, AddWatchRequest, OpCode, Request};
@@ -41,12 +42,10 @@ impl<D: Driver> Client<D> {
             let path = self.server_path(OpCode::ADD_WATCH, path)?;
             let request = Request::AddWatch(AddWatchRequest { path: &path, mode });
             let queue = Arc::new(Mutex::new(WatchQueue::new(PersistentWatch::<D>::BUFFER)));
-            let (id, pending) = self.submit_with(&request, &mut |router, id| {
-                router.dispatcher.watch(id, queue.clone())
-            })?;
+            let (id, pending) = self.submit_with(&request, queue.clone())?;
             let driven = Driven::new(&pending.driven.driver);
             let watch = PersistentWatch::new(id, queue, driven, self.chroot.clone());
-            Ok(Answer::new(pending, Decoder::Watch(watch, |watch| watch)))
+            Ok(Answer::new(pending, Decoder::Watch(Box::new(watch), |watch| watch)))
         })
     }
 }

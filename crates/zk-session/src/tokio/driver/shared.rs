@@ -8,13 +8,17 @@ use core::task::{Context, Waker};
 
 use tokio::runtime;
 use tokio::sync::watch;
+use zk_proto::Request;
 
 use super::task_connection::TaskConnection;
-use crate::client::{ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, HasEffects, Router};
+use crate::client::{
+    ClientProcess, Clock, Driver, EffectsGuard, EffectsMutex, HasEffects, Receiver, Router,
+};
 use crate::dispatch::attachment::{Attachment, Commands};
+use crate::dispatch::watchers::Watcher;
 use crate::dispatch::{Attached, Effects, Key};
 use crate::error::{Error, Outcome};
-use crate::session::{End, State};
+use crate::session::{End, Reply, RequestId, State};
 use crate::threads::thread::{self, ThreadId};
 use crate::time::Instant;
 
@@ -90,6 +94,26 @@ impl Tokio {
         is_free.then(|| Cork(self))
     }
 
+    /// Calls `submit`, and sends the request that it has submitted, unless it fails. Also returns
+    /// whether this was found not to be a forked process.
+    ///
+    /// It looks at the process, which takes a system call, only before it writes or wakes the task,
+    /// and if another thread has the lock: perhaps one that is not in this process.
+    fn sent<R>(
+        &self,
+        submit: impl FnOnce(&mut Router) -> Result<R, Error>,
+    ) -> Result<(R, bool), Error> {
+        let mut inner = self.inner.try_lock().unwrap_or_else(|| self.lock());
+        let alone = inner.router.session().pending() == 0;
+        let submitted = submit(&mut inner.router)?;
+        let acts = !inner.is_driver_awake;
+        if acts && self.is_forked() {
+            return Err(Error::Ended { end: End::Forked, outcome: Outcome::NotApplied });
+        }
+        inner.send(alone, None);
+        Ok((submitted, acts))
+    }
+
     /// Calls `act` with the attached machines, and sends the requests that they submit.
     pub(crate) fn with_machines<R>(&self, act: impl FnOnce(&mut TokioState, Instant) -> R) -> R {
         let mut inner = self.lock();
@@ -127,21 +151,18 @@ impl Driver for Tokio {
         inner.wake_driver();
     }
 
-    /// Looks at the process, which takes a system call, only before it writes or wakes the task, and
-    /// if another thread has the lock: perhaps one that is not in this process.
     fn submit(
         self: &Arc<Self>,
-        submit: &mut dyn FnMut(&mut Router) -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        let mut inner = self.inner.try_lock().unwrap_or_else(|| self.lock());
-        let alone = inner.router.session().pending() == 0;
-        submit(&mut inner.router)?;
-        let acts = !inner.is_driver_awake;
-        if acts && self.is_forked() {
-            return Err(Error::Ended { end: End::Forked, outcome: Outcome::NotApplied });
-        }
-        inner.send(alone, None);
-        Ok(acts)
+        request: &Request<'_>,
+        reply: &Receiver<Result<Reply, Error>>,
+        end: Option<Instant>,
+        watcher: Option<Arc<dyn Watcher>>,
+    ) -> Result<(RequestId, bool), Error> {
+        self.sent(|router| router.submit(request, reply, end, watcher))
+    }
+
+    fn unwatch(self: &Arc<Self>, request: RequestId) -> Option<Arc<dyn Watcher>> {
+        self.sent(|router| router.dispatcher.unwatch(request)).ok().map(|(watcher, _)| watcher)
     }
 
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {
