@@ -220,9 +220,13 @@ fn starts_forbidden(utf8: &[u8]) -> bool {
     )
 }
 
-/// Splits a path at its last slash. The search of the standard library takes more code.
+/// Splits a path at its last slash.
 fn split(path: &str) -> Option<(&str, &str)> {
-    let slash = path.bytes().rposition(|byte| byte == b'/')?;
+    let slash = match cfg!(target_os = "none") {
+        // The search of the standard library is faster, and takes more code.
+        true => path.bytes().rposition(|byte| byte == b'/')?,
+        false => path.rfind('/')?,
+    };
     Some((path.get(..slash)?, path.get(slash + 1..)?))
 }
 
