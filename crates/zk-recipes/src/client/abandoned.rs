@@ -10,8 +10,6 @@ use std::sync::PoisonError;
 
 use zk_session::proto::SessionId;
 
-use crate::attempt::Event;
-
 /// The number of nodes to remember. Beyond that, the oldest is forgotten.
 const MOST: usize = 1024;
 
@@ -25,12 +23,12 @@ static NAMES: StdMutex<VecDeque<(SessionId, String)>> = StdMutex::new(VecDeque::
 /// The number of names. Waiters check it first.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn remember(session: SessionId, name: &str) {
+fn remember(session: SessionId, name: String) {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if names.len() == MOST {
         names.pop_front();
     }
-    names.push_back((session, name.into()));
+    names.push_back((session, name));
     COUNT.store(names.len(), Ordering::Release);
 }
 
@@ -55,15 +53,15 @@ impl Abandoned {
         Self { count, behind: None }
     }
 
-    pub(crate) fn event(&mut self, event: &Event, session: SessionId) {
-        match event {
-            Event::Waiting { behind, .. } => self.behind = Some((session, behind.clone())),
-            Event::Abandoned { node, .. } => {
-                self.count.fetch_add(1, Ordering::Relaxed);
-                remember(session, node);
-            }
-            _ => {}
-        }
+    /// The attempt waits for this node.
+    pub(crate) fn waits(&mut self, session: SessionId, behind: &str) {
+        self.behind = Some((session, behind.into()));
+    }
+
+    /// The ensemble refuses to delete this node of the attempt.
+    pub(crate) fn add(&self, session: SessionId, node: String) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        remember(session, node);
     }
 
     /// Returns whether the node that the attempt waits for was abandoned, also if that happened while

@@ -11,6 +11,7 @@ use std::time::Instant;
 use zk_session::proto::{ErrorCode, Zxid};
 use zk_session::{Error, RequestError, Transaction};
 
+use super::call::Call;
 use super::held_lock::{HeldLock, Releasing};
 use super::pending::{Hold, Pending, Signal};
 use super::report::{Holding, MachineReport};
@@ -186,12 +187,11 @@ impl<C: SessionClient> Guard<C> {
     /// [`NotConfirmed`](LockError::NotConfirmed) when no server has confirmed the release: the lock
     /// is no longer held here, and its node is deleted in the background or with the session.
     pub fn release(self) -> Pending<(), C> {
-        let call = self.held.call("release");
-        let HeldLock { path, holder, .. } = self.held;
+        let HeldLock { client, path, holder, .. } = self.held;
         let state = holder.status.read(MachineReport::holding);
         match holder.end() {
-            Some(handle) => Pending::release(call.client, Releasing::new(path, &handle)),
-            None => Pending::done(call, state.loss()),
+            Some(handle) => Pending::release(client, Releasing::new(path, &handle)),
+            None => Pending::done(Call { operation: "release", path, client }, state.loss()),
         }
     }
 

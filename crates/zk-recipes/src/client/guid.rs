@@ -23,6 +23,11 @@ pub(crate) fn is_of(guid: Uuid, resumption: usize) -> bool {
     guid.as_u64_pair().1 == PROCESS.guid(0, resumption).as_u64_pair().1
 }
 
+/// Returns a seed that no other attempt of this process has, and most likely none of another process.
+pub(crate) fn seed() -> u64 {
+    PROCESS.1 ^ count::next()
+}
+
 static PROCESS: LazyLock<Process> = LazyLock::new(Process::random);
 
 /// Random bits of a process.

@@ -52,6 +52,10 @@ pub(crate) struct SharedQueue<C> {
     abandoned: Arc<AtomicUsize>,
     attempts: AtomicUsize,
     hint_cell: Arc<dyn HintCell>,
+    /// Whether the client renews its session, and its [number](zk_session::AnyClient::resumption).
+    /// Neither changes, and to ask the client locks the session.
+    renews: bool,
+    resumption: usize,
     /// With `Options::local_hand_over`.
     pub(crate) local: Option<Arc<LocalLock>>,
 }
@@ -94,6 +98,8 @@ impl<C: SessionClient> Queue<C> {
             abandoned: Arc::default(),
             attempts: AtomicUsize::default(),
             hint_cell: Arc::new(Mutex::new(None)),
+            renews: client.renews(),
+            resumption: client.resumption(),
         })))
     }
 
@@ -114,7 +120,7 @@ impl<C: SessionClient> Queue<C> {
         let contender = Contender::new(config);
         let parent = self.path.clone();
         let pending = self.start(operation, self.requeuing(contender, wait_policy), parent);
-        pending.refusing_leftovers(self.scheme)
+        pending.refusing_leftovers(self, self.scheme)
     }
 
     /// Makes a machine that waits queue again on the next session, if there can be one.
@@ -126,7 +132,7 @@ impl<C: SessionClient> Queue<C> {
     ) -> crate::machine::Requeuing<M> {
         crate::machine::Requeuing::new(
             machine,
-            wait_policy == WaitPolicy::Queue && self.client.renews(),
+            wait_policy == WaitPolicy::Queue && self.renews,
         )
     }
 
@@ -156,11 +162,7 @@ impl<C: SessionClient> Queue<C> {
             unknown_nodes: self.options.unknown_nodes,
             disconnect_policy: self.options.disconnect_policy,
             revocable: self.options.revocable,
-            ..AttemptConfig::new(
-                self.server_path(),
-                self.scheme,
-                guid::next(self.client.resumption()),
-            )
+            ..AttemptConfig::new(self.server_path(), self.scheme, guid::next(self.resumption))
         }
     }
 
@@ -281,10 +283,10 @@ impl<C: SessionClient, R: Reason> Attempted<C, R> {
     }
 
     /// Fails instead of waiting if an earlier client of the session has left a contender behind.
-    pub(crate) fn refusing_leftovers(mut self, scheme: Scheme) -> Self {
-        let client = &self.call.client;
-        if client.resumption() != 0 {
-            self.leftover = Some(Box::pin(leftover(client.clone(), self.parent.clone(), scheme)));
+    pub(crate) fn refusing_leftovers(mut self, queue: &Queue<C>, scheme: Scheme) -> Self {
+        if queue.resumption != 0 {
+            let (client, parent) = (queue.client.clone(), self.parent.clone());
+            self.leftover = Some(Box::pin(leftover(client, parent, scheme)));
         }
         self
     }

@@ -12,7 +12,7 @@ use zk_session::dispatch::{Input, Port};
 use crate::attempt::{Command, Event, Machine, Observer, OnSession};
 use crate::client::SessionClient;
 use crate::client::abandoned::Abandoned;
-use crate::client::count;
+use crate::client::guid;
 use crate::client::observed::Observers;
 use crate::client::report::{HeldNode, MachineReport, Status};
 use crate::client::status::{Handle, LossCallbacks, SharedStatus, Waiters};
@@ -46,13 +46,8 @@ pub(crate) fn start(
         leases: Vec::new(),
         is_acquired: false,
     };
-    let machine = OnSession::new(machine, reporter, next_seed(client));
+    let machine = OnSession::new(machine, reporter, guid::seed());
     Handle { status, attachment: client.attach(Box::new(machine)) }
-}
-
-/// Differs for every attempt of this process, and most likely from those of other processes.
-fn next_seed(client: &impl SessionClient) -> u64 {
-    client.session_id().0.cast_unsigned().rotate_left(32) ^ count::next()
 }
 
 /// Writes the events of a machine to the status that its owner reads.
@@ -78,7 +73,6 @@ impl Observer for Reporter {
     }
 
     fn observe(&mut self, event: Event, port: &mut Port<'_>) {
-        self.abandoned.event(&event, port.session_id());
         self.observers.iter_mut().for_each(|one| one.observe(event.clone(), port));
         if let Some(hook) = &self.hook {
             hook(&event);
@@ -92,9 +86,11 @@ impl Observer for Reporter {
                 return self.change(|report| report.enqueued(node), port);
             }
             Event::Waiting { behind, ahead } => {
+                self.abandoned.waits(port.session_id(), &behind);
                 return self.change(|report| report.waits(behind, ahead), port);
             }
-            Event::UnknownNode(_) | Event::Abandoned { .. } => return,
+            Event::Abandoned { node, .. } => return self.abandoned.add(port.session_id(), node),
+            Event::UnknownNode(_) => return,
             Event::Permits(leases) => {
                 self.leases = leases;
                 return;

@@ -245,20 +245,22 @@ impl<T, F: FnMut(&mut MachineReport) -> Option<T> + Unpin> Future for WaitFor<F>
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let this = self.get_mut();
-        drop(this.leave());
         let waker = cx.waker().clone();
         let mut content = this.status.content();
+        let earlier = this.ticket.take().and_then(|ticket| content.waiters.remove(ticket));
         let found = (this.find)(&mut content.report);
         let is_over = found.is_some() || content.report.is_final;
-        if is_over || this.status.process != std::process::id() {
-            drop(content);
-            return Poll::Ready(found);
+        let waits = !is_over && this.status.process == std::process::id();
+        if waits {
+            content.last += 1;
+            let ticket = content.last;
+            content.waiters.push(ticket, waker);
+            this.ticket = Some(ticket);
         }
-        content.last += 1;
-        let ticket = content.last;
-        content.waiters.push(ticket, waker);
-        this.ticket = Some(ticket);
-        Poll::Pending
+        // A waker is dropped after unlocking.
+        drop(content);
+        drop(earlier);
+        if waits { Poll::Pending } else { Poll::Ready(found) }
     }
 }
 

@@ -110,7 +110,7 @@ impl<C: SessionClient> DoubleBarrier<C> {
             let config = queue.config(LockMode::Shared, WaitPolicy::Queue);
             let entering =
                 queue.start("enter", Participant::new(config, members), queue.path.clone());
-            entering.refusing_leftovers(Participant::SCHEME)
+            entering.refusing_leftovers(queue, Participant::SCHEME)
         };
         Pending::attempt(&self.queue, enter, |held| BarrierGuard(Guard::new(held)))
     }
