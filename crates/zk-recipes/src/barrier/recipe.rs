@@ -85,7 +85,8 @@ impl<C: SessionClient> Barrier<C> {
         let queue = self.0.clone();
         Pending::new(&self.0.client, |end| async move {
             let path = queue.client.chroot().apply(&queue.path).into_owned();
-            let handle = queue.attach(BarrierWait::new(path, WaitPolicy::Queue), None, None);
+            let barrier = || BarrierWait::new(path, WaitPolicy::Queue);
+            let handle = queue.attach(barrier, None, None);
             let passed = handle.status.wait(|report: &mut MachineReport| match &report.status {
                 Status::Released => Some(Ok(())),
                 _ => report.acquired.take().map(|result| result.map(drop)),

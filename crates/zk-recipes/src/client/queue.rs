@@ -115,11 +115,12 @@ impl<C: SessionClient> Queue<C> {
         mode: LockMode,
         wait_policy: WaitPolicy,
     ) -> Attempted<C, R> {
-        let mut config = self.config(mode, wait_policy);
-        config.hint_cell = Some(self.hint_cell.clone());
-        let contender = Contender::new(config);
-        let parent = self.path.clone();
-        let pending = self.start(operation, self.requeuing(contender, wait_policy), parent);
+        let machine = || {
+            let mut config = self.config(mode, wait_policy);
+            config.hint_cell = Some(self.hint_cell.clone());
+            self.requeuing(Contender::new(config), wait_policy)
+        };
+        let pending = self.start(operation, machine, self.path.clone());
         pending.refusing_leftovers(self, self.scheme)
     }
 
@@ -166,14 +167,14 @@ impl<C: SessionClient> Queue<C> {
         }
     }
 
-    /// Attaches `machine`, whose nodes are below `parent`.
-    pub(crate) fn start<R: Reason>(
+    /// Attaches the machine that `make` returns, whose nodes are below `parent`.
+    pub(crate) fn start<R: Reason, M: Machine + Send + 'static>(
         &self,
         operation: &'static str,
-        machine: impl Machine + Send + 'static,
+        make: impl FnOnce() -> M,
         parent: Arc<str>,
     ) -> Attempted<C, R> {
-        let handle = self.attach(machine, self.note(), None);
+        let handle = self.attach(make, self.note(), None);
         Attempted::new(self.call(operation), parent, handle)
     }
 
@@ -184,17 +185,18 @@ impl<C: SessionClient> Queue<C> {
         Some(Arc::new(move |event: &_| observer(Attempt { path: &path, number }, event)))
     }
 
-    /// Attaches `machine`. Its events go to `hook`, with the session locked, and then to `note`.
-    pub(crate) fn attach(
+    /// Attaches the machine that `make` returns. Its events go to `hook`, with the session locked,
+    /// and then to `note`.
+    pub(crate) fn attach<M: Machine + Send + 'static>(
         &self,
-        machine: impl Machine + Send + 'static,
+        make: impl FnOnce() -> M,
         note: Option<Note>,
         hook: Option<Hook>,
     ) -> Handle {
         let observers = observed::observers(self.recipe, &self.path);
         let abandoned = Abandoned::new(self.abandoned.clone());
         let cleanups = self.cleanups.clone();
-        reporter::start(&self.client, machine, observers, abandoned, note, hook, cleanups)
+        reporter::start(&self.client, make, observers, abandoned, note, hook, cleanups)
     }
 
     /// Checks that the chroot exists. Its absence explains why another node is missing.

@@ -23,13 +23,14 @@ pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
 /// Receives the events of one attempt while the session is locked. It must run no user code.
 pub(crate) type Hook = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Attaches a machine to the session, which starts it.
+/// Attaches the machine that `make` returns to the session, which starts it. It is large, and so made
+/// where it stays.
 ///
 /// It stays attached until none of its nodes is left on the server, or the session has ended. From
 /// its release until then it is counted in `cleanups`.
-pub(crate) fn start(
+pub(crate) fn start<M: Machine + Send + 'static>(
     client: &impl SessionClient,
-    machine: impl Machine + Send + 'static,
+    make: impl FnOnce() -> M,
     observers: Observers,
     abandoned: Abandoned,
     note: Option<Note>,
@@ -46,8 +47,9 @@ pub(crate) fn start(
         leases: Vec::new(),
         is_acquired: false,
     };
-    let machine = OnSession::new(machine, reporter, guid::seed());
-    Handle { status, attachment: client.attach(Box::new(machine)) }
+    let machine = Box::new_uninit();
+    let machine = Box::write(machine, OnSession::new(make(), reporter, guid::seed()));
+    Handle { status, attachment: client.attach(machine) }
 }
 
 /// Writes the events of a machine to the status that its owner reads.

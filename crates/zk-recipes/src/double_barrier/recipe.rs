@@ -108,8 +108,8 @@ impl<C: SessionClient> DoubleBarrier<C> {
         let members = self.members;
         let enter = move |queue: &Queue<C>| {
             let config = queue.config(LockMode::Shared, WaitPolicy::Queue);
-            let entering =
-                queue.start("enter", Participant::new(config, members), queue.path.clone());
+            let participant = || Participant::new(config, members);
+            let entering = queue.start("enter", participant, queue.path.clone());
             entering.refusing_leftovers(queue, Participant::SCHEME)
         };
         Pending::attempt(&self.queue, enter, |held| BarrierGuard(Guard::new(held)))

@@ -94,7 +94,8 @@ impl<C: SessionClient> LeaderElection<C> {
         let leadership = Known::new(Leadership::Follower);
         let (ours, parent) = (leadership.clone(), self.0.path.clone());
         let hook = move |event: &Event| ours.update(|leadership| leadership.after(event, &parent));
-        let election = ElectionMachine::new(self.0.config(LockMode::Exclusive, WaitPolicy::Queue));
+        let config = self.0.config(LockMode::Exclusive, WaitPolicy::Queue);
+        let election = || ElectionMachine::new(config);
         let handle = self.0.attach(election, self.0.note(), Some(Arc::new(hook)));
         Candidate { call: self.0.call("stand"), scheme: self.0.scheme, leadership, handle }
     }

@@ -93,7 +93,8 @@ impl<C: SessionClient> Ephemeral<C> {
         let presence = Known::new(Presence::default());
         let ours = presence.clone();
         let hook = Arc::new(move |event: &Event| ours.update(|presence| presence.after(event)));
-        let machine = EphemeralMachine::new(queue.config(LockMode::Exclusive, WaitPolicy::Queue));
+        let config = queue.config(LockMode::Exclusive, WaitPolicy::Queue);
+        let machine = || EphemeralMachine::new(config);
         let handle = queue.attach(machine, queue.note(), Some(hook));
         Ok(Self { call: queue.call("created"), presence, handle })
     }

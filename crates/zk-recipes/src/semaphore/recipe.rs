@@ -254,11 +254,12 @@ impl<C: SessionClient> Semaphore<C> {
         permits: u32,
         wait_policy: WaitPolicy,
     ) -> Attempted<C, SemaphoreError> {
-        let config = self.queue.config(LockMode::Exclusive, wait_policy);
-        let mut request = PermitRequest::new(config, permits, self.maximum);
-        request.refuses_other_locks = self.refuses_other_locks;
-        let machine = SemaphoreMachine::new(request);
-        let machine = self.queue.requeuing(machine, wait_policy);
+        let machine = || {
+            let config = self.queue.config(LockMode::Exclusive, wait_policy);
+            let mut request = PermitRequest::new(config, permits, self.maximum);
+            request.refuses_other_locks = self.refuses_other_locks;
+            self.queue.requeuing(SemaphoreMachine::new(request), wait_policy)
+        };
         let pending = self.queue.start(operation, machine, self.queue.below("leases").into());
         pending.refusing_leftovers(&self.queue, Scheme::CURATOR_LEASE)
     }

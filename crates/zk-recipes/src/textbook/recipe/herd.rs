@@ -55,7 +55,7 @@ impl<C: SessionClient> HerdMutex<C> {
     pub fn acquire(&self) -> Pending<Guard<C>, C> {
         let enter = |queue: &Queue<C>| {
             let config = queue.config(LockMode::Exclusive, WaitPolicy::Queue);
-            queue.start("acquire", HerdContender::new(config), queue.path.clone())
+            queue.start("acquire", || HerdContender::new(config), queue.path.clone())
         };
         Pending::attempt(&self.0, enter, Guard::new)
     }

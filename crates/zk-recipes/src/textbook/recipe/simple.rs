@@ -63,7 +63,7 @@ impl<C: SessionClient> SimpleLock<C> {
         let enter = |queue: &Queue<C>| {
             let config = queue.config(LockMode::Exclusive, WaitPolicy::Queue);
             let parent = path::parent(&queue.path).unwrap_or("/").into();
-            queue.start("acquire", SimpleContender::new(config), parent)
+            queue.start("acquire", || SimpleContender::new(config), parent)
         };
         Pending::attempt(&self.0, enter, Guard::new)
     }
