@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 use core::sync::atomic::AtomicUsize;
-use core::task::Waker;
 use std::sync::PoisonError;
 
 use zk_session::dispatch::{Attached, Input, Port};
@@ -23,7 +22,7 @@ use crate::client::SessionClient;
 use crate::client::call::Call;
 use crate::client::pending::Pending;
 use crate::client::report::MachineReport;
-use crate::client::status::{Handle, SharedStatus};
+use crate::client::status::{Handle, Notices, SharedStatus};
 use crate::error::{CacheError, LockError, RecipeError};
 
 /// The greatest number of unread changes of a receiver.
@@ -293,8 +292,7 @@ impl Follower {
     }
 
     fn wake(&self, port: &mut Port<'_>) {
-        let (waiters, _) = self.status.change(|_| {});
-        waiters.wakers().for_each(|waker| port.wake(waker));
+        self.status.change(|_| {}).into_iter().for_each(|notices| notices.defer(port));
     }
 }
 
@@ -335,8 +333,7 @@ impl Drop for Follower {
     /// The runtime of the client was shut down, unless the cache has ended already.
     fn drop(&mut self) {
         self.shared.lock().machine.close();
-        let (waiters, _) = self.status.change(MachineReport::finish);
-        waiters.wakers().for_each(Waker::wake);
+        self.status.change(MachineReport::finish).into_iter().for_each(Notices::run);
     }
 }
 

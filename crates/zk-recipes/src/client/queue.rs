@@ -121,7 +121,7 @@ impl<C: SessionClient> Queue<C> {
             self.requeuing(Contender::new(config), wait_policy)
         };
         let pending = self.start(operation, machine, self.path.clone());
-        pending.refusing_leftovers(self, self.scheme)
+        pending.refusing_leftovers(self.scheme)
     }
 
     /// Makes a machine that waits queue again on the next session, if there can be one.
@@ -175,7 +175,16 @@ impl<C: SessionClient> Queue<C> {
         parent: Arc<str>,
     ) -> Attempted<C, R> {
         let handle = self.attach(make, self.note(), None);
-        Attempted::new(self.call(operation), parent, handle)
+        let acquired = handle.status.wait(MachineReport::take_answer as TakeAnswer<R>);
+        Attempted {
+            queue: self.clone(),
+            operation,
+            parent,
+            handle: Some(handle),
+            acquired,
+            leftover: None,
+            patience: Patience::default(),
+        }
     }
 
     /// Returns a function that calls the user's observer with the events of a new attempt.
@@ -267,7 +276,8 @@ type TakeAnswer<R> = fn(&mut MachineReport) -> Option<Result<HeldNode, R>>;
 
 /// An attempt to acquire a lock. Dropping it gives up.
 pub(crate) struct Attempted<C, R = LockError> {
-    call: Call<C>,
+    queue: Queue<C>,
+    operation: &'static str,
     parent: Arc<str>,
     /// `None` once the lock is held.
     handle: Option<Handle>,
@@ -278,16 +288,10 @@ pub(crate) struct Attempted<C, R = LockError> {
 }
 
 impl<C: SessionClient, R: Reason> Attempted<C, R> {
-    fn new(call: Call<C>, parent: Arc<str>, handle: Handle) -> Self {
-        let acquired = handle.status.wait(MachineReport::take_answer as TakeAnswer<R>);
-        let handle = Some(handle);
-        Self { call, parent, handle, acquired, leftover: None, patience: Patience::default() }
-    }
-
     /// Fails instead of waiting if an earlier client of the session has left a contender behind.
-    pub(crate) fn refusing_leftovers(mut self, queue: &Queue<C>, scheme: Scheme) -> Self {
-        if queue.resumption != 0 {
-            let (client, parent) = (queue.client.clone(), self.parent.clone());
+    pub(crate) fn refusing_leftovers(mut self, scheme: Scheme) -> Self {
+        if self.queue.resumption != 0 {
+            let (client, parent) = (self.queue.client.clone(), self.parent.clone());
             self.leftover = Some(Box::pin(leftover(client, parent, scheme)));
         }
         self
@@ -313,13 +317,22 @@ impl<C: SessionClient, R: Reason> Attempted<C, R> {
         limit: &mut TimeLimit,
         cx: &mut Context<'_>,
     ) -> Poll<Result<HeldLock<C>, RecipeError<R>>> {
-        let node =
-            ready!(self.poll_acquired(limit, cx)).map_err(|error| self.call.failed(error))?;
-        // The runtime was shut down.
-        let closed = || self.call.failed(LockError::Ended(End::Closed).into());
-        let holder = Holder::Own(self.handle.take().ok_or_else(closed)?);
-        let (Call { path, client, .. }, parent) = (self.call.clone(), self.parent.clone());
-        Poll::Ready(Ok(HeldLock { client, path, parent, node, holder }))
+        let node = ready!(self.poll_acquired(limit, cx)).map_err(|error| self.failed(error))?;
+        let Some(handle) = self.handle.take() else {
+            // The runtime was shut down.
+            return Poll::Ready(Err(self.failed(LockError::Ended(End::Closed).into())));
+        };
+        Poll::Ready(Ok(HeldLock {
+            client: self.queue.client.clone(),
+            path: self.queue.path.clone(),
+            parent: self.parent.clone(),
+            node,
+            holder: Holder::Own(handle),
+        }))
+    }
+
+    fn failed(&self, error: R) -> RecipeError<R> {
+        self.queue.call(self.operation).failed(error)
     }
 
     fn poll_acquired(
@@ -341,7 +354,7 @@ impl<C: SessionClient, R: Reason> Attempted<C, R> {
             return Poll::Ready(Err(LockError::HeldByOwnSession { node }.into()));
         }
         let Some(handle) = &self.handle else { return Poll::Pending };
-        let given_up = self.patience.poll(limit, &self.call.client, &handle.status, cx);
+        let given_up = self.patience.poll(limit, &self.queue.client, &handle.status, cx);
         given_up.map(|error| Err(error.into()))
     }
 }

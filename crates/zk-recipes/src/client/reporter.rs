@@ -5,7 +5,6 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicUsize;
-use core::task::Waker;
 
 use zk_session::dispatch::{Input, Port};
 
@@ -15,7 +14,7 @@ use crate::client::abandoned::Abandoned;
 use crate::client::guid;
 use crate::client::observed::Observers;
 use crate::client::report::{HeldNode, MachineReport, Status};
-use crate::client::status::{Handle, LossCallbacks, SharedStatus, Waiters};
+use crate::client::status::{Handle, Notices, SharedStatus};
 
 /// Receives the events of one attempt after the session is unlocked: the user's observer.
 pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -141,26 +140,15 @@ impl Reporter {
     }
 
     fn change(&self, change: impl FnOnce(&mut MachineReport), port: &mut Port<'_>) {
-        notify(self.status.change(change), port);
-    }
-}
-
-/// Once, and not for each kind of change.
-#[inline(never)]
-fn notify((waiters, callbacks): (Waiters, Option<LossCallbacks>), port: &mut Port<'_>) {
-    waiters.wakers().for_each(|waker| port.wake(waker));
-    if let Some(callbacks) = callbacks {
-        port.defer(move || callbacks.finish());
+        if let Some(notices) = self.status.change(change) {
+            notices.defer(port);
+        }
     }
 }
 
 impl Drop for Reporter {
     /// The session has ended, unless that was reported already.
     fn drop(&mut self) {
-        let (waiters, callbacks) = self.status.change(MachineReport::finish);
-        waiters.wakers().for_each(Waker::wake);
-        if let Some(callbacks) = callbacks {
-            callbacks.finish();
-        }
+        self.status.change(MachineReport::finish).into_iter().for_each(Notices::run);
     }
 }

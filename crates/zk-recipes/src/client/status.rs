@@ -12,6 +12,7 @@ use std::io;
 use std::panic::catch_unwind;
 use std::sync::PoisonError;
 
+use zk_session::dispatch::Port;
 use zk_session::threads::{Mutex, MutexGuard, spawn};
 use zk_session::{Attachment, End};
 
@@ -45,13 +46,14 @@ impl Content {
         self.report.holding().loss().filter(|loss| *loss != Loss::Released)
     }
 
-    /// Returns those to be notified of a change. Compiled once, and not for each kind of change.
+    /// Returns those to be notified of a change, if any. Compiled once, and not for each kind of
+    /// change.
     #[inline(never)]
-    fn changed(&mut self) -> (Waiters, Option<LossCallbacks>) {
-        let mut waiters = core::mem::take(&mut self.waiters);
-        if self.on_loss.is_empty() && self.follower.is_none() {
-            return (waiters, None);
+    fn changed(&mut self) -> Option<Notices> {
+        if self.waiters.is_empty() && self.on_loss.is_empty() && self.follower.is_none() {
+            return None;
         }
+        let mut waiters = core::mem::take(&mut self.waiters);
         let loss = self.loss();
         let is_over = self.report.holding().loss().is_some();
         let callbacks = (is_over && !self.on_loss.is_empty())
@@ -63,18 +65,47 @@ impl Content {
             true => self.follower.iter().for_each(|it| waiters.push(0, it.clone())),
             false => {}
         }
-        (waiters, callbacks)
+        Some(Notices { waiters, callbacks })
+    }
+}
+
+/// Those to be notified of a change, once the report is unlocked.
+#[must_use = "a waiter that is not woken waits for ever"]
+pub(crate) struct Notices {
+    waiters: Waiters,
+    /// If the lock is no longer held.
+    callbacks: Option<LossCallbacks>,
+}
+
+impl Notices {
+    /// Notifies all, which runs user code.
+    pub(crate) fn run(self) {
+        self.waiters.wakers().for_each(Waker::wake);
+        self.callbacks.into_iter().for_each(LossCallbacks::finish);
+    }
+
+    /// Notifies all once the session is unlocked. Compiled once, and not for each kind of change.
+    #[inline(never)]
+    pub(crate) fn defer(self, port: &mut Port<'_>) {
+        self.waiters.wakers().for_each(|waker| port.wake(waker));
+        if let Some(callbacks) = self.callbacks {
+            port.defer(move || callbacks.finish());
+        }
     }
 }
 
 /// Wakers by ticket. The first one needs no allocation.
 #[derive(Default)]
-pub(crate) struct Waiters {
+struct Waiters {
     first: Option<(u64, Waker)>,
     others: Vec<(u64, Waker)>,
 }
 
 impl Waiters {
+    const fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.is_empty()
+    }
+
     fn push(&mut self, ticket: u64, waker: Waker) {
         if self.first.is_none() {
             self.first = Some((ticket, waker));
@@ -92,7 +123,7 @@ impl Waiters {
         removed.map(|(_, waker)| waker)
     }
 
-    pub(crate) fn wakers(self) -> impl Iterator<Item = Waker> {
+    fn wakers(self) -> impl Iterator<Item = Waker> {
         self.first.into_iter().chain(self.others).map(|(_, waker)| waker)
     }
 }
@@ -101,12 +132,12 @@ impl Waiters {
 pub(crate) type OnLoss = Box<dyn FnOnce(Loss) + Send>;
 
 /// The callbacks of a lock that is no longer held, with the loss if it was lost.
-pub(crate) struct LossCallbacks(Option<Loss>, Vec<OnLoss>);
+struct LossCallbacks(Option<Loss>, Vec<OnLoss>);
 
 impl LossCallbacks {
     /// Runs the callbacks in a thread of their own, which they may block, or drops them if the lock
     /// was not lost. Both run user code.
-    pub(crate) fn finish(self) {
+    fn finish(self) {
         self.finish_in(|run| spawn("zookeeper-loss", run));
     }
 
@@ -179,13 +210,8 @@ impl SharedStatus {
         change(&mut self.content().report);
     }
 
-    /// Changes the report. Returns the wakers of its waiters, and the callbacks if the lock is no
-    /// longer held.
-    #[must_use = "a waiter that is not woken waits for ever"]
-    pub(crate) fn change(
-        &self,
-        change: impl FnOnce(&mut MachineReport),
-    ) -> (Waiters, Option<LossCallbacks>) {
+    /// Changes the report. Returns those to be notified, if any.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut MachineReport)) -> Option<Notices> {
         let mut content = self.content();
         change(&mut content.report);
         content.changed()

@@ -110,7 +110,7 @@ impl<C: SessionClient> DoubleBarrier<C> {
             let config = queue.config(LockMode::Shared, WaitPolicy::Queue);
             let participant = || Participant::new(config, members);
             let entering = queue.start("enter", participant, queue.path.clone());
-            entering.refusing_leftovers(queue, Participant::SCHEME)
+            entering.refusing_leftovers(Participant::SCHEME)
         };
         Pending::attempt(&self.queue, enter, |held| BarrierGuard(Guard::new(held)))
     }

@@ -261,7 +261,7 @@ impl<C: SessionClient> Semaphore<C> {
             self.queue.requeuing(SemaphoreMachine::new(request), wait_policy)
         };
         let pending = self.queue.start(operation, machine, self.queue.below("leases").into());
-        pending.refusing_leftovers(&self.queue, Scheme::CURATOR_LEASE)
+        pending.refusing_leftovers(Scheme::CURATOR_LEASE)
     }
 
     async fn read_permits(&self) -> Result<Option<u32>, SemaphoreError> {
