@@ -48,7 +48,7 @@ pub use self::error::{
 };
 #[cfg(feature = "blocking")]
 pub use self::{
-    attempt::{DisconnectPolicy, Event, LockMode, Parents, Scheme, UnknownNodePolicy},
+    attempt::{DisconnectPolicy, Event, LockMode, NodeName, Parents, Scheme, UnknownNodePolicy},
     barrier::recipe::Barrier,
     cache::{CacheState, CachedNode},
     client::{

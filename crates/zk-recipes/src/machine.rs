@@ -80,8 +80,8 @@ pub mod multi_lock {
 }
 
 pub use crate::attempt::{
-    AccessList, AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, Name, Observer,
-    OnSession, OpId, Parents, QueuedNode, Renewal, Requeuing, Restart, Scheme, Turn,
+    AccessList, AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, Name, NodeName,
+    Observer, OnSession, OpId, Parents, QueuedNode, Renewal, Requeuing, Restart, Scheme, Turn,
     UnknownNodePolicy, WaitPolicy, Watches, queue_order,
 };
 pub use crate::barrier::BarrierWait;

@@ -308,7 +308,7 @@ impl Board {
     fn observe(&self, name: &str, event: &Event) {
         match event {
             Event::Enqueued { node, .. } => {
-                lock(&self.owners).insert(node.clone(), name.to_owned());
+                lock(&self.owners).insert(node.to_string(), name.to_owned());
             }
             Event::Waiting { behind, ahead } => {
                 let owner =

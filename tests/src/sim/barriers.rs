@@ -130,9 +130,9 @@ impl BarrierChecker {
         let visit = self.visits.get_mut(&who)?;
         match event {
             Event::Acquired { node, .. } => {
-                visit.node = Some(node.clone());
+                visit.node = Some(node.to_string());
                 let barrier = self.double_barriers.get(&visit.path)?;
-                Some(match barrier.met.contains(node) {
+                Some(match barrier.met.contains(&**node) {
                     true => Ok("double barrier: entered"),
                     false => Err(format!("{who:?}: entered before all were there")),
                 })

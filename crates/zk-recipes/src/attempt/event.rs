@@ -7,6 +7,7 @@ use zk_session::proto::Zxid;
 use zk_session::{End, Error};
 
 use super::name::LockMode;
+use super::node::NodeName;
 use crate::error::{LockError, Loss, ModeError, SemaphoreError, Unconfirmed};
 
 /// A report of a machine to its owner.
@@ -22,7 +23,7 @@ pub enum Event {
     /// Our node is in the queue.
     Enqueued {
         /// The name of our node.
-        node: String,
+        node: NodeName,
         /// The fencing token: the zxid of the transaction that created the node.
         token: Zxid,
     },
@@ -41,7 +42,7 @@ pub enum Event {
     /// The lock is held.
     Acquired {
         /// The name of our node.
-        node: String,
+        node: NodeName,
         /// The fencing token, greater than that of each earlier holder on this ensemble.
         token: Zxid,
     },
@@ -57,7 +58,7 @@ pub enum Event {
         /// The new mode.
         mode: LockMode,
         /// The name of the new node.
-        node: String,
+        node: NodeName,
         /// The fencing token. A downgrade keeps it, an upgrade makes it greater.
         token: Zxid,
     },

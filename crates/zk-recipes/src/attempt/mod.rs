@@ -40,6 +40,7 @@ pub use self::event::Event;
 pub(crate) use self::full::{Full, OfFull};
 pub use self::machine::Machine;
 pub use self::name::{LockMode, Name, Scheme};
+pub use self::node::NodeName;
 pub use self::observer::Observer;
 pub use self::on_session::OnSession;
 pub use self::queue::{QueuedNode, UnknownNodePolicy, queue_order};

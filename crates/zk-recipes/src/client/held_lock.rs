@@ -108,8 +108,8 @@ impl<C: SessionClient> HeldLock<C> {
 
     /// Returns the nodes that exist while the lock is held.
     pub(crate) fn node_paths(&self) -> Vec<String> {
-        let others = self.node.leases.iter().skip(1);
-        let names = iter::once(&self.node.name).chain(others);
+        let others = self.node.leases.iter().skip(1).map(|name| &**name);
+        let names = iter::once(&*self.node.name).chain(others);
         names.map(|name| self.path_of(name)).collect()
     }
 

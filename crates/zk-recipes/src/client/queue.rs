@@ -54,6 +54,7 @@ pub(crate) struct SharedQueue<C> {
     hint_cell: Arc<dyn HintCell>,
     /// Whether the client renews its session, and its [number](zk_session::AnyClient::resumption).
     /// Neither changes, and to ask the client locks the session.
+    #[cfg_attr(not(feature = "full"), expect(dead_code))]
     renews: bool,
     resumption: usize,
     /// With `Options::local_hand_over`.
@@ -131,10 +132,7 @@ impl<C: SessionClient> Queue<C> {
         machine: M,
         wait_policy: WaitPolicy,
     ) -> crate::machine::Requeuing<M> {
-        crate::machine::Requeuing::new(
-            machine,
-            wait_policy == WaitPolicy::Queue && self.renews,
-        )
+        crate::machine::Requeuing::new(machine, wait_policy == WaitPolicy::Queue && self.renews)
     }
 
     #[cfg(not(feature = "full"))]

@@ -1,7 +1,7 @@
 //! What a machine has reported last.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,13 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use zk_session::End;
 use zk_session::proto::Zxid;
 
+use crate::attempt::NodeName;
 use crate::error::{LockError, Loss, Reason};
 
 /// The node of a held lock.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldNode {
-    pub(crate) name: String,
+    pub(crate) name: NodeName,
     pub(crate) token: Zxid,
     /// The names of all nodes, if there are several.
     pub(crate) leases: Box<[String]>,
@@ -91,7 +92,9 @@ pub(crate) struct MachineReport {
     pub(crate) revoked: bool,
     /// Whether others were ahead.
     pub(crate) is_waiting: bool,
-    place: Option<Place>,
+    /// Our node in the queue, and the node that it waits for with the number of those ahead.
+    node: Option<NodeName>,
+    behind: Option<(String, usize)>,
     /// Whether the place has changed since it was last taken.
     has_moved: bool,
     /// The result of acquiring the lock, or of changing its mode.
@@ -111,7 +114,8 @@ impl MachineReport {
             status: Status::Held,
             revoked: false,
             is_waiting: false,
-            place: None,
+            node: None,
+            behind: None,
             has_moved: false,
             acquired: None,
             refused: None,
@@ -174,8 +178,8 @@ impl MachineReport {
     }
 
     /// The node is in the queue. A candidate that has lost queues again, if it still has an owner.
-    pub(crate) fn enqueued(&mut self, node: String) {
-        self.moved(Place { node, behind: None, ahead: None });
+    pub(crate) fn enqueued(&mut self, node: NodeName) {
+        (self.node, self.behind, self.has_moved) = (Some(node), None, true);
         if self.has_owner {
             self.cleanup.end();
             self.status = Status::Held;
@@ -185,19 +189,16 @@ impl MachineReport {
     /// Others are ahead.
     pub(crate) fn waits(&mut self, behind: String, ahead: usize) {
         self.is_waiting = true;
-        if let Some(Place { node, .. }) = self.place.take() {
-            self.moved(Place { node, behind: Some(behind), ahead: Some(ahead) });
+        if self.node.is_some() {
+            (self.behind, self.has_moved) = (Some((behind, ahead)), true);
         }
     }
 
     /// Returns the place in the queue, if it has changed since the last call.
     pub(crate) fn take_place(&mut self) -> Option<Place> {
-        core::mem::take(&mut self.has_moved).then(|| self.place.clone()).flatten()
-    }
-
-    fn moved(&mut self, place: Place) {
-        self.place = Some(place);
-        self.has_moved = true;
+        let node = self.node.as_ref().filter(|_| core::mem::take(&mut self.has_moved))?;
+        let (behind, ahead) = self.behind.clone().unzip();
+        Some(Place { node: node.to_string(), behind, ahead })
     }
 }
 

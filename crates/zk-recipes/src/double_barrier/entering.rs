@@ -67,7 +67,7 @@ impl Participant {
         let members =
             || list.iter().flat_map(|list| list.children.iter()).filter(|name| *name != READY);
         if let ReadyNode::New(announced_at) = ready {
-            if !members().any(|name| name == own_node.name) {
+            if !members().any(|name| *name == *own_node.name) {
                 // It may have been missing at the announcement, too.
                 return self.lose(Loss::NodeDeleted, turn);
             }
@@ -75,7 +75,7 @@ impl Participant {
             return self.enter(announced_at, turn);
         }
         if members().count() < self.members {
-            let others = members().filter(|name| *name != own_node.name).map(super::rank);
+            let others = members().filter(|name| **name != *own_node.name).map(super::rank);
             let others: BTreeSet<_> = others.collect();
             return match ready {
                 ReadyNode::Old(announced_at) => {
@@ -88,7 +88,7 @@ impl Participant {
                 _ => self.wait(look, turn),
             };
         }
-        let others = members().filter(|name| *name != own_node.name);
+        let others = members().filter(|name| **name != *own_node.name);
         let others = others.take(self.members.saturating_sub(1));
         let others = others.map(|name| path::child(&self.lock_path, name));
         let own_node = path::child(&self.lock_path, &own_node.name);
@@ -137,7 +137,7 @@ impl Participant {
         match (other, came_at, &self.own_node) {
             (Some(other), Some(came_at), Some(own_node)) if came_at < announced_at => {
                 let present =
-                    [&own_node.name, &other].map(|name| path::child(&self.lock_path, name));
+                    [&*own_node.name, &other].map(|name| path::child(&self.lock_path, name));
                 self.announce(present.into(), false, turn);
             }
             _ => self.join(look, candidates, announced_at, turn),

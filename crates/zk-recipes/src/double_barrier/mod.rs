@@ -26,8 +26,8 @@ use zk_session::{End, Error};
 use self::leaving::Leave;
 use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::{
-    AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, OpId, Scheme, Turn,
-    UnknownNodePolicy,
+    AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, NodeName, OpId, Scheme,
+    Turn, UnknownNodePolicy,
 };
 use crate::error::{LockError, Loss};
 use crate::lock::Contender;
@@ -71,7 +71,7 @@ pub struct Participant {
 
 #[derive(Clone, Debug)]
 struct OwnNode {
-    name: String,
+    name: NodeName,
     token: Zxid,
 }
 

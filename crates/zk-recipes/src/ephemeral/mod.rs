@@ -15,7 +15,7 @@ use crate::attempt::creation::created_node;
 use crate::attempt::parents::{ParentCreation, ParentOutcome};
 use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::synced_read::{Synced, SyncedRead};
-use crate::attempt::{AttemptConfig, Event, Machine, OpId, Turn};
+use crate::attempt::{AttemptConfig, Event, Machine, NodeName, OpId, Turn};
 use crate::error::{LockError, Loss};
 
 /// The owner in the stat of a persistent node, and of a container.
@@ -298,7 +298,7 @@ impl EphemeralMachine {
         self.has_reported_other = false;
         self.parents = ParentCreation::new();
         if !self.is_releasing {
-            let (node, token) = (self.name(), czxid);
+            let (node, token) = (NodeName::from(&*self.name()), czxid);
             turn.report(Event::Enqueued { node: node.clone(), token });
             turn.report(Event::Acquired { node, token });
         }

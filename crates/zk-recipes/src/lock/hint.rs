@@ -82,7 +82,7 @@ impl Hint {
 fn own(node: &Node, config: &AttemptConfig) -> Option<FastPathHint> {
     let AttemptConfig { mode, unknown_nodes, .. } = *config;
     // A negative number of eleven characters seems positive here, and the next one lower.
-    let number = SequenceNumber::parse(sequence_suffix(node.name()))?;
+    let number = SequenceNumber::parse(sequence_suffix(&node.name))?;
     let (czxid, followed, is_deleted) = (node.czxid, 0, false);
     Some(FastPathHint { unknown_nodes, mode, number, czxid, followed, is_deleted })
 }

@@ -25,7 +25,7 @@ mod requests;
 mod tests;
 
 use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use zk_session::sync::Arc;
 
@@ -39,8 +39,8 @@ use self::requests::{RequestState, SemaphoreStep};
 use crate::attempt::node::Node;
 use crate::attempt::queue::QueueReader;
 use crate::attempt::{
-    AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, OpId, Restart, Scheme,
-    Turn, WaitPolicy,
+    AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, NodeName, OpId, Restart,
+    Scheme, Turn, WaitPolicy,
 };
 use crate::error::{LockError, Loss, SemaphoreError};
 use crate::lock::Contender;
@@ -342,7 +342,7 @@ impl SemaphoreMachine {
 
     /// Takes over a node that exists.
     fn hold(&mut self, node: Node, turn: &mut Turn<'_>) {
-        let (part, name, suspended) = (self.next_part, node.name().to_string(), false);
+        let (part, name, suspended) = (self.next_part, String::from(&*node.name), false);
         let config = self.permit_config.clone();
         let mut hear = |event| self.heard.hear(part, event);
         let machine = turn.filtered(part, &mut hear, |turn| Contender::holding(config, node, turn));
@@ -370,7 +370,7 @@ impl SemaphoreMachine {
         }
         let nodes: Vec<_> =
             self.permit_nodes.iter().map(|permit_node| permit_node.name.clone()).collect();
-        let node = nodes.first().cloned().unwrap_or_default();
+        let node = NodeName::from(nodes.first().map_or("", |name| name));
         self.step = SemaphoreStep::Held;
         self.heard.is_held = true;
         if nodes.len() > 1 {

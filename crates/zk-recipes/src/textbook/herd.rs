@@ -64,7 +64,7 @@ impl HerdContender {
         let is_waiting = !*is_held;
         let mut note = |event| {
             match &event {
-                Event::Enqueued { node, .. } => own.clone_from(node),
+                Event::Enqueued { node, .. } => *own = String::from(&**node),
                 Event::Acquired { .. } => *is_held = true,
                 _ => {}
             }

@@ -68,7 +68,7 @@ impl Log {
         }
         match &event {
             ClientEvent::Lock(id, Event::Acquired { node, .. }) => {
-                records.nodes.insert(*id, node.clone());
+                records.nodes.insert(*id, node.to_string());
             }
             ClientEvent::Contended(id) => {
                 records.contended.insert(*id);

@@ -173,7 +173,7 @@ fn line(request: &Request<'_>) -> String {
 
 fn text(nodes: &Nodes) -> String {
     let all = [&nodes.first].into_iter().chain(&nodes.others);
-    let all = all.map(|node| format!("{} token {}", label(&node.path), node.czxid.0));
+    let all = all.map(|node| format!("{} token {}", label(node.path()), node.czxid.0));
     all.collect::<Vec<_>>().join(", ")
 }
 

@@ -151,7 +151,7 @@ impl Machine for Granted {
         }
         match input {
             Input::Reply { .. } => {
-                let node = String::from("lock-0000000001");
+                let node = "lock-0000000001".into();
                 turn.report(Event::Acquired { node, token: Zxid(1) });
             }
             Input::LeaseEnded => {

@@ -1,7 +1,6 @@
 //! The log of an attempt, for the feature `tracing`.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -11,7 +10,7 @@ use zk_session::proto::Zxid;
 use zk_session::time::Instant;
 
 use super::AnyObserver;
-use crate::attempt::{Event, Observer};
+use crate::attempt::{Event, NodeName, Observer};
 use crate::error::LockError;
 
 /// Begins the span, which runs user code.
@@ -33,7 +32,7 @@ struct Log {
 #[derive(Clone)]
 struct Held {
     since: Instant,
-    node: String,
+    node: NodeName,
     token: Zxid,
 }
 

@@ -139,7 +139,7 @@ impl Contender {
         };
         let AttemptConfig { data, acl, .. } = &self.config;
         let new = create(&reader, data, CreateMode::EPHEMERAL, acl);
-        let old = DeleteRequest { path: &writer.path, version: -1 };
+        let old = DeleteRequest { path: writer.path(), version: -1 };
         let both = [MultiOp::Create(new), MultiOp::Delete(old)];
         let replace = Some(turn.submit(&Request::Multi(Multi::new(&both))));
         self.set_conversion(Conversion::Downgrading { replace });
@@ -149,7 +149,7 @@ impl Contender {
     fn reader_path(&self) -> Option<String> {
         let config = &self.config;
         let node = self.node.as_ref()?;
-        let number = config.scheme.parse(node.name())?.sequence;
+        let number = config.scheme.parse(&node.name)?.sequence;
         let prefix = config.scheme.prefix(LockMode::Shared, config.own_guid(), config.session);
         let is_safe = (0..=LAST_SEQUENCE_TO_DOWNGRADE).contains(&number.0);
         is_safe.then(|| self.path_of(&numbered(prefix, number)))
@@ -243,7 +243,7 @@ impl Contender {
 
     fn upgraded(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
         let queue_reader = QueueReader { mode: LockMode::Exclusive, ..self.queue_reader() };
-        let own = self.node.as_ref().map_or("", Node::name);
+        let own = self.node.as_ref().map_or("", |node| &node.name);
         let Some(Conversion::Upgrading { created, listing, .. }) = self.conversion.as_deref_mut()
         else {
             return;
@@ -252,7 +252,7 @@ impl Contender {
         let seen = result.and_then(|reply| {
             Listing::read(listing, &reply, &mut |seen, names| {
                 seen.has_reader |= each(names).any(|name| name == own);
-                queue_reader.observe(writer.name(), each(names), seen);
+                queue_reader.observe(&writer.name, each(names), seen);
             })
         });
         let Some(seen) = seen.transpose() else { return };
@@ -261,7 +261,7 @@ impl Contender {
         let error = match seen {
             // Another contender may have held the lock in between.
             Ok((_, false, _)) if self.is_held() => {
-                self.delete(writer.path, turn);
+                self.delete(writer.path().clone(), turn);
                 return self.lose_node(turn);
             }
             Ok((Some(error), ..)) => error.into(),
@@ -277,7 +277,7 @@ impl Contender {
             Ok((None, _, QueuePosition::Exhausted)) => LockError::SequenceExhausted.into(),
             Err(error) => LockError::from(error).into(),
         };
-        self.delete(writer.path, turn);
+        self.delete(writer.path().clone(), turn);
         self.not_converted(error, turn);
     }
 
@@ -319,7 +319,7 @@ impl Contender {
         self.report_converted(&node, turn);
         // Afterwards: no owner relies on a node whose deletion is on its way.
         if let Some(discarded) = discarded {
-            self.delete(discarded.path, turn);
+            self.delete(discarded.path().clone(), turn);
         }
         self.node = Some(node);
         self.end_conversion(turn);
@@ -339,7 +339,7 @@ impl Contender {
     }
 
     fn report_converted(&mut self, node: &Node, turn: &mut Turn<'_>) {
-        let (mode, name) = (self.config.mode, node.name().into());
+        let (mode, name) = (self.config.mode, node.name.clone());
         turn.report(Event::Converted { mode, node: name, token: node.czxid });
     }
 

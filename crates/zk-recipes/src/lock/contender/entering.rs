@@ -1,7 +1,6 @@
 //! Enters the queue: creates the node.
 
 use alloc::boxed::Box;
-use alloc::string::ToString;
 
 use zk_session::proto::path;
 use zk_session::session::Reply;
@@ -70,7 +69,7 @@ impl Contender {
     fn enqueued(&mut self, node: Node, list: Option<OpId>, turn: &mut Turn<'_>) {
         self.hint.created(&node, &self.config, turn);
         if !self.is_concluded {
-            turn.report(Event::Enqueued { node: node.name().to_string(), token: node.czxid });
+            turn.report(Event::Enqueued { node: node.name.clone(), token: node.czxid });
         }
         self.node = Some(node);
         match list {

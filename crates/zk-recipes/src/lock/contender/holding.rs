@@ -1,6 +1,5 @@
 //! Holding the lock: noticing its loss, and requests of other clients to release it.
 
-use alloc::string::ToString;
 use core::time::Duration;
 
 use zk_session::Error;
@@ -23,7 +22,7 @@ impl Contender {
         let Some(ours) = &self.node else {
             return self.vanished(turn);
         };
-        let (node, token) = (ours.name().to_string(), ours.czxid);
+        let (node, token) = (ours.name.clone(), ours.czxid);
         self.hint.set_valid(true);
         self.phase = Phase::Held { suspended: false };
         turn.report(Event::Acquired { node, token });
@@ -50,7 +49,7 @@ impl Contender {
 
     /// Watches our own node. The reply also shows whether the node still exists.
     pub(super) fn watch_self(&mut self, turn: &mut Turn<'_>) {
-        if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
+        if let Some(path) = self.node.as_ref().map(|node| node.path().clone()) {
             let op = match self.reads_own_data {
                 true => turn.watch_data(path),
                 false => turn.watch(path),
@@ -78,7 +77,7 @@ impl Contender {
         if self.is_gone() {
             return;
         }
-        let path = self.node.as_ref().map(|node| node.path.clone());
+        let path = self.node.as_ref().map(|node| node.path().clone());
         if let (Some(path), Some(SelfWatch { op, armed: true, .. })) = (path, self.self_watch) {
             let look = turn.stat(&path);
             self.self_watch = Some(SelfWatch { op, look, refused: false, armed: true });

@@ -16,7 +16,7 @@ impl Contender {
         self.unwatch_predecessor(turn);
         self.phase = Phase::Leaving;
         self.delete_replaced(turn);
-        if let Some(path) = self.node.as_ref().map(|node| node.path.clone()) {
+        if let Some(path) = self.node.as_ref().map(|node| node.path().clone()) {
             self.delete(path, turn);
         }
         self.finish_leaving(turn);

@@ -58,7 +58,7 @@ impl Contender {
         let Some(node) = &self.node else { return self.vanished(turn) };
         let is_whole = listing.is_none() && !reply.has_more;
         let seen = Listing::read(listing, &reply, &mut |seen, names| {
-            reader.observe(node.name(), each(names), seen);
+            reader.observe(&node.name, each(names), seen);
         });
         let mut seen = match seen {
             Ok(Some(seen)) => seen,
@@ -102,7 +102,7 @@ impl Contender {
             *memo = Some(Box::new(SortedQueue::new(reader.scheme, each(names))));
         }
         let sorted = memo.as_ref()?.downcast_ref::<Option<SortedQueue>>()?;
-        sorted.as_ref()?.position(reader, self.node.as_ref()?.name())
+        sorted.as_ref()?.position(reader, &self.node.as_ref()?.name)
     }
 
     pub(super) fn judge(&mut self, position: QueuePosition, by_number: bool, turn: &mut Turn<'_>) {

@@ -21,7 +21,7 @@ impl Contender {
     pub(super) fn rank(&mut self, full: Full, list: &Reply, turn: &mut Turn<'_>) {
         let scheme = self.config.scheme;
         let (children, own) = match (list.decode::<GetChildrenResponse<'_>>(), &self.node) {
-            (Ok(response), Some(node)) => (response.children, node.name().to_string()),
+            (Ok(response), Some(node)) => (response.children, String::from(&*node.name)),
             _ => return self.vanished(turn),
         };
         let others = children.iter().filter(|child| *child != own);
@@ -57,7 +57,7 @@ impl Contender {
             return;
         }
         let contenders = all.iter().filter_map(|rank| Some((rank.czxid?, rank.name.as_str())));
-        let own = self.node.as_ref().map(|node| (node.czxid, node.name()));
+        let own = self.node.as_ref().map(|node| (node.czxid, &*node.name));
         let view = match own {
             Some(own) if contenders.clone().any(|other| other == own) => {
                 queue_reader.position_by_czxid(own.0, contenders)

@@ -1,7 +1,7 @@
 //! Attempts of one process that share a node, and pass the lock on without a request.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::{Arc, Weak};
 use alloc::task::Wake;
 use alloc::vec::Vec;
@@ -192,7 +192,7 @@ impl ShareNode for SharingLock {
 
     fn held(&self) -> Option<(String, usize)> {
         let cohort = lock(&self.cohort);
-        cohort.held().map(|share| (share.node.name.clone(), cohort.waiting()))
+        cohort.held().map(|share| (share.node.name.to_string(), cohort.waiting()))
     }
 
     fn waiting(&self) -> usize {
@@ -287,7 +287,7 @@ impl SharingAttempt {
     fn watch(&self, entrance: &dyn Enter, node: &HeldNode, keep: Duration) -> Kept {
         let signs = Arc::<Signs>::default();
         let observer = WatchObserver { signs: signs.clone(), waker: self.local.observer.clone() };
-        let watch = IdleWatch::new(entrance.server_path(), node.name.clone(), keep);
+        let watch = IdleWatch::new(entrance.server_path(), node.name.to_string(), keep);
         let seed = node.token.0.cast_unsigned();
         let watch = entrance.attach(Box::new(OnSession::new(watch, observer, seed)));
         Kept { signs, watch }

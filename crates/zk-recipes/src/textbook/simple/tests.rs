@@ -165,7 +165,7 @@ impl Harness {
                     continue;
                 }
                 Output::Event(Event::Acquired { node, token }) => {
-                    assert_eq!(node, "printer");
+                    assert_eq!(&*node, "printer");
                     format!("Acquired token {}", token.0)
                 }
                 Output::Event(Event::Waiting { behind, .. }) => format!("Waiting behind {behind}"),
