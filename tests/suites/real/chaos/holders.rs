@@ -16,11 +16,11 @@ use zk_testkit::linearizable::OnLock;
 use zk_testkit::peers::Peer;
 use zk_testkit::turns::{Kind, Turn};
 
-use super::HANG_TIMEOUT;
 use super::access::Access;
 use super::contender::Contender;
 use super::histories::Histories;
 use super::processes::{self, Starter};
+use super::{HANG_TIMEOUT, ended};
 
 /// A lock, and the register that it guards.
 #[derive(Clone, Copy)]
@@ -125,8 +125,7 @@ impl Holders {
         let mut all = Account::default();
         let mut acquisitions: BTreeMap<_, [usize; 2]> = BTreeMap::new();
         for contender in self.0 {
-            let ended = tokio::time::timeout(HANG_TIMEOUT, contender).await;
-            let account = ended.expect("it does not hang").expect("no panic");
+            let account = ended(contender).await;
             let [acquired, proven] = acquisitions.entry(account.kind).or_default();
             *acquired += account.tokens.len();
             *proven += account.turns.len();
@@ -221,6 +220,12 @@ impl Contest {
     pub(super) fn is_over(&self) -> bool {
         // Also after a panic of the test.
         *self.stopped.borrow() || self.stopped.has_changed().is_err()
+    }
+
+    /// Waits until the test has ended by a panic. Otherwise, it waits for all contenders first.
+    pub(super) async fn has_failed(&self) {
+        let mut stopped = self.stopped.clone();
+        while stopped.changed().await.is_ok() {}
     }
 
     /// Takes turns with the lock, until the test or the client ends.

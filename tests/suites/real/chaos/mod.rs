@@ -47,6 +47,7 @@ use zk_testkit::proxy::Proxy;
 use zk_testkit::real::RealEnsemble;
 use zk_testkit::skipped::skip;
 use zk_testkit::suite::{long_or_skip, number};
+use zk_testkit::watchdog::Watchdog;
 
 use self::access::Access;
 use self::faults::Faults;
@@ -82,7 +83,7 @@ fn sessions_keep_their_guarantees_while_servers_die() {
     if !is_asked_for && !long_or_skip() {
         return;
     }
-    let Some(Err(panic)) = chaos(None) else { return };
+    let Some(Err(panic)) = chaos(Planted::Nothing) else { return };
     let message = panic.downcast_ref::<String>().filter(|it| it.contains(OF_SERVERS));
     // A run with a given duration fails, since it was cut short.
     match message {
@@ -91,11 +92,20 @@ fn sessions_keep_their_guarantees_while_servers_die() {
     }
 }
 
-/// One contender has another lock, and writes to the register of the others.
+/// What a test of this test adds to the run.
+#[derive(Clone, Copy, PartialEq)]
+enum Planted {
+    Nothing,
+    /// One contender has another lock, and writes to the register of the others.
+    LockOfOne,
+    /// All contenders wait, and the run fails.
+    EndlessWait,
+}
+
 #[test]
 #[ignore = "a minute"]
 fn a_contender_without_the_lock_is_found() {
-    let Some(result) = chaos(Some("/chaos-lock-of-one")) else { return };
+    let Some(result) = chaos(Planted::LockOfOne) else { return };
     let panic = result.expect_err("violations");
     let message = panic.downcast_ref::<String>().map_or("", String::as_str);
     if message.contains(OF_SERVERS) {
@@ -105,19 +115,29 @@ fn a_contender_without_the_lock_is_found() {
     assert!(message.contains("the register is not linearizable"), "{message}");
 }
 
-/// Runs chaos, in which the first contender may have a lock of its own. `None`: no ZooKeeper.
-fn chaos(lock_of_one: Option<&'static str>) -> Option<Result<(), Box<dyn Any + Send>>> {
+#[test]
+#[ignore = "half a minute"]
+fn a_run_that_fails_ends_although_contenders_wait() {
+    let _watchdog = Watchdog::start();
+    let Some(result) = chaos(Planted::EndlessWait) else { return };
+    let panic = result.expect_err("the planted failure");
+    assert_eq!(panic.downcast_ref(), Some(&"planted"));
+}
+
+/// Runs chaos. `None`: no ZooKeeper.
+fn chaos(planted: Planted) -> Option<Result<(), Box<dyn Any + Send>>> {
     let directory = TempDir::with_prefix("chaos-").expect("a directory");
     let (mut ensemble, access) = access::start(3, directory.path())?;
     // The ensemble and the proxy outlive the runtime, so that contenders end, also after a panic.
     let (proxied, proxy) = access.through_a_proxy();
     let proxy = proxy.map(Arc::new);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let run = || {
-        let run = run(&mut ensemble, &access, &proxied, proxy.clone(), lock_of_one);
-        runtime.expect("threads").block_on(run);
-    };
-    Some(catch_unwind(AssertUnwindSafe(run)))
+    let runtime = runtime.expect("threads");
+    let run = || runtime.block_on(run(&mut ensemble, &access, &proxied, proxy.clone(), planted));
+    let result = catch_unwind(AssertUnwindSafe(run));
+    // After a panic, threads may wait for a lock that no server frees any more.
+    runtime.shutdown_timeout(SESSION_TIMEOUT);
+    Some(result)
 }
 
 async fn run(
@@ -125,7 +145,7 @@ async fn run(
     access: &Access,
     proxied: &Access,
     proxy: Option<Arc<Proxy>>,
-    lock_of_one: Option<&'static str>,
+    planted: Planted,
 ) {
     let seed = number("ZK_SEED").unwrap_or_else(|| fastrand::u64(..));
     let duration = Duration::from_secs(number("ZK_CHAOS_SECONDS").unwrap_or(25));
@@ -147,6 +167,7 @@ async fn run(
     }
 
     let holders = number("ZK_CHAOS_HOLDERS").unwrap_or(8) as usize;
+    let lock_of_one = (planted == Planted::LockOfOne).then_some("/chaos-lock-of-one");
     let contest = Contest::new(Place::CURATOR, lock_of_one, stopped.clone());
     let with_kazoo = Contest::new(Place::KAZOO, None, stopped);
     let pairs = holders / 10;
@@ -158,6 +179,10 @@ async fn run(
         Services::start(SERVICES, interval, access, &contest, rng.fork(), operator.clone());
     let mut services = services.await;
     holders.0.extend(services.contend(&contest));
+    if planted == Planted::EndlessWait {
+        wait_behind_a_node(&access.connect().await).await;
+        panic!("planted");
+    }
     let began = Instant::now();
     let mut faults = Faults::new(rng, proxy);
     while began.elapsed() < duration {
@@ -228,6 +253,12 @@ async fn run(
     logs::judge(ensemble, &reports).await;
 }
 
+/// Returns the output of a task that ends by itself.
+async fn ended<T>(task: JoinHandle<T>) -> T {
+    let output = tokio::time::timeout(HANG_TIMEOUT, task).await;
+    output.expect("it does not hang").expect("no panic")
+}
+
 /// Returns the command that repeats the faults of this run.
 fn command(seed: u64) -> String {
     let is_of_run = |name: &str| name.starts_with("ZK_CHAOS_") || name == "ZK_VERSIONS";
@@ -250,6 +281,14 @@ async fn prepare(client: &Client) {
         let create = client.create(&counter(number), data.as_bytes(), NodeKind::Persistent);
         create.await.expect("no fault yet");
     }
+}
+
+/// Creates a node ahead of all contenders, which nobody deletes, and waits until they wait.
+async fn wait_behind_a_node(client: &Client) {
+    let name = "_c_00000000-0000-4000-8000-000000000000-lock-0000000000";
+    let node = format!("{}/{name}", Place::CURATOR.lock);
+    client.create_all(&node, b"", NodeKind::Persistent).await.expect("no fault yet");
+    tokio::time::sleep(SESSION_TIMEOUT).await;
 }
 
 /// Changes the bell during a fault. Returns its version, which all sessions must receive.

@@ -11,6 +11,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use zk_session::blocking::Client;
 use zk_session::proto::Zxid;
 use zk_testkit::explained::zk_lock;
@@ -76,7 +77,7 @@ impl Starter {
         let mut child = command.spawn().expect("a process");
         let output = BufReader::new(child.stdout.take().expect("piped")).lines();
         let errors = child.stderr.take().expect("piped");
-        Process { child, output, errors }
+        Process { child, output: Some(output), errors }
     }
 
     /// Returns the exit codes of a process that ended as it should, or because of the servers.
@@ -92,8 +93,30 @@ impl Starter {
 /// A contender in its own process. Killed when dropped.
 struct Process {
     child: Child,
-    output: Lines<BufReader<ChildStdout>>,
+    /// `None` while a thread reads it.
+    output: Option<Lines<BufReader<ChildStdout>>>,
     errors: ChildStderr,
+}
+
+impl Process {
+    /// Returns the next line, or `None` at the end. If the test has failed, that is now: the process
+    /// may wait for a lock that no server frees any more.
+    async fn line(&mut self, contest: &Contest) -> Option<String> {
+        let mut output = self.output.take()?;
+        let read = spawn_blocking(move || (output.next(), output));
+        tokio::select! {
+            read = read => {
+                let (line, output) = read.expect("no panic");
+                self.output = Some(output);
+                line.map(|line| line.expect("text"))
+            }
+            () = contest.has_failed() => {
+                // It may have ended by itself.
+                let _ = self.child.kill();
+                None
+            }
+        }
+    }
 }
 
 /// Takes turns until the test ends. A process that failing servers have ended is followed by another.
@@ -127,11 +150,10 @@ async fn take_turns(
     let mut asked = histories.now();
     // The turn that ends before the next one begins.
     let mut last = None;
-    for line in process.output.by_ref() {
+    while let Some(line) = process.line(contest).await {
         if let Some((from, token)) = last.take() {
             histories.lock(from, Some(histories.now()), OnLock::Release(token));
         }
-        let line = line.expect("text");
         let Some((node, token)) = parse(&line) else {
             histories.violation(format!("not a node and its token: {line:?}"));
             continue;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
@@ -23,7 +23,7 @@ use super::access::Access;
 use super::holders::{Account, Contest, overlaps, stamp};
 use super::operator::{self, Operator};
 use super::servers::assert_same;
-use super::{HANG_TIMEOUT, SESSION_TIMEOUT};
+use super::{HANG_TIMEOUT, SESSION_TIMEOUT, ended};
 
 pub(super) const ELECTION: &str = "/chaos-election";
 /// How the nodes begin that a service writes while it leads, or holds the lock.
@@ -38,6 +38,9 @@ const STOP: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
 
 pub(super) struct Services {
     all: Vec<Arc<Service>>,
+    /// One for each service, with one thread, which is blocked to stop the service. Not owned by the
+    /// service: a task could be the last to drop it, and must not wait for a runtime.
+    runtimes: Vec<Runtime>,
     /// Locked while the tree changes.
     changing: Arc<Mutex<()>>,
     churn: JoinHandle<u64>,
@@ -48,8 +51,7 @@ pub(super) struct Services {
 
 struct Service {
     number: usize,
-    /// With one thread, which is blocked to stop the service.
-    runtime: Runtime,
+    runtime: Handle,
     client: Client,
     cache: Cache,
     candidate: Candidate,
@@ -86,9 +88,13 @@ impl Services {
         rng: fastrand::Rng,
         operator: Arc<Operator>,
     ) -> Self {
-        let mut all = Vec::new();
+        let (mut all, mut runtimes) = (Vec::new(), Vec::new());
         for number in 0..count {
-            all.push(Arc::new(operator::service(number, Service::start(number, access)).await));
+            let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            let runtime = runtime.expect("a runtime");
+            let start = Service::start(number, access, runtime.handle().clone());
+            all.push(Arc::new(operator::service(number, start).await));
+            runtimes.push(runtime);
         }
         let lead = |service: &Arc<Service>| {
             let lead = service.clone().lead(contest.clone());
@@ -102,6 +108,7 @@ impl Services {
             expiring: tokio::spawn(expire),
             changing,
             all,
+            runtimes,
             pauses: 0,
         }
     }
@@ -186,12 +193,12 @@ impl Services {
 
     /// Waits until everything has stopped, and closes the sessions.
     pub(super) async fn finish(self) -> Summary {
-        let Self { all, churn, expiring, terms, pauses, .. } = self;
-        let expired = expiring.await.expect("no panic");
-        let changes = churn.await.expect("no panic");
+        let Self { all, runtimes, churn, expiring, terms, pauses, .. } = self;
+        let expired = ended(expiring).await;
+        let changes = ended(churn).await;
         let mut led = Vec::new();
         for terms in terms {
-            led.extend(terms.await.expect("no panic"));
+            led.extend(ended(terms).await);
         }
         let (services, mut renewals) = (all.len(), 0);
         for service in all {
@@ -199,6 +206,7 @@ impl Services {
             renewals += service.client.statistics().renewals;
             service.close().await;
         }
+        runtimes.into_iter().for_each(Runtime::shutdown_background);
         let terms = led.iter().map(|term| Zxid(term.place)).collect();
         Summary {
             services,
@@ -229,9 +237,7 @@ impl fmt::Display for Summary {
 }
 
 impl Service {
-    async fn start(number: usize, access: &Access) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.expect("a runtime");
+    async fn start(number: usize, access: &Access, runtime: Handle) -> Self {
         let builder = access.builder().renew(true);
         let connecting = runtime.spawn(builder.connect());
         let client = connecting.await.expect("no panic").expect("a server answers");
@@ -302,7 +308,6 @@ impl Service {
         self.here.close().timeout(HANG_TIMEOUT).await.expect("it is deleted");
         drop(self.cache);
         self.client.close().await;
-        self.runtime.shutdown_background();
     }
 }
 
