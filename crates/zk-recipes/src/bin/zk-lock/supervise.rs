@@ -32,8 +32,9 @@ pub(crate) async fn run(
     let mut signals = Signals::handle_inherited()?;
     let lease = Lease::create()?;
     let mut processes = Processes::spawn(&mut keeper(settings, &signals, &lease)?)?;
-    let (mut is_interrupted, mut has_passed) = (false, false);
-    let status = loop {
+    let mut is_interrupted = false;
+    // Without a status, the keeper has not run until the lease ended.
+    let ended = loop {
         tokio::select! {
             received = signals.next() => {
                 let received = received?;
@@ -46,32 +47,34 @@ pub(crate) async fn run(
                     send(received.signal, processes.child());
                 }
             }
-            () = tokio::time::sleep(lease.interval()?), if !has_passed => {
-                has_passed = lease.has_passed()?;
-                if has_passed {
-                    send(Signal::KILL, processes.child());
-                }
-            }
+            () = tokio::time::sleep(lease.interval()?) => if lease.has_passed()? {
+                // The command must not wait until the keeper has ended.
+                send(Signal::KILL, processes.child());
+                break None;
+            },
             ended = processes.wait_any() => {
                 ended?;
-                if let Some(status) = processes.status() {
-                    break status;
+                if processes.status().is_some() {
+                    break processes.status();
                 }
             }
         }
     };
-    if status.signal().is_some() || lease.runs()? {
-        let cause = match (status.signal(), status.code()) {
-            _ if has_passed => "its keeper has not run until the lease ended".to_owned(),
-            (Some(signal), _) => format!("signal {signal} ended its keeper"),
-            (None, code) => format!("its keeper has failed, with exit code {}", code.unwrap_or(-1)),
+    let is_lost = ended.is_none_or(|status| status.signal().is_some()) || lease.runs()?;
+    let (Some(status), false) = (ended, is_lost) else {
+        let cause = match ended.map(|status| (status.signal(), status.code())) {
+            None => "its keeper has not run until the lease ended".to_owned(),
+            Some((Some(signal), _)) => format!("signal {signal} ended its keeper"),
+            Some((None, code)) => {
+                format!("its keeper has failed, with exit code {}", code.unwrap_or(-1))
+            }
         };
         let printed = arguments.lock.print_loss(&cause);
         let grace = lease.grace()?.unwrap_or(settings.session_timeout);
         processes.end(arguments.kill_after.unwrap_or(grace), &mut signals).await?;
         printed.finish().await;
         return Ok(arguments.lock.lost());
-    }
+    };
     // The interrupt that has ended the keeper was sent to both at once. It may not have been read.
     while let Some(received) = signals.pending()? {
         is_interrupted |= received.signal == Signal::INT;
