@@ -35,6 +35,8 @@ const PATH: &str = "/locks/cli";
 /// The longest time that any step may take. Sessions of [`LONG`] do not expire within it.
 const LIMIT: Duration = Duration::from_secs(20);
 const LONG: [&str; 2] = ["--session-timeout", "40"];
+/// A tick at which no session ever expires: it ends centuries after the first second of 1970.
+const ENDLESS: Duration = Duration::from_secs(1 << 33);
 
 struct World {
     runtime: Runtime,
@@ -88,6 +90,14 @@ impl World {
         let node = self.contenders().remove(0);
         let client = self.client();
         self.runtime.block_on(client.delete(&node, None)).expect("deleted");
+    }
+
+    /// Expires all sessions.
+    fn expire_all(&self) {
+        let sessions: Vec<_> = self.embedded.with(|ensemble| ensemble.sessions().collect());
+        for session in sessions {
+            self.embedded.expire_session(session);
+        }
     }
 
     fn eventually(&self, what: &str, condition: impl Fn(&Self) -> bool) {

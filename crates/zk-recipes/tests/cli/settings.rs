@@ -99,7 +99,7 @@ fn the_configuration_can_come_from_a_pipe() {
     let script = "cat \"$0\" | \"$@\" sh -c 'echo \"ran ${ZK_LOCK_CONFIG_TEXT-}\"'";
     let mut shell = unignoring("sh");
     shell.args(["-c", script, &file, env!("CARGO_BIN_EXE_zk-lock"), "--config", "/dev/stdin"]);
-    shell.args(["--connect-timeout", "1", "run", PATH]).env_remove("ZK_LOCK_CONNECT");
+    shell.args(["--connect-timeout", "15", "run", PATH]).env_remove("ZK_LOCK_CONNECT");
     // Without a supervisor, the variable means nothing.
     let done = output({
         shell.env("ZK_LOCK_CONFIG_TEXT", "connect = 127.0.0.1:1\n");
@@ -270,17 +270,17 @@ fn servers_are_reached_by_tls_with_certificates_from_files() {
     let (ca, other) = (file("ca", &authority.pem()), file("other", &other.pem()));
     let (certificate, key) = (file("certificate", &client.certificate), file("key", &client.key));
     let at = front.address().to_string();
-    let start = ["--connect", &at, "--connect-timeout", "1"];
+    let start = |limit| ["--connect", &at, "--connect-timeout", limit];
     let run = ["run", PATH, "echo", "ran"];
     let with = ["--tls-ca", &ca, "--tls-cert", &certificate, "--tls-key", &key];
-    let done = output(zk_lock(&[&start[..], &with, &run].concat()));
+    let done = output(zk_lock(&[&start("15")[..], &with, &run].concat()));
     assert_eq!((error_message(&done), out(&done)), (String::new(), "ran\n".to_owned()));
     for with in [
         &[][..],
         &["--tls-ca", &other, "--tls-cert", &certificate, "--tls-key", &key],
         &["--tls-ca", &ca],
     ] {
-        let done = output(zk_lock(&[&start[..], with, &run].concat()));
+        let done = output(zk_lock(&[&start("1")[..], with, &run].concat()));
         assert_eq!(done.status.code(), Some(69), "{with:?} {}", error_message(&done));
     }
 }

@@ -5,13 +5,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use zk_recipes::session::RequestError;
-use zk_recipes::session::proto::{Acl, Id, NodeKind, Perms};
+use zk_recipes::session::proto::{Acl, Id, NodeKind, OpCode, Perms};
 use zk_recipes::{Mutex, Options, RwLock, Semaphore};
 use zk_testkit::server::Config;
 use zk_testkit::suite::begun;
 
 use crate::run::requests;
-use crate::{PATH, World, ended, error_message, out, output, unignoring};
+use crate::{ENDLESS, PATH, World, ended, error_message, out, output, unignoring};
 
 #[test]
 fn all_holders_and_waiters_are_shown() {
@@ -224,7 +224,8 @@ fn break_removes_nothing_if_nobody_can_read_its_question() {
 
 #[test]
 fn the_session_stays_alive_while_break_waits_for_an_answer() {
-    let world = World::with(Config::servers(1).with_tick(Duration::from_millis(500)));
+    let min_session_timeout = Duration::from_secs(1);
+    let world = World::with(Config { tick: ENDLESS, min_session_timeout, ..Config::servers(1) });
     let (_runtime, client) = (world.runtime.enter(), world.client());
     let mutex = Mutex::new(&client, PATH).expect("valid");
     let guard = world.runtime.block_on(mutex.acquire()).expect("free");
@@ -233,7 +234,14 @@ fn the_session_stays_alive_while_break_waits_for_an_answer() {
         world.command(&arguments).stdin(Stdio::piped()).spawn().expect("zk-lock starts");
     let mut question = [0; 1];
     child.stdout.as_mut().expect("piped").read_exact(&mut question).expect("zk-lock asks");
-    std::thread::sleep(Duration::from_secs(7));
+    // A ping is due after a third of the session timeout, so these are for longer than that.
+    let pings = |world: &World| {
+        world.embedded.with(|ensemble| {
+            let breaker = ensemble.sessions().max().expect("the last session");
+            ensemble.session_counters(breaker).map_or(0, |it| it.requests(OpCode::PING))
+        })
+    };
+    world.eventually("pings", |world| pings(world) >= 5);
     child.stdin.take().expect("piped").write_all(b"y\n").expect("zk-lock reads");
     let output = ended(child);
     assert_eq!((output.status.code(), error_message(&output)), (Some(0), String::new()));
