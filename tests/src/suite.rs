@@ -119,12 +119,27 @@ pub async fn client(fixture: &impl Fixture) -> Client {
 ///
 /// If it does not hold in time. The message has `what`, the ephemeral nodes and the watches.
 pub async fn eventually<S: Fixture>(fixture: &S, what: &str, condition: impl Fn(&S) -> bool) {
-    let until = Instant::now() + HANG_TIMEOUT;
+    if !holds_in_time(|| condition(fixture)).await {
+        let (nodes, watches) = (fixture.ephemerals(), fixture.watches());
+        panic!("timed out waiting for: {what}; there are {nodes:?} and {watches} watches");
+    }
+}
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+///
+/// If it does not hold in time. The message has `what`.
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
+    assert!(holds_in_time(condition).await, "timed out waiting for: {what}");
+}
+
+async fn holds_in_time(condition: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + HANG_TIMEOUT;
     let mut interval = Duration::from_millis(1);
-    while !condition(fixture) {
-        if Instant::now() > until {
-            let (nodes, watches) = (fixture.ephemerals(), fixture.watches());
-            panic!("timed out waiting for: {what}; there are {nodes:?} and {watches} watches");
+    while !condition() {
+        if Instant::now() > end {
+            return false;
         }
         // Not tokio's clock, which a test may have paused.
         let pause = move || std::thread::sleep(interval);
@@ -132,6 +147,7 @@ pub async fn eventually<S: Fixture>(fixture: &S, what: &str, condition: impl Fn(
         // A condition may take requests to a real server.
         interval = Duration::from_millis(20).min(2 * interval);
     }
+    true
 }
 
 /// Polls `future`, which must still be pending when `condition` holds for an ensemble.

@@ -4,6 +4,7 @@
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
@@ -11,7 +12,7 @@ use zk_recipes::Mutex;
 use zk_recipes::session::{Client, proto::NodeKind};
 use zk_testkit::examples::{example, printed};
 use zk_testkit::serve::Embedded;
-use zk_testkit::suite::client;
+use zk_testkit::suite::{HANG_TIMEOUT, client};
 
 async fn start() -> Embedded {
     Embedded::start(3).await.expect("an ensemble")
@@ -171,8 +172,10 @@ impl Replica {
     }
 
     fn becomes_ready(&self, is_ready: bool) {
+        let end = Instant::now() + HANG_TIMEOUT;
         while self.is_ready() != is_ready {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            assert!(Instant::now() < end, "{}", self.health("ready"));
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }

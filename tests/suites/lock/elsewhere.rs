@@ -8,7 +8,7 @@ use zk_recipes::{Guard, Holding, Loss, Mutex, Options};
 use zk_session::Client;
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, client, eventually, lock_nodes};
+use super::{LOCK, client, eventually, lock_nodes, until};
 
 #[test]
 fn a_lock_can_be_acquired_outside_a_runtime() {
@@ -29,9 +29,7 @@ async fn acquired_elsewhere(mutex: Mutex) -> Guard {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(mutex.acquire()).expect("acquired")
     });
-    while !elsewhere.is_finished() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("the end of the thread", || elsewhere.is_finished()).await;
     elsewhere.join().expect("no panic")
 }
 
@@ -61,9 +59,7 @@ async fn when_the_runtime_of_a_session_ends_its_locks_are_lost() {
             (client, guard)
         })
     });
-    while !acquiring.is_finished() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("the end of the thread", || acquiring.is_finished()).await;
     let (_client, guard) = acquiring.join().expect("no panic");
     assert!(matches!(guard.state(), Holding::Lost(Loss::Ended(_))), "{:?}", guard.state());
     assert!(matches!(guard.lost().await, Loss::Ended(_)));

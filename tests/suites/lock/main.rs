@@ -24,7 +24,7 @@ mod working;
 
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{
-    HANG_TIMEOUT, SESSION_TIMEOUT, begun, client, eventually, waits_until, watches,
+    HANG_TIMEOUT, SESSION_TIMEOUT, begun, client, eventually, until, waits_until, watches,
 };
 
 const LOCK: &str = "/locks/test";

@@ -16,7 +16,7 @@ use zk_recipes::{
 use zk_session::{Client, End, State};
 use zk_testkit::serve::Embedded;
 
-use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes};
+use super::{LOCK, SESSION_TIMEOUT, client, eventually, lock_nodes, until};
 
 const LEASE_ENDED: LockError = LockError::NotConfirmed(Unconfirmed::LeaseEnded);
 const CLOSED: LockError = LockError::NotConfirmed(Unconfirmed::Ended(End::Closed));
@@ -326,9 +326,7 @@ async fn a_release_whose_runtime_ends_is_not_confirmed() {
         });
         (runtime, client, guard)
     });
-    while !elsewhere.is_finished() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("the end of the thread", || elsewhere.is_finished()).await;
     let (runtime, client, guard) =
         elsewhere.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
     embedded.kill(0);

@@ -6,18 +6,9 @@ use zk_recipes::{Holding, Mutex};
 use zk_session::proto::ReconfigRequest;
 use zk_session::{Client, ServerAddress, State, blocking};
 use zk_testkit::real::{RealEnsemble, Settings, ensemble_with_or_skip};
-use zk_testkit::suite::{HANG_TIMEOUT, is_long};
+use zk_testkit::suite::{HANG_TIMEOUT, is_long, until};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Waits until the condition holds.
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    let end = Instant::now() + HANG_TIMEOUT;
-    while !condition() {
-        assert!(Instant::now() < end, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
 
 /// Joins a new server, and removes an old one, which is killed.
 async fn replace(ensemble: &mut RealEnsemble, admin: &Client, old: usize) {

@@ -17,6 +17,7 @@ use zk_session::sasl::{Gssapi, SaslError};
 use zk_session::{Client, ConnectError, blocking};
 use zk_testkit::kerberos::{Kdc, REALM, kdc_or_skip};
 use zk_testkit::real::{self, RealEnsemble, Settings};
+use zk_testkit::suite::until;
 
 const PROCESS: &str = "kerberos::a_process";
 const SERVICE: &str = "zookeeper/localhost";
@@ -240,9 +241,8 @@ async fn a_process() {
     let path = format!("/alice-{}", client.session_id());
     client.create_with_acl(&path, b"data", NodeKind::Persistent, ALICE).await.expect("new");
     println!("connected");
-    while client.statistics().connections < 2 || threads.statistics().connections < 2 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let connections = || [client.statistics(), threads.statistics()].map(|it| it.connections);
+    until("other connections", || connections().into_iter().all(|count| count >= 2)).await;
     let (data, _) = client.get_data(&path).await.expect("the new connection is authenticated");
     assert_eq!(&*data, b"data");
     let read = tokio::task::spawn_blocking(move || threads.get_data(&path).wait().map(drop));

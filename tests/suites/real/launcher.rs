@@ -1,12 +1,10 @@
 //! The launcher of real servers: three servers that are killed, cut off and without room on their
 //! disks, and their transaction logs.
 
-use std::time::{Duration, Instant};
-
 use zk_session::Client;
 use zk_session::proto::{Acl, NodeKind, OpCode, Ttl, Zxid};
 use zk_testkit::real::{self, End};
-use zk_testkit::suite::HANG_TIMEOUT;
+use zk_testkit::suite::until;
 use zk_testkit::transaction_log::{self, Change, LogReader, Logged};
 
 #[test]
@@ -38,9 +36,8 @@ async fn the_transaction_logs_of_all_servers_are_read() {
     for server in 0..3 {
         // A follower may write later than a majority.
         let written = || transaction_log::read(&ensemble.log_folder(server)).expect("a log");
-        while written().last().is_none_or(|last| last.operation != OpCode::CLOSE_SESSION) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_last = |last: &Logged| last.operation == OpCode::CLOSE_SESSION;
+        until("the end of the session", || written().last().is_some_and(is_last)).await;
         let logged = written();
         let (first, last) = logged.split_at(logged.len() - expected.len());
         assert_eq!(first.last().map(|opened| opened.operation), Some(OpCode::CREATE_SESSION));
@@ -96,7 +93,7 @@ async fn a_leader_without_its_followers_is_replaced() {
         ensemble.lose(End::Server(old), End::Server(follower)).expect("no route");
         ensemble.lose(End::Server(follower), End::Server(old)).expect("no route");
     }
-    wait_until(|| ensemble.leader().is_some_and(|leader| leader != old)).await;
+    until("another leader", || ensemble.leader().is_some_and(|leader| leader != old)).await;
     while client.create("/cut", b"", NodeKind::Persistent).await.is_err() {}
     ensemble.heal_network().expect("all routes");
     ensemble.wait_until_all_serve().expect("three servers");
@@ -117,18 +114,11 @@ async fn a_server_without_room_on_its_disk_leaves_and_comes_back() {
         let _ = client.set_data("/large", &[1; 10_000], None).await;
     }
     let serves = |answer: String| answer.contains("Mode: ");
-    wait_until(|| !ensemble.four_letter(follower, "srvr").is_ok_and(serves)).await;
+    let is_out = || !ensemble.four_letter(follower, "srvr").is_ok_and(serves);
+    until("a server out of service", is_out).await;
     ensemble.extend_disk(follower).expect("room");
     ensemble.wait_until_all_serve().expect("it is back");
     let there = Client::connect(&ensemble.address(follower)).await.expect("it serves again");
     there.sync("/").await.expect("a leader");
     assert_eq!(there.get_data("/large").await.expect("a node").0[..], [1; 10_000]);
-}
-
-async fn wait_until(condition: impl Fn() -> bool) {
-    let end = Instant::now() + HANG_TIMEOUT;
-    while !condition() {
-        assert!(Instant::now() < end, "this does not happen");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }

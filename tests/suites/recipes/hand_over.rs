@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -32,9 +31,7 @@ fn rw_lock(client: &Client) -> RwLock {
 async fn queue(mutex: &Mutex) -> tokio::task::JoinHandle<Guard> {
     let (theirs, before) = (mutex.clone(), mutex.local_waiters());
     let waiting = tokio::spawn(async move { theirs.acquire().await.expect("acquired") });
-    while mutex.local_waiters() == before {
-        tokio::task::yield_now().await;
-    }
+    until("a waiter", || mutex.local_waiters() > before).await;
     waiting
 }
 
@@ -176,9 +173,7 @@ async fn who_waits_fails_with_the_session_or_queues_again_on_the_next_one() {
                 tokio::spawn(async move { mutex.acquire().await?.release().await })
             })
             .collect();
-        while mutex.local_waiters() < 3 {
-            tokio::task::yield_now().await;
-        }
+        until("three waiters", || mutex.local_waiters() == 3).await;
         assert!(embedded.expire_session(client.session_id()));
         assert!(matches!(held.lost().await, Loss::Ended(_)));
         for waiting in waiting {
@@ -256,9 +251,7 @@ async fn an_attempt_that_is_dropped_leaves_its_place_to_the_next_one() {
     let nodes = ephemerals(&embedded);
     let next = mutex.clone();
     let next = tokio::spawn(async move { next.acquire().await.expect("acquired") });
-    while mutex.local_waiters() < 2 {
-        tokio::task::yield_now().await;
-    }
+    until("two waiters", || mutex.local_waiters() == 2).await;
     front.abort();
     let limited = mutex.acquire().timeout(MOMENT).await.expect_err("held");
     assert_eq!(limited.reason, LockError::TimedOut);
@@ -359,16 +352,12 @@ async fn ten_thousand_attempts_queue_at_once() {
     let embedded = start().await;
     let mutex = mutex(&client(&embedded).await);
     let held = mutex.acquire().await.expect("acquired");
-    let begun = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..10_000 {
         let mutex = mutex.clone();
         tasks.spawn(async move { mutex.acquire().await.map(drop) });
     }
-    while mutex.local_waiters() < 10_000 {
-        tokio::task::yield_now().await;
-    }
-    assert!(begun.elapsed() < HANG_TIMEOUT);
+    until("all wait", || mutex.local_waiters() == 10_000).await;
     assert_eq!(ephemerals(&embedded).len(), 1);
     drop(held);
     while let Some(task) = tasks.join_next().await {

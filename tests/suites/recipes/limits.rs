@@ -128,12 +128,14 @@ async fn so_does_a_lock_of_the_blocking_client() {
         let builder = zk_session::blocking::Client::builder(&at).session_timeout(SESSION_TIMEOUT);
         let client = builder.max_pending(0).max_unsent(0).connect().expect("connected");
         let lock = Mutex::new(&client, PATH).expect("a valid path");
-        lock.acquire().wait().expect("acquired").release().wait().expect("released");
+        let guard = lock.acquire().timeout(HANG_TIMEOUT).wait().expect("acquired");
+        guard.release().timeout(HANG_TIMEOUT).wait().expect("released");
         let semaphore = Semaphore::new(&client, "/permits", 3).expect("a valid path");
-        semaphore.acquire_many(3).wait().expect("acquired").release().wait().expect("released");
+        let guard = semaphore.acquire_many(3).timeout(HANG_TIMEOUT).wait().expect("acquired");
+        guard.release().timeout(HANG_TIMEOUT).wait().expect("released");
     };
-    let blocking = tokio::task::spawn_blocking(blocking);
-    timeout(HANG_TIMEOUT, blocking).await.expect("it hangs").expect("no panic");
+    // Without a limit of its own, the runtime would wait for it, also after a panic.
+    tokio::task::spawn_blocking(blocking).await.expect("no panic");
 }
 
 /// The replies about its nodes are longer than the limit, so the lock finds them by their stat.

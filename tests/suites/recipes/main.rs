@@ -31,7 +31,8 @@ use std::time::Duration;
 use zk_testkit::scenarios;
 use zk_testkit::serve::Embedded;
 use zk_testkit::suite::{
-    HANG_TIMEOUT, SESSION_TIMEOUT, begun, client, ephemerals, eventually, nothing_is_left, watches,
+    HANG_TIMEOUT, SESSION_TIMEOUT, begun, client, ephemerals, eventually, nothing_is_left, until,
+    watches,
 };
 
 /// How long to wait before concluding that something does not happen.

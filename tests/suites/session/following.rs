@@ -1,22 +1,10 @@
 //! Following the configuration of the ensemble.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use zk_session::proto::NodeKind;
 use zk_session::{Client, State, blocking};
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::{Config, Ensemble, Version};
-use zk_testkit::suite::{HANG_TIMEOUT, SESSION_TIMEOUT};
-
-/// Waits until the condition holds.
-async fn until(condition: impl Fn() -> bool) {
-    let end = Instant::now() + HANG_TIMEOUT;
-    while !condition() {
-        assert!(Instant::now() < end, "it never holds");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
+use zk_testkit::suite::{SESSION_TIMEOUT, until};
 
 fn is_connected(state: State) -> bool {
     matches!(state, State::Connected { .. })
@@ -32,15 +20,17 @@ async fn a_client_that_knows_one_server_follows_to_the_others() {
     let stays = builder.clone().connect().await.expect("connected");
     let follows = builder.follow_config(true).connect().await.expect("connected");
     follows.create("/mine", b"", NodeKind::Ephemeral).await.expect("new");
-    until(|| follows.servers().len() == 3).await;
+    until("all servers", || follows.servers().len() == 3).await;
     let (session, connections) = (follows.session_id(), follows.statistics().connections);
 
     embedded.kill(0);
     // A request that was sent to the old server fails.
-    until(|| is_connected(follows.state()) && follows.statistics().connections > connections).await;
+    let is_elsewhere =
+        || is_connected(follows.state()) && follows.statistics().connections > connections;
+    until("the next connection", is_elsewhere).await;
     let stat = follows.exists("/mine").await.expect("served").expect("it is there");
     assert_eq!(stat.ephemeral_owner, session);
-    until(|| stays.last_failure().is_some()).await;
+    until("a failure", || stays.last_failure().is_some()).await;
     assert_eq!(stays.state(), State::Suspended);
     let (server, reason) = stays.last_failure().expect("it has failed");
     assert_eq!(server, embedded.address(0).to_string());
@@ -54,14 +44,9 @@ async fn the_blocking_client_follows_too() {
     let embedded = Embedded::start(3).await.expect("loopback");
     let builder = blocking::Client::builder(&embedded.address(0).to_string());
     let builder = builder.session_timeout(SESSION_TIMEOUT).follow_config(true);
-    let connecting = tokio::task::spawn_blocking(move || {
-        let client = builder.connect().expect("connected");
-        while client.servers().len() < 3 {
-            thread::sleep(Duration::from_millis(5));
-        }
-        client
-    });
+    let connecting = tokio::task::spawn_blocking(|| builder.connect().expect("connected"));
     let client = connecting.await.expect("no panic");
+    until("all servers", || client.servers().len() == 3).await;
     let session = client.session_id();
     embedded.kill(0);
     let reading = tokio::task::spawn_blocking(move || {
@@ -93,11 +78,12 @@ async fn a_renewed_session_follows_again() {
     let builder = Client::builder(&embedded.connect_string()).renew(true).follow_config(true);
     let client = builder.connect().await.expect("connected");
     let watches = || embedded.with(Ensemble::watches);
-    until(|| watches() == 1).await;
+    until("a watch", || watches() == 1).await;
     let first = client.session_id();
     assert!(embedded.expire_session(first));
-    until(|| is_connected(client.state()) && client.session_id() != first).await;
-    until(|| watches() == 1).await;
+    let is_renewed = || is_connected(client.state()) && client.session_id() != first;
+    until("the next session", is_renewed).await;
+    until("a watch", || watches() == 1).await;
     assert_eq!(client.servers().len(), 3);
     client.close().await;
 }
