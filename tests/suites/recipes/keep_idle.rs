@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{advance, timeout};
 use zk_recipes::{HandOver, LockError, Loss, Mutex, Options, RwLock};
 use zk_session::Client;
 
+use super::frozen::Frozen;
 use super::*;
 
 const LOCK: &str = "/locks/kept";
@@ -81,9 +82,7 @@ async fn order(options: Options) -> usize {
     for _ in 0..5 {
         let next = mutex.clone();
         let next = tokio::spawn(async move { next.acquire().await.expect("acquired") });
-        while mutex.local_waiters() == 0 {
-            tokio::task::yield_now().await;
-        }
+        until("a waiter", || mutex.local_waiters() > 0).await;
         drop(held.take());
         tokio::select! {
             guard = next => (held, turns) = (Some(guard.expect("no panic")), turns + 1),
@@ -105,16 +104,27 @@ async fn a_lock_that_others_wait_for_is_passed_on_within_the_bound_from_then() {
 
 #[tokio::test]
 async fn an_idle_lock_is_given_up_after_its_time_although_nobody_polls() {
+    let _frozen = Frozen::start();
     let embedded = start().await;
-    let mutex = keeping(&client(&embedded).await, MOMENT);
+    let client = client(&embedded).await;
+    let mutex = keeping(&client, MOMENT);
+    let time_passes = async || {
+        advance(MOMENT * 3).await;
+        // The second one is sent behind what timers have sent.
+        for _ in 0..2 {
+            client.sync("/").await.expect("answered");
+        }
+    };
     let (node, _) = cycle(&mutex).await;
     let held = mutex.acquire().await.expect("acquired");
-    tokio::time::sleep(MOMENT * 3).await;
+    time_passes().await;
     assert_eq!(held.node_path(), node, "it is in use");
     assert_eq!(ephemerals(&embedded), [node]);
     held.release().await.expect("kept");
+    time_passes().await;
     nothing_is_left(&embedded).await;
     assert_eq!(cycle(&mutex).await.1, 0);
+    time_passes().await;
     nothing_is_left(&embedded).await;
 }
 
