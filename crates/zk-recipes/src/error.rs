@@ -95,7 +95,7 @@ zk_session::proto::named! {
         /// If it is meant to be the same lock, use its
         /// [scheme](crate::attempt::AttemptConfig::scheme) (`Options::scheme`).
         /// [`UnknownNodePolicy::Ignore`](crate::machine::UnknownNodePolicy::Ignore) allows both
-        /// side by side.
+        /// side by side. Without the feature `full`, only the schemes of Curator are known.
         OtherLock {
             /// The name of its node.
             node: String,
@@ -345,11 +345,12 @@ impl LockError {
     /// Returns whether the attempt has lost its place in the queue: its session has expired, or its
     /// node was deleted.
     ///
-    /// The locks of a client that [renews](zk_session::ClientBuilder::renew) its session do not
-    /// return such an error: their attempts queue again by themselves. Other recipes of that client,
-    /// such as a double barrier, can be entered again by the same call. Any other client can call
-    /// again after [`NodeVanished`](Self::NodeVanished), unless that was the first sign of the end
-    /// of its session.
+    /// With the feature `full`, the locks of a client that
+    /// [renews](zk_session::ClientBuilder::renew) its session do not return such an error: their
+    /// attempts queue again by themselves. Other recipes of that client, such as a double barrier,
+    /// can be entered again by the same call. Any other client can call again after
+    /// [`NodeVanished`](Self::NodeVanished), unless that was the first sign of the end of its
+    /// session.
     pub const fn has_lost_place(&self) -> bool {
         matches!(self, Self::Ended(End::Expired) | Self::NodeVanished)
     }

@@ -46,10 +46,11 @@ use crate::options::Options;
 /// [`Options::scheme`] is set, so Java, Go and Rust can contend for one lock. Missing parents are
 /// created as containers, which the server removes when they are no longer used.
 ///
-/// If the session expires while an attempt waits, the attempt fails. With a client that
-/// [renews](zk_session::ClientBuilder::renew) its session, the attempt queues again, at the end, on
-/// the next session. It also does so if its node is deleted. Its time limit still applies. A lock
-/// that is held is lost in both cases: its guard reports that once, and nothing acquires it again.
+/// If the session expires while an attempt waits, the attempt fails. With the feature `full` and a
+/// client that [renews](zk_session::ClientBuilder::renew) its session, the attempt queues again, at
+/// the end, on the next session. It also does so if its node is deleted. Its time limit still
+/// applies. A lock that is held is lost in both cases: its guard reports that once, and nothing
+/// acquires it again.
 ///
 /// A holder that acquires the lock again waits for itself. Use
 /// [`ReentrantMutex`](crate::ReentrantMutex) for that.
@@ -106,8 +107,8 @@ impl<C: SessionClient> Mutex<C> {
     /// # Errors
     ///
     /// See [`LockError`](crate::LockError). A lost connection is not an error: the place in the
-    /// queue is kept as long as the session lives. With a client that renews its session, neither
-    /// is the end of a session.
+    /// queue is kept as long as the session lives. With the feature `full` and a client that renews
+    /// its session, neither is the end of a session.
     pub fn acquire(&self) -> Pending<Guard<C>, C> {
         Pending::enter(&self.0, "acquire", LockMode::Exclusive, WaitPolicy::Queue, |held| {
             held.map(Guard::new)

@@ -54,11 +54,11 @@ use crate::multi_lock::{Input, MultiAcquire, MultiLockError, Output, acquisition
 /// # Guarantee
 ///
 /// That of each of the locks. The loss of a lock while another is waited for ends the attempt. With
-/// a client that [renews](zk_session::ClientBuilder::renew) its session, the attempt releases its
-/// locks and begins again instead, within the same time limit. Once
-/// all are held, the loss of one does not release the others: [`MultiGuard::loss`] reports it, and
-/// no [transaction](MultiGuard::transaction) is applied any more. All are locks of one session and
-/// of one chroot.
+/// the feature `full` and a client that [renews](zk_session::ClientBuilder::renew) its session, the
+/// attempt releases its locks and begins again instead, within the same time limit. Once all are
+/// held, the loss of one does not release the others: [`MultiGuard::loss`] reports it, and no
+/// [transaction](MultiGuard::transaction) is applied any more. All are locks of one session and of
+/// one chroot.
 ///
 /// # Cost
 ///
