@@ -1,29 +1,28 @@
 //! Runs a command under a lock.
 
+mod job;
+
 use std::ffi::OsString;
 use std::fs::File;
-use std::future::pending;
 use std::io;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::pin::pin;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use nix::unistd::{getpgrp, getsid};
 use rustix::process::{Pid, Signal, setpgid};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
+use zk_recipes::Guard;
 use zk_recipes::session::Client;
-use zk_recipes::{Guard, Holding, Loss};
 
-use crate::acquire::{Attempt, Held, LockArguments, acquire, close, is_lost};
-use crate::lease::{Lease, RESERVE_DIVISOR};
-use crate::passing::{Shared, pass_on};
-use crate::processes::{Processes, is_stopped, shows_descendants, sleep_until};
-use crate::release::{self, Requests};
-use crate::settings::{SECRETS, Settings, positive_seconds, seconds};
+use self::job::Job;
+use crate::acquire::{Attempt, LockArguments, acquire, close};
+use crate::lease::Lease;
+use crate::processes::{is_stopped, shows_descendants};
+use crate::settings::{Settings, positive_seconds, seconds};
 use crate::signals::{MaskChanges, Received, Signals};
 use crate::witness::Witness;
-use crate::{Failure, Printing, exec, once, print_line, print_meanwhile};
+use crate::{Failure, Printing, exec, once};
 
 /// The signals by which users and services end programs.
 const ENDS: [Signal; 4] = [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT];
@@ -106,7 +105,10 @@ async fn acquire_and_run(
     let skipped = skipped(held.guard(), arguments, &client, supervisor, is_verbose).await;
     let mut held = Some(held);
     let result = match skipped {
-        Ok(None) => run_with(&mut held, arguments, &client, supervisor, begun).await,
+        Ok(None) => {
+            let guard = &mut held;
+            Job { guard, arguments, client: &client, supervisor, begun }.run().await
+        }
         Ok(Some(code)) => Ok(code),
         Err(failure) => Err(failure),
     };
@@ -114,190 +116,6 @@ async fn acquire_and_run(
     close(client, supervisor.end_signal()).await;
     drop(held);
     result
-}
-
-/// Releases the lock for the command, and ends the session.
-///
-/// Without a confirmation, the requests are dropped, which fails them. The servers then expire the
-/// session after its timeout.
-async fn release_early(guard: Held, requests: Requests, client: Client) {
-    match guard.release(client.session_timeout()).await {
-        Ok(()) => drop(tokio::join!(client.close(), requests.confirm())),
-        Err(_) => {
-            drop(requests);
-            client.close().await;
-        }
-    }
-}
-
-/// Waits until the command asks for the release.
-async fn requested(requests: &mut Option<Requests>) {
-    match requests {
-        Some(requests) => requests.next().await,
-        None => pending().await,
-    }
-}
-
-/// Runs the command, and returns when all its processes have ended. Takes the guard if the command
-/// releases the lock.
-async fn run_with(
-    guard: &mut Option<Held>,
-    arguments: &Arguments,
-    client: &Client,
-    supervisor: &mut Supervisor,
-    begun: Instant,
-) -> Result<ExitCode, Failure> {
-    let Some(held) = guard.as_ref().map(Held::guard) else { return Ok(arguments.lock.lost()) };
-    let mut lost = pin!(held.lost());
-    // The user stopped the job before the command began: do not start it.
-    while supervisor.is_stopped() && !is_lost(held) {
-        tokio::select! {
-            loss = &mut lost => supervisor.printed = Some(arguments.lock.print_loss(&loss)),
-            signal = supervisor.end_or_continue() => if let Some(signal) = signal? {
-                return Ok(exit_code_of_signal(signal));
-            },
-        }
-    }
-    if is_lost(held) {
-        return Ok(arguments.lock.lost());
-    }
-    let mut command = exec::command(&arguments.command(), supervisor.signals.mask_changes())?;
-    for secret in SECRETS {
-        command.env_remove(secret);
-    }
-    command.env("ZK_LOCK_TOKEN", held.fencing_token().0.to_string());
-    command.env("ZK_LOCK_NODE", held.node_path());
-    let (requests, inherited) = release::channel()?;
-    command.env(release::VARIABLE, inherited.descriptors());
-    if let Some(group) = supervisor.group {
-        command.process_group(group.as_raw_nonzero().get());
-    }
-    let witness = supervisor.start_witness();
-    // Before there is any process that `kill -9` of the job could leave behind.
-    supervisor.leave_group();
-    supervisor.lease.begin(client)?;
-    let spawned = Processes::spawn(&mut command);
-    if spawned.is_err() {
-        supervisor.lease.finish()?;
-    }
-    let mut processes = spawned?;
-    drop(inherited);
-    // Only a witness that started before the command shares all its signals.
-    processes.set_witness(witness);
-    let mut shared = Shared::default();
-    let mut requests = Some(requests);
-    let has_lost =
-        |guard: &Option<Held>| guard.as_ref().is_some_and(|guard| is_lost(guard.guard()));
-    // The supervisor knows the end of the lease with a delay as short as the reserve.
-    let reserve = client.session_timeout() / RESERVE_DIVISOR;
-    let mut ticks = interval(reserve.max(Duration::from_millis(1)));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut is_signalled = false;
-    let must_end = loop {
-        tokio::select! {
-            _ = ticks.tick(), if guard.is_some() => if !has_lost(guard) {
-                supervisor.lease.extend(client)?;
-            },
-            ended = processes.wait_any() => {
-                processes.take_witnessed().into_iter().for_each(|signal| shared.witnessed(signal));
-                let has_ended = processes.status().is_some();
-                if ended? || (arguments.close && has_ended) {
-                    break false;
-                }
-                if has_ended {
-                    supervisor.enter_group();
-                }
-            }
-            // A lost lock is not released. The next round reports the loss.
-            () = requested(&mut requests) => {
-                if !has_lost(guard)
-                    && let (Some(guard), Some(requests)) = (guard.take(), requests.take())
-                {
-                    supervisor.lease.release()?;
-                    tokio::spawn(release_early(guard, requests, client.clone()));
-                }
-            }
-            loss = &mut lost, if guard.is_some() => {
-                supervisor.printed = Some(arguments.lock.print_loss(&loss));
-                break true;
-            }
-            received = supervisor.signals.next() => {
-                let received = received?;
-                if !supervisor.is_alive() {
-                    let path = &arguments.lock.path;
-                    let text = format!("zk-lock was killed, so the command under '{path}' is ended");
-                    let line = arguments.lock.event("killed", &text, None);
-                    supervisor.printed = Some(print_meanwhile(line));
-                    break true;
-                }
-                is_signalled |= ENDS.contains(&received.signal);
-                if received.is_from_keyboard {
-                    // The command has received it as well, if it has not ended.
-                    if processes.status().is_some() {
-                        pass_on(received.signal, &processes, None);
-                    }
-                } else if received.signal != Signal::CONT {
-                    shared.received(received, supervisor.pid, supervisor.group);
-                }
-            }
-            () = sleep_until(shared.due()) => {
-                shared.pass_on(&processes, supervisor.group, supervisor.is_stopped());
-            }
-        }
-    };
-    // Nothing reads the requests any more. Open pipes would keep `zk-lock release` waiting.
-    drop(requests);
-    if must_end {
-        // A session that has ended keeps nothing. The lease is that of the next one.
-        let state = guard.as_ref().map(|guard| guard.guard().state());
-        let has_ended = matches!(state, Some(Holding::Lost(Loss::Ended(_))));
-        let lease = || client.lease().filter(|_| !has_ended).unwrap_or_else(Instant::now);
-        let left = || lease() - Instant::now();
-        // The command has at least the reserve to end.
-        let grace = arguments.kill_after.unwrap_or_else(|| left().max(reserve));
-        supervisor.lease.end_within(grace.saturating_add(Duration::from_secs(1)))?;
-        processes.end(grace, &mut supervisor.signals).await?;
-    }
-    supervisor.lease.finish()?;
-    let Some(status) = processes.status().filter(|_| !has_lost(guard)) else {
-        return Ok(arguments.lock.lost());
-    };
-    if guard.is_none() && arguments.once_per.is_some() {
-        let text = "the command has released the lock, so its success is not remembered";
-        print_line(&arguments.lock.event("not_remembered", text, None));
-    } else if guard.is_some() && !must_end {
-        supervisor.enter_group();
-        let at_least = arguments.at_least.filter(|_| !is_signalled);
-        let completed = complete(arguments, client, status, begun, at_least);
-        tokio::select! {
-            // If there is nothing to wait for, the exit code is that of the command.
-            biased;
-            completed = completed => completed?,
-            loss = &mut lost => {
-                supervisor.printed = Some(arguments.lock.print_loss(&loss));
-                return Ok(arguments.lock.lost());
-            }
-            signal = supervisor.last_signal() => return Ok(exit_code_of_signal(signal?)),
-        }
-    }
-    Ok(exit_code(status))
-}
-
-/// Remembers that the command has succeeded, and waits.
-async fn complete(
-    arguments: &Arguments,
-    client: &Client,
-    status: ExitStatus,
-    begun: Instant,
-    at_least: Option<Duration>,
-) -> Result<(), Failure> {
-    if arguments.once_per.is_some() && status.success() {
-        once::remember(client, &arguments.lock).await?;
-    }
-    if let Some(time) = at_least {
-        sleep_until(begun.checked_add(time)).await;
-    }
-    Ok(())
 }
 
 /// Returns an exit code if the command is not to run: it has succeeded lately, the lock is lost, or
