@@ -1,6 +1,7 @@
 //! What `zk-explain` shows of ClickHouse, whose bytes are as recorded of version 26.9.
 
-use crate::{Folder, printed, run, tshark};
+use crate::wireshark::tshark;
+use crate::{Folder, printed, run};
 
 const HANDSHAKE: &str =
     "0000000000000000 00007530 0000000000000000 00000010 00000000000000000000000000000000 01";

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::wireshark::tshark;
 use super::*;
 
 const CLIENT: u8 = 1;

@@ -53,16 +53,11 @@ fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
 /// Shows the connections of a capture.
 pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Result<(), Failure> {
     let broken = |error: &dyn std::fmt::Debug| format!("{}: {error:?}", file.display());
-    let unknown = || broken(&"a packet of an unknown interface");
     let mut buffer = 1 << 16;
     let mut reader = create_reader(buffer, open(file)?)
         .map_err(|_| format!("{} is not a packet capture", file.display()))?;
     let mut flows = Flows::new(port, output);
-    let (mut link, mut is_nano) = (Linktype::ETHERNET, false);
-    // The link types and the time units of the interfaces of a pcapng file.
-    let mut interfaces = Vec::new();
-    // Packets without a time have that of the one before them.
-    let mut time = Duration::ZERO;
+    let mut interfaces = Interfaces::default();
     loop {
         let (length, block) = match reader.next() {
             Ok(next) => next,
@@ -85,49 +80,82 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
             }
             Err(error) => return Err(broken(&error).into()),
         };
-        match block {
-            PcapBlockOwned::LegacyHeader(header) => {
-                link = header.network;
-                is_nano = header.is_nanosecond_precision();
-            }
-            PcapBlockOwned::Legacy(packet) => {
-                let unit = if is_nano { 1 } else { 1000 };
-                let nanos = u64::from(packet.ts_usec) * unit;
-                time = Duration::from_secs(packet.ts_sec.into()) + Duration::from_nanos(nanos);
-                flows.cut += usize::from(packet.caplen < packet.origlen);
-                flows.packet(link, packet.data, time)?;
-            }
-            // Several captures, one behind the other.
-            PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
-            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
-                let per_second = interface.ts_resolution().unwrap_or(1_000_000);
-                interfaces.push((interface.linktype, per_second, interface.ts_offset()));
-            }
-            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-                let interface = interfaces.get(packet.if_id as usize).copied();
-                let (link, per_second, offset) = interface.ok_or_else(unknown)?;
-                let since = packet.decode_ts_f64(0, per_second);
-                let since = Duration::try_from_secs_f64(since).unwrap_or_default();
-                let shift = Duration::from_secs(offset.unsigned_abs());
-                time = match offset {
-                    0.. => since.saturating_add(shift),
-                    _ => since.saturating_sub(shift),
-                };
-                flows.cut += usize::from(packet.caplen < packet.origlen);
-                flows.packet(link, packet.packet_data(), time)?;
-            }
-            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-                let (link, ..) = interfaces.first().copied().ok_or_else(unknown)?;
-                let data = packet.packet_data();
-                flows.cut += usize::from(data.len() < packet.origlen as usize);
-                flows.untimed += 1;
-                flows.packet(link, data, time)?;
-            }
-            PcapBlockOwned::NG(_) => {}
+        if let Some(packet) = interfaces.take(&block).map_err(|error| broken(&error))? {
+            flows.packet(&packet)?;
         }
         reader.consume(length);
     }
     flows.finish()
+}
+
+/// What the blocks of a capture have said of its packets so far.
+#[derive(Default)]
+struct Interfaces {
+    /// Of the older format: the link type, and whether times have nanoseconds.
+    legacy: (Linktype, bool),
+    /// Of pcapng: the link type of each interface, the units of time in a second, and the seconds
+    /// to add.
+    all: Vec<(Linktype, u64, i64)>,
+}
+
+/// A packet of a capture.
+struct Packet<'b> {
+    link: Linktype,
+    data: &'b [u8],
+    /// Its length before it was cut.
+    length: u32,
+    time: Option<Duration>,
+}
+
+impl Interfaces {
+    /// Takes the next block. Returns the packet in it, if there is one.
+    fn take<'b>(
+        &mut self,
+        block: &'b PcapBlockOwned<'_>,
+    ) -> Result<Option<Packet<'b>>, &'static str> {
+        const UNKNOWN: &str = "a packet of an unknown interface";
+        Ok(Some(match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                self.legacy = (header.network, header.is_nanosecond_precision());
+                return Ok(None);
+            }
+            PcapBlockOwned::Legacy(packet) => {
+                let (link, is_nano) = self.legacy;
+                let unit = if is_nano { 1 } else { 1000 };
+                let nanos = Duration::from_nanos(u64::from(packet.ts_usec) * unit);
+                let time = Duration::from_secs(packet.ts_sec.into()) + nanos;
+                Packet { link, data: packet.data, length: packet.origlen, time: Some(time) }
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let interface = self.all.get(packet.if_id as usize);
+                let (link, per_second, offset) = *interface.ok_or(UNKNOWN)?;
+                let since = packet.decode_ts_f64(0, per_second);
+                let since = Duration::try_from_secs_f64(since).unwrap_or_default();
+                let shift = Duration::from_secs(offset.unsigned_abs());
+                let time = match offset {
+                    0.. => since.saturating_add(shift),
+                    _ => since.saturating_sub(shift),
+                };
+                let (data, length) = (packet.packet_data(), packet.origlen);
+                Packet { link, data, length, time: Some(time) }
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                let (link, ..) = *self.all.first().ok_or(UNKNOWN)?;
+                Packet { link, data: packet.packet_data(), length: packet.origlen, time: None }
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                let per_second = interface.ts_resolution().unwrap_or(1_000_000);
+                self.all.push((interface.linktype, per_second, interface.ts_offset()));
+                return Ok(None);
+            }
+            // Several captures, one behind the other.
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                self.all.clear();
+                return Ok(None);
+            }
+            PcapBlockOwned::NG(_) => return Ok(None),
+        }))
+    }
 }
 
 type Ends = (SocketAddr, SocketAddr);
@@ -139,6 +167,8 @@ struct Flows<'o> {
     output: &'o mut Output,
     port: Option<u16>,
     packets: Packets,
+    /// The time of the last packet, which one without a time has, too.
+    time: Duration,
     /// The segments that were read ahead, with the times of their packets.
     ahead: VecDeque<(Duration, Segment)>,
     /// The connections by their client and their server.
@@ -195,6 +225,7 @@ impl<'o> Flows<'o> {
             output,
             port,
             packets: Packets::default(),
+            time: Duration::ZERO,
             ahead: VecDeque::new(),
             flows: HashMap::new(),
             count: 0,
@@ -206,10 +237,13 @@ impl<'o> Flows<'o> {
         }
     }
 
-    fn packet(&mut self, link: Linktype, bytes: &[u8], time: Duration) -> Result<(), Failure> {
+    fn packet(&mut self, packet: &Packet<'_>) -> Result<(), Failure> {
         self.count += 1;
-        match self.packets.read(link.0, bytes) {
-            Ok(segment) => self.ahead.extend(segment.map(|segment| (time, segment))),
+        self.cut += usize::from(packet.data.len() < packet.length as usize);
+        self.untimed += usize::from(packet.time.is_none());
+        self.time = packet.time.unwrap_or(self.time);
+        match self.packets.read(packet.link.0, packet.data) {
+            Ok(segment) => self.ahead.extend(segment.map(|segment| (self.time, segment))),
             Err(other) => *self.left_out.entry(other).or_default() += 1,
         }
         if self.ahead.len() > AHEAD { self.next() } else { Ok(()) }
