@@ -111,22 +111,7 @@ pub fn replay_with(recording: &[u8], make: &mut MakeMachine<'_>) -> Result<Repla
     let keeps_data = fields.number()? != 0;
     let config = settings::get(&mut fields)?;
     let begun_at = Instant::after_start(begin.time);
-
-    let (mut script, mut parts) = (Script::default(), 0);
-    for record in reader {
-        let record = record?;
-        match record.kind {
-            Kind::CLOCK => {
-                let mut fields = record.fields();
-                if fields.number()? != parts {
-                    return Err(ReplayError::Incomplete);
-                }
-                parts += 1;
-            }
-            Kind::SERVERS => {}
-            _ => script.records.push(Step::of(record, &recording)),
-        }
-    }
+    let script = Script { records: steps(reader, &recording)?, ..Script::default() };
     let end = script.records.last().map_or(begun_at, |last| last.time);
     let script = Arc::new(Mutex::new(script));
     let sink = Recording::new(Sink::Script(script.clone())).node_data(keeps_data);
@@ -167,6 +152,26 @@ pub fn replay_with(recording: &[u8], make: &mut MakeMachine<'_>) -> Result<Repla
             repeated,
         }),
     }
+}
+
+/// Returns the steps of a recording, whose parts must all be there.
+fn steps(reader: Reader<'_>, recording: &Bytes) -> Result<Vec<Step>, ReplayError> {
+    let (mut steps, mut parts) = (Vec::new(), 0);
+    for record in reader {
+        let record = record?;
+        match record.kind {
+            Kind::CLOCK => {
+                let mut fields = record.fields();
+                if fields.number()? != parts {
+                    return Err(ReplayError::Incomplete);
+                }
+                parts += 1;
+            }
+            Kind::SERVERS => {}
+            _ => steps.push(Step::of(record, recording)),
+        }
+    }
+    Ok(steps)
 }
 
 /// Gives an input to the dispatcher, or asks for an action. Other outputs come by themselves: if one
