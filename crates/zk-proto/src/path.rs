@@ -223,7 +223,7 @@ fn starts_forbidden(utf8: &[u8]) -> bool {
 /// Splits a path at its last slash.
 fn split(path: &str) -> Option<(&str, &str)> {
     let slash = match cfg!(target_os = "none") {
-        // The search of the standard library is faster, and takes more code.
+        // `rfind` is faster, but takes more code.
         true => path.bytes().rposition(|byte| byte == b'/')?,
         false => path.rfind('/')?,
     };

@@ -456,7 +456,7 @@ async fn no_client_takes_so_many_locks_that_its_end_would_stop_the_ensemble() {
             }
             embedded.restart(server).await.expect("loopback");
         }
-        // A server answers, or never will.
+        // If no server can answer, a short time limit is enough.
         let limit = if is_limited { super::HANG_TIMEOUT } else { Duration::from_millis(500) };
         let other = Client::builder(&embedded.connect_string());
         let other = other.connect_timeout(limit).connect().await;

@@ -110,7 +110,7 @@ async fn an_idle_lock_is_given_up_after_its_time_although_nobody_polls() {
     let mutex = keeping(&client, MOMENT);
     let time_passes = async || {
         advance(MOMENT * 3).await;
-        // The second one is sent behind what timers have sent.
+        // Timers may fire during the first one. The second one is sent behind their requests.
         for _ in 0..2 {
             client.sync("/").await.expect("answered");
         }

@@ -134,7 +134,7 @@ async fn so_does_a_lock_of_the_blocking_client() {
         let guard = semaphore.acquire_many(3).timeout(HANG_TIMEOUT).wait().expect("acquired");
         guard.release().timeout(HANG_TIMEOUT).wait().expect("released");
     };
-    // Without a limit of its own, the runtime would wait for it, also after a panic.
+    // The calls above have time limits: the runtime waits for this thread, also after a panic.
     tokio::task::spawn_blocking(blocking).await.expect("no panic");
 }
 

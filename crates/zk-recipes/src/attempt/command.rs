@@ -1,4 +1,4 @@
-//! What the owner of a machine asks of it.
+//! The commands from the owner of a machine.
 
 #[cfg(feature = "full")]
 use super::name::LockMode;

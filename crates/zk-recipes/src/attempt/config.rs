@@ -137,7 +137,8 @@ impl AttemptConfig {
 /// Whether to wait for a lock.
 ///
 /// Only [`Queue`](Self::Queue) waits for a connection. With the others, the attempt begins with the
-/// first [state](zk_session::dispatch::Input::State). It fails with [`LockError::NoConnection`] in these cases:
+/// first [state](zk_session::dispatch::Input::State). It fails with [`LockError::NoConnection`] in
+/// these cases:
 ///
 /// * That state, or a later one, is no connection to a quorum. [`State::ReadOnly`] is none.
 /// * The connection breaks before a reply arrives.

@@ -1,4 +1,4 @@
-//! What a machine reports to its owner.
+//! The reports of a machine to its owner.
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Who receives the events of a machine.
+//! The receiver of a machine's events.
 
 use core::fmt;
 

@@ -53,8 +53,9 @@ pub enum UnknownNodePolicy {
     /// nodes.
     ///
     /// Locks of different kinds do not see each other, so both could be held at once. Every attempt
-    /// that lists such a contender fails with [`LockError::OtherLock`](crate::LockError::OtherLock). Each attempt that lists
-    /// reports the first unknown node, once.
+    /// that lists such a contender fails with
+    /// [`LockError::OtherLock`](crate::LockError::OtherLock). Each attempt that lists reports the
+    /// first unknown node, once.
     #[default]
     RefuseOtherLocks,
     /// Ignores unknown nodes. Each attempt that lists reports the first one, once.
@@ -62,8 +63,9 @@ pub enum UnknownNodePolicy {
     /// For paths that locks of several kinds share on purpose, although they do not exclude each
     /// other.
     Ignore,
-    /// Refuses every unknown node. The attempt fails with [`LockError::OtherLock`](crate::LockError::OtherLock) for a contender
-    /// of a known kind of lock, with [`LockError::UnknownNode`](crate::LockError::UnknownNode) for any other node.
+    /// Refuses every unknown node. The attempt fails with
+    /// [`LockError::OtherLock`](crate::LockError::OtherLock) for a contender of a known kind of lock,
+    /// with [`LockError::UnknownNode`](crate::LockError::UnknownNode) for any other node.
     Refuse,
     /// Counts unknown nodes as contenders, at the position where Curator would sort their names.
     ///

@@ -22,7 +22,7 @@ use crate::client::SessionClient;
 use crate::client::call::Call;
 use crate::client::pending::Pending;
 use crate::client::report::MachineReport;
-use crate::client::status::{Handle, Notices, SharedStatus};
+use crate::client::status::{ChangeEffects, Handle, SharedStatus};
 use crate::error::{CacheError, LockError, RecipeError};
 
 /// The greatest number of unread changes of a receiver.
@@ -333,7 +333,7 @@ impl Drop for Follower {
     /// The runtime of the client was shut down, unless the cache has ended already.
     fn drop(&mut self) {
         self.shared.lock().machine.close();
-        self.status.change(MachineReport::finish).into_iter().for_each(Notices::run);
+        self.status.change(MachineReport::finish).into_iter().for_each(ChangeEffects::run);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What replies and watch events change in the tree, and what to read next.
+//! How replies and watch events change the tree, and what to read next.
 
 use alloc::vec::Vec;
 

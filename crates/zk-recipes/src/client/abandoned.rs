@@ -53,12 +53,12 @@ impl Abandoned {
         Self { count, behind: None }
     }
 
-    /// The attempt waits for this node.
+    /// Records that the attempt waits for this node.
     pub(crate) fn waits(&mut self, session: SessionId, behind: &str) {
         self.behind = Some((session, behind.into()));
     }
 
-    /// The ensemble refuses to delete this node of the attempt.
+    /// Records that the ensemble refuses to delete this node of the attempt.
     pub(crate) fn add(&self, session: SessionId, node: String) {
         self.count.fetch_add(1, Ordering::Relaxed);
         remember(session, node);

@@ -54,7 +54,8 @@ impl SessionClient for Client {
     }
 }
 
-/// Waits in this thread. It must not read from the connection meanwhile: no message would end that.
+/// Waits in this thread. Meanwhile it must not read from the connection: no message would end the
+/// read.
 fn park_until<F: Future>(end: Option<Instant>, mut future: Pin<&mut F>) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {

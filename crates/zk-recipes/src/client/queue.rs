@@ -52,10 +52,11 @@ pub(crate) struct SharedQueue<C> {
     abandoned: Arc<AtomicUsize>,
     attempts: AtomicUsize,
     hint_cell: Arc<dyn HintCell>,
-    /// Whether the client renews its session, and its [number](zk_session::AnyClient::resumption).
-    /// Neither changes, and to ask the client locks the session.
+    /// Whether the client renews its session. It never changes, and to ask the client locks the
+    /// session.
     #[cfg_attr(not(feature = "full"), expect(dead_code))]
     renews: bool,
+    /// The client's [number](zk_session::AnyClient::resumption). Kept for the same reasons.
     resumption: usize,
     /// With `Options::local_hand_over`.
     pub(crate) local: Option<Arc<LocalLock>>,

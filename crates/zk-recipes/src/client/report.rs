@@ -92,8 +92,9 @@ pub(crate) struct MachineReport {
     pub(crate) revoked: bool,
     /// Whether others were ahead.
     pub(crate) is_waiting: bool,
-    /// Our node in the queue, and the node that it waits for with the number of those ahead.
+    /// Our node in the queue.
     node: Option<NodeName>,
+    /// The node that we wait for, and how many contenders are ahead.
     behind: Option<(String, usize)>,
     /// Whether the place has changed since it was last taken.
     has_moved: bool,

@@ -14,7 +14,7 @@ use crate::client::abandoned::Abandoned;
 use crate::client::guid;
 use crate::client::observed::Observers;
 use crate::client::report::{HeldNode, MachineReport, Status};
-use crate::client::status::{Handle, Notices, SharedStatus};
+use crate::client::status::{ChangeEffects, Handle, SharedStatus};
 
 /// Receives the events of one attempt after the session is unlocked: the user's observer.
 pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -22,11 +22,11 @@ pub(crate) type Note = Arc<dyn Fn(&Event) + Send + Sync>;
 /// Receives the events of one attempt while the session is locked. It must run no user code.
 pub(crate) type Hook = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// Attaches the machine that `make` returns to the session, which starts it. It is large, and so made
-/// where it stays.
+/// Attaches the machine that `make` returns to the session, which starts it. `make` allows the
+/// compiler to build the machine, which is large, in its box.
 ///
-/// It stays attached until none of its nodes is left on the server, or the session has ended. From
-/// its release until then it is counted in `cleanups`.
+/// The machine stays attached until none of its nodes is left on the server, or the session has
+/// ended. From its release until then it is counted in `cleanups`.
 pub(crate) fn start<M: Machine + Send + 'static>(
     client: &impl SessionClient,
     make: impl FnOnce() -> M,
@@ -140,8 +140,8 @@ impl Reporter {
     }
 
     fn change(&self, change: impl FnOnce(&mut MachineReport), port: &mut Port<'_>) {
-        if let Some(notices) = self.status.change(change) {
-            notices.defer(port);
+        if let Some(effects) = self.status.change(change) {
+            effects.defer(port);
         }
     }
 }
@@ -149,6 +149,6 @@ impl Reporter {
 impl Drop for Reporter {
     /// The session has ended, unless that was reported already.
     fn drop(&mut self) {
-        self.status.change(MachineReport::finish).into_iter().for_each(Notices::run);
+        self.status.change(MachineReport::finish).into_iter().for_each(ChangeEffects::run);
     }
 }

@@ -46,10 +46,9 @@ impl Content {
         self.report.holding().loss().filter(|loss| *loss != Loss::Released)
     }
 
-    /// Returns those to be notified of a change, if any. Compiled once, and not for each kind of
-    /// change.
+    /// Returns the effects of a change, if any. Compiled once, and not for each kind of change.
     #[inline(never)]
-    fn changed(&mut self) -> Option<Notices> {
+    fn changed(&mut self) -> Option<ChangeEffects> {
         if self.waiters.is_empty() && self.on_loss.is_empty() && self.follower.is_none() {
             return None;
         }
@@ -65,26 +64,25 @@ impl Content {
             true => self.follower.iter().for_each(|it| waiters.push(0, it.clone())),
             false => {}
         }
-        Some(Notices { waiters, callbacks })
+        Some(ChangeEffects { waiters, callbacks })
     }
 }
 
-/// Those to be notified of a change, once the report is unlocked.
-#[must_use = "a waiter that is not woken waits for ever"]
-pub(crate) struct Notices {
+/// The waiters to wake and the callbacks to run after a change, once the report is unlocked.
+pub(crate) struct ChangeEffects {
     waiters: Waiters,
-    /// If the lock is no longer held.
+    /// `None` while the lock is held, or without callbacks.
     callbacks: Option<LossCallbacks>,
 }
 
-impl Notices {
-    /// Notifies all, which runs user code.
+impl ChangeEffects {
+    /// Wakes the waiters and finishes the callbacks, which runs user code.
     pub(crate) fn run(self) {
         self.waiters.wakers().for_each(Waker::wake);
         self.callbacks.into_iter().for_each(LossCallbacks::finish);
     }
 
-    /// Notifies all once the session is unlocked. Compiled once, and not for each kind of change.
+    /// Does the same once the session is unlocked. Compiled once, and not for each kind of change.
     #[inline(never)]
     pub(crate) fn defer(self, port: &mut Port<'_>) {
         self.waiters.wakers().for_each(|waker| port.wake(waker));
@@ -210,8 +208,9 @@ impl SharedStatus {
         change(&mut self.content().report);
     }
 
-    /// Changes the report. Returns those to be notified, if any.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut MachineReport)) -> Option<Notices> {
+    /// Changes the report. Returns the effects, if any.
+    #[must_use = "a waiter that is not woken waits for ever"]
+    pub(crate) fn change(&self, change: impl FnOnce(&mut MachineReport)) -> Option<ChangeEffects> {
         let mut content = self.content();
         change(&mut content.report);
         content.changed()
@@ -283,7 +282,7 @@ impl<T, F: FnMut(&mut MachineReport) -> Option<T> + Unpin> Future for WaitFor<F>
             content.waiters.push(ticket, waker);
             this.ticket = Some(ticket);
         }
-        // A waker is dropped after unlocking.
+        // A waker is user code, so it is dropped after unlocking.
         drop(content);
         drop(earlier);
         if waits { Poll::Pending } else { Poll::Ready(found) }

@@ -1,4 +1,4 @@
-//! What the contenders of a lock leave for each other.
+//! The hints that the contenders of a lock leave for each other.
 
 use zk_session::proto::{SequenceNumber, Zxid};
 
@@ -6,7 +6,8 @@ use crate::attempt::queue::is_safe;
 use crate::attempt::{LockMode, UnknownNodePolicy};
 
 /// A hint that a contender held the lock and releases it, or has released it. The next contender
-/// for the same lock may use it, if both have the same [cell](crate::machine::AttemptConfig::hint_cell).
+/// for the same lock may use it, if both have the same
+/// [cell](crate::machine::AttemptConfig::hint_cell).
 ///
 /// No contender was ahead of that one when it held the lock, and each newcomer takes a sequence
 /// number. So if the next contender gets the very next number, none is ahead of it either. The lock

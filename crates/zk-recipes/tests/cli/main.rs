@@ -35,7 +35,7 @@ const PATH: &str = "/locks/cli";
 /// The longest time that any step may take. Sessions of [`LONG`] do not expire within it.
 const LIMIT: Duration = Duration::from_secs(20);
 const LONG: [&str; 2] = ["--session-timeout", "40"];
-/// A tick at which no session ever expires: it ends centuries after the first second of 1970.
+/// A tick so long that no session expires: it ends centuries after the first second of 1970.
 const ENDLESS: Duration = Duration::from_secs(1 << 33);
 
 struct World {

@@ -367,9 +367,10 @@ pub(crate) fn requests(world: &World, work: impl FnOnce()) -> u64 {
     count() - before
 }
 
-/// Returns how many requests `work` makes to hold a lock, without those for watches that only a slow
-/// machine sets: a contender watches its node in the queue of a semaphore if it is there for 20 ms,
-/// and the watch fires when it leaves. That of the holder fires at the end of its session.
+/// Returns how many requests `work` makes to hold a lock on a fast machine.
+///
+/// On a slow one, a contender that is in the queue of a semaphore for 20 ms also watches its node
+/// there. That watch fires when it leaves, and that of the holder at the end of its session.
 fn steady_requests(world: &World, work: impl FnOnce()) -> u64 {
     let fired = || world.embedded.with(|ensemble| ensemble.counters().notifications);
     let before = fired();

@@ -273,8 +273,8 @@ fn stops_of(ensemble: &Ensemble, shell: &str) {
         assert_eq!(job.code(), Some(5));
         ensemble.becomes_free();
     }
-    // The command ends before the lock of a stopped keeper is free. The time for that is a fraction
-    // of the session timeout, so this one is long enough for a busy machine.
+    // The command ends before the lock of a stopped keeper is free. It has a fraction of the session
+    // timeout for that, so this timeout is long enough for a busy machine.
     let job = Job::start(ensemble, shell, "--session-timeout 8 --kill-after 0.01");
     send("-STOP", &job.keeper);
     ensemble.becomes_free();
@@ -343,7 +343,8 @@ fn a_silent_holder(ensemble: &Ensemble) {
     panic!("doctor does not see that the holder is stopped");
 }
 
-/// Servers that grant sessions from 1 s to 40 s, and notice at each tick which have expired.
+/// Returns the configuration of a server that grants sessions of 1 s to 40 s, and expires them at its
+/// ticks.
 fn server_with_tick(tick: Duration) -> Config {
     let (min_session_timeout, max_session_timeout) =
         (Duration::from_secs(1), Duration::from_secs(40));
@@ -385,7 +386,7 @@ fn stopped_processes_keep_the_lock_and_a_stopped_keeper_loses_it() {
     embedded(stops);
 }
 
-/// However slow the machine is: no session expires before the test says so.
+/// On a machine of any speed: no session expires before the test expires it.
 #[test]
 fn the_command_of_a_stopped_keeper_ends_while_the_lock_is_held() {
     let world = World::with(server_with_tick(ENDLESS));

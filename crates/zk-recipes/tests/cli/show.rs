@@ -234,7 +234,7 @@ fn the_session_stays_alive_while_break_waits_for_an_answer() {
         world.command(&arguments).stdin(Stdio::piped()).spawn().expect("zk-lock starts");
     let mut question = [0; 1];
     child.stdout.as_mut().expect("piped").read_exact(&mut question).expect("zk-lock asks");
-    // A ping is due after a third of the session timeout, so these are for longer than that.
+    // A ping is due after a third of the session timeout, so five take longer than that timeout.
     let pings = |world: &World| {
         world.embedded.with(|ensemble| {
             let breaker = ensemble.sessions().max().expect("the last session");

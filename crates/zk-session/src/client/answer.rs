@@ -67,13 +67,13 @@ pub(crate) struct SentAnswer<T, D: Driver> {
 /// How to decode an answer, and what it returns along with the reply.
 pub(super) enum Decoder<T, D: Driver> {
     Reply(fn(Arrived<'_>) -> Result<T, Error>),
-    // Boxed, since an answer is moved several times, and most have none.
+    // Boxed, since an answer is moved several times, and most have no watch.
     WithWatch(fn(Arrived<'_>, Watch<D>) -> Result<T, Error>, Box<Watch<D>>),
     #[cfg(feature = "full")]
     Watch(Box<PersistentWatch<D>>, fn(PersistentWatch<D>) -> T),
 }
 
-/// A request that was sent.
+/// An answer that has not arrived yet.
 pub(crate) struct PendingAnswer<D: Driver> {
     pub(crate) reply: Receiver<Result<Reply, Error>>,
     pub(crate) driven: Driven<D>,
@@ -83,7 +83,8 @@ pub(crate) struct PendingAnswer<D: Driver> {
     pub(crate) end: Option<Instant>,
     /// What to send again if the connection is lost: a read, or a multi of reads.
     pub(super) repeats: Option<Option<Read>>,
-    /// Whether this was found not to be a forked process. Otherwise nothing was written yet.
+    /// Whether the driver has checked that this process is not a fork. Before that, it writes
+    /// nothing.
     pub(super) is_in_process: bool,
 }
 
@@ -92,7 +93,7 @@ impl<T, D: Driver> Answer<T, D> {
         Self { state: AnswerState::Sent(SentAnswer { request, decode: Some(decode) }) }
     }
 
-    /// Returns the answer to a request, or one that fails because that was not sent.
+    /// Returns the answer to a request, or one that fails because the request was not `sent`.
     pub(super) fn to(
         mut request: PendingAnswer<D>,
         sent: Result<(RequestId, bool), RequestError>,
@@ -214,7 +215,8 @@ impl<T, D: Driver> SentAnswer<T, D> {
 }
 
 impl<D: Driver> PendingAnswer<D> {
-    /// Sends the request. Returns its id, and whether this was found not to be a forked process.
+    /// Sends the request. Returns its id, and whether the driver has checked that this
+    /// process is not a fork.
     pub(super) fn submit(
         &self,
         request: &Request<'_>,

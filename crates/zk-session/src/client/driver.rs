@@ -39,8 +39,8 @@ pub trait Driver: Commands + fmt::Debug + Sized + 'static {
     fn act(self: &Arc<Self>, act: &mut dyn FnMut(&mut Router, Instant));
 
     /// [Submits](Router::submit) a request under the session's lock, and sends it. Returns its id, and
-    /// whether this was found not to be a forked process. If not, nothing was written yet, and the
-    /// caller looks before it waits.
+    /// whether the driver has checked that this process is not a fork. If not, it has written nothing
+    /// yet, and the caller checks before it waits.
     ///
     /// Like `look` and `act`, it is not generic: so the session is compiled in this crate, and not again
     /// in that of each caller.

@@ -98,7 +98,7 @@ pub(crate) struct EffectsGuard<'a, T: HasEffects> {
     runs: Runs<'a, T>,
 }
 
-/// What this thread has claimed, to run when this is dropped.
+/// The wakers and queues that this thread has claimed. They run on drop.
 struct Runs<'a, T: HasEffects> {
     mutex: &'a EffectsMutex<T>,
     wakers: Option<Wakers>,
@@ -154,7 +154,8 @@ impl<T: HasEffects> Drop for Runs<'_, T> {
     }
 }
 
-/// Runs wakers. Most unlocks run none.
+/// Runs wakers.
+// Not inlined: most unlocks run none.
 #[inline(never)]
 fn wake(mut wakers: Wakers) {
     for waker in wakers.take() {

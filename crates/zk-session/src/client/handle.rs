@@ -185,7 +185,7 @@ impl<D: Driver> Client<D> {
         Ok((pending, watch))
     }
 
-    /// Sends a request that sets a watch. Returns its id, too.
+    /// Sends a request that sets a watch. Also returns its id.
     pub(super) fn submit_with(
         &self,
         request: &Request<'_>,
@@ -197,12 +197,12 @@ impl<D: Driver> Client<D> {
         Ok((id, pending))
     }
 
-    /// Returns the answer to a request, before that is sent.
+    /// Returns the answer to a request that is not sent yet.
     fn pending_about(&self, request: &Request<'_>) -> PendingAnswer<D> {
         self.pending(request.opcode(), answer_slot(request.path().unwrap_or_default()))
     }
 
-    /// Returns the answer to a request of this operation, before it is sent.
+    /// Returns the answer to a request of this operation that is not sent yet.
     pub(super) fn pending(
         &self,
         operation: OpCode,

@@ -143,9 +143,9 @@ impl Router {
         self.dispatcher.close_when_done();
     }
 
-    /// Submits a request, which is too late at `end`. `watcher` receives the events of the watch
-    /// that it sets. A watch for which nothing waits is dropped.
-    // A call for each driver would pass all arguments twice.
+    /// Submits a request with the time limit `end`. `watcher` receives the events of the watch that
+    /// the request sets. Without a `watcher`, that watch is dropped.
+    // Inlined, since each driver would pass all arguments twice.
     #[inline(always)]
     pub(crate) fn submit(
         &mut self,
@@ -159,7 +159,8 @@ impl Router {
         Ok(if id.has_watch() { self.watch(id, watcher) } else { id })
     }
 
-    /// Sets what waits for the watch of a request. Most requests have none, so it stands apart.
+    /// Sets what waits for the watch of a request.
+    // Not inlined: most requests set no watch.
     #[inline(never)]
     fn watch(&mut self, request: RequestId, watcher: Option<Arc<dyn Watcher>>) -> RequestId {
         if let Some(watcher) = watcher {

@@ -50,7 +50,7 @@ pub(crate) fn slot<V: Send + 'static>() -> (Sender<V>, Receiver<V>) {
     (receiver.sender(), receiver)
 }
 
-/// Makes a slot for the answer to a request of this path.
+/// Makes a slot for the answer to a request with this path.
 pub(crate) fn answer_slot(path: &str) -> Receiver<Result<Reply, Error>> {
     Receiver::new(match path.len() {
         0 => Arc::new(ValueSlot::new(())),
@@ -80,7 +80,7 @@ impl<V, S> ValueSlot<V, S> {
 
 pub(crate) type AnySubject = dyn Subject + Send + Sync;
 
-/// What a value is about.
+/// What a value is about: a path, or the operations of a multi.
 pub(crate) trait Subject {
     /// Returns the path, or an empty one.
     fn path(&self) -> &str {
@@ -147,7 +147,7 @@ impl<V, S: ?Sized> ValueSlot<V, S> {
     }
 
     /// Closes the slot. Returns what it has, to be dropped without the session's lock.
-    // Seldom needed: mostly the receiver has its value when it is dropped.
+    // Not inlined: most receivers have their value when they are dropped.
     #[inline(never)]
     fn close(&self) -> SlotContent<V> {
         core::mem::replace(&mut *self.lock(), SlotContent::Closed)

@@ -43,7 +43,7 @@ pub struct Transaction<'c, C> {
     pub(crate) client: &'c C,
     chroot: &'c Chroot,
     operations: Vec<MultiOperation>,
-    /// What each operation does.
+    /// What each of `operations` does.
     kinds: Vec<OperationKind<'c>>,
     invalid: Option<RequestError>,
 }

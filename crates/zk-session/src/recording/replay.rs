@@ -154,7 +154,7 @@ pub fn replay_with(recording: &[u8], make: &mut MakeMachine<'_>) -> Result<Repla
     }
 }
 
-/// Returns the steps of a recording, whose parts must all be there.
+/// Returns the steps of a recording. Fails if one of its parts is missing.
 fn steps(reader: Reader<'_>, recording: &Bytes) -> Result<Vec<Step>, ReplayError> {
     let (mut steps, mut parts) = (Vec::new(), 0);
     for record in reader {

@@ -80,7 +80,7 @@ pub(super) struct Ephemerals {
     bytes: usize,
     /// The changes of requests without an outcome, in the order of the requests.
     submitted: ShortQueue<SubmittedChange>,
-    /// How many bytes the nodes take that they create.
+    /// How many bytes the nodes take that `submitted` creates.
     pending: usize,
     /// The number of bytes at which to ask for a list.
     list_at: usize,
@@ -139,7 +139,7 @@ impl Ephemerals {
         Some(Change::Delete(self.key(path.as_bytes())))
     }
 
-    /// Counts what a request that is submitted would change. Returns whether it would change anything.
+    /// Counts the changes of a request before it is submitted. Returns whether there are any.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Ephemerals {
         }
     }
 
-    /// Counts a request that may change something.
+    /// Counts the changes of a request that may have some.
     fn count(&mut self, request: &Request<'_>, xid: Xid) -> Result<bool, Error> {
         let before = self.submitted.len();
         match request {
@@ -261,7 +261,7 @@ impl Ephemerals {
             return;
         }
         let is_its = |submitted: &SubmittedChange| submitted.xid == request.xid;
-        // Mostly they are the first ones.
+        // Usually they come first.
         let Some(place) = self.submitted.iter().position(is_its) else { return };
         while self.submitted.get(place).is_some_and(is_its)
             && let Some(SubmittedChange { index, change, .. }) = self.submitted.remove(place)

@@ -304,17 +304,17 @@ impl<T> Outbox<T> {
     }
 }
 
-/// Appends a frame. Its length was checked: no request is longer than
-/// [`max_request`](super::Config::max_request), which is below 2 GiB.
+/// Appends a frame.
 pub(super) fn put_frame(message: &impl Encode, out: &mut SendBuffer) {
     put_frame_of(message.encoded_len(), message, out);
 }
 
-/// Appends a frame of this length.
-// A call would take half as long as the frame of a short request.
+/// Appends a frame of this length. No request is longer than
+/// [`max_request`](super::Config::max_request), which is below 2 GiB.
+// Inlined, since a call would take half as long as the frame of a short request.
 #[cfg_attr(not(target_os = "none"), inline(always))]
 fn put_frame_of(length: usize, message: &impl Encode, out: &mut SendBuffer) {
-    // A dynamic sink keeps one copy of each encoder on boards. The length is counted by one, too.
+    // On boards, a dynamic sink keeps one copy of each encoder. `encoded_len` uses one, too.
     #[cfg(target_os = "none")]
     let out: &mut dyn Sink = out;
     out.reserve(frame::PREFIX_LEN + length);

@@ -20,7 +20,7 @@ pub(super) struct PendingRequest<T> {
     pub(super) deadline: Option<Instant>,
     /// Repeats the token, for a reply that comes in pieces. `None` if the caller wants it whole.
     pub(super) again: Option<Again<T>>,
-    /// Whether it may change ephemeral nodes of the session, which keeps how.
+    /// Whether it may change ephemeral nodes of the session, which keeps these changes.
     #[cfg_attr(not(feature = "blocking"), allow(dead_code, reason = "only clients count nodes"))]
     pub(super) changes_nodes: bool,
 }

@@ -345,7 +345,7 @@ pub(super) fn accepted<T>(token: T) -> Event<T> {
     Event::Reply { token, result: Ok(reply) }
 }
 
-/// Returns that another reply was expected: that to the oldest request.
+/// Returns the cause for a reply that does not answer the oldest request.
 fn unexpected<T>(oldest: Option<&PendingRequest<T>>, received: Xid) -> Cause {
     Cause::UnexpectedReply { expected: oldest.map(|oldest| oldest.xid), received }
 }

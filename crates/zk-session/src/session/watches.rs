@@ -217,7 +217,7 @@ impl SessionWatches {
         self.callers = Callers::new();
     }
 
-    /// Records that a request that sets a watch was submitted, as the `number`th.
+    /// Records that a request that sets a watch was submitted, as the `number`th. Returns its id.
     pub(super) fn begin(&mut self, number: u64, request: &WatchRequest<'_>) -> RequestId {
         let WatchRequest { class, path } = *request;
         let place = self.table.find_or_insert(class, path);

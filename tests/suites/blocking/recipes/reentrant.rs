@@ -29,8 +29,8 @@ fn a_task_that_waits_for_another_owner_leaves_its_thread_to_that_one() {
     let ensemble = Ensemble::start(1);
     let client = ensemble.client();
     let mutex = ReentrantMutex::new(&client, "/lock").expect("valid");
-    let (tell, told) = mpsc::channel();
-    // Joined by nobody: a task that keeps the thread would never end.
+    let (done, is_done) = mpsc::channel();
+    // Not joined: a task that blocks the thread would never end.
     thread::spawn(move || {
         run(async {
             let held = mutex.acquire_as(Owner::unique()).await.expect("free");
@@ -42,9 +42,9 @@ fn a_task_that_waits_for_another_owner_leaves_its_thread_to_that_one() {
             held.release().await.expect("released");
             next.await.expect("acquired").release().await.expect("released");
         });
-        tell.send(()).expect("the test waits");
+        done.send(()).expect("the test waits");
     });
-    told.recv_timeout(LONG).expect("the thread was free for the holder");
+    is_done.recv_timeout(LONG).expect("the thread was free for the holder");
 }
 
 #[test]

@@ -222,8 +222,8 @@ impl Contest {
         *self.stopped.borrow() || self.stopped.has_changed().is_err()
     }
 
-    /// Waits until the test has ended by a panic. Otherwise, it waits for all contenders first.
-    pub(super) async fn has_failed(&self) {
+    /// Waits until the test has panicked. A test that passes waits for all contenders.
+    pub(super) async fn wait_for_failure(&self) {
         let mut stopped = self.stopped.clone();
         while stopped.changed().await.is_ok() {}
     }

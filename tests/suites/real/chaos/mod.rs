@@ -92,7 +92,7 @@ fn sessions_keep_their_guarantees_while_servers_die() {
     }
 }
 
-/// What a test of this test adds to the run.
+/// The failure that a test of this test adds to the run.
 #[derive(Clone, Copy, PartialEq)]
 enum Planted {
     Nothing,
@@ -283,7 +283,7 @@ async fn prepare(client: &Client) {
     }
 }
 
-/// Creates a node ahead of all contenders, which nobody deletes, and waits until they wait.
+/// Creates a node ahead of all contenders, which nobody deletes, and gives them time to wait for it.
 async fn wait_behind_a_node(client: &Client) {
     let name = "_c_00000000-0000-4000-8000-000000000000-lock-0000000000";
     let node = format!("{}/{name}", Place::CURATOR.lock);

@@ -99,8 +99,8 @@ struct Process {
 }
 
 impl Process {
-    /// Returns the next line, or `None` at the end. If the test has failed, that is now: the process
-    /// may wait for a lock that no server frees any more.
+    /// Returns the next line, or `None` at the end. Kills the process if the test has failed: it may
+    /// wait for a lock that no server frees any more.
     async fn line(&mut self, contest: &Contest) -> Option<String> {
         let mut output = self.output.take()?;
         let read = spawn_blocking(move || (output.next(), output));
@@ -110,7 +110,7 @@ impl Process {
                 self.output = Some(output);
                 line.map(|line| line.expect("text"))
             }
-            () = contest.has_failed() => {
+            () = contest.wait_for_failure() => {
                 // It may have ended by itself.
                 let _ = self.child.kill();
                 None

@@ -38,8 +38,8 @@ const STOP: Duration = SESSION_TIMEOUT.saturating_add(Duration::from_secs(2));
 
 pub(super) struct Services {
     all: Vec<Arc<Service>>,
-    /// One for each service, with one thread, which is blocked to stop the service. Not owned by the
-    /// service: a task could be the last to drop it, and must not wait for a runtime.
+    /// One for each service, with one thread: a task that blocks it stops the service. The service
+    /// does not own it: a task may be the last to drop the service, and must not wait for a runtime.
     runtimes: Vec<Runtime>,
     /// Locked while the tree changes.
     changing: Arc<Mutex<()>>,

@@ -88,7 +88,7 @@ pub(crate) fn read(file: &Path, port: Option<u16>, output: &mut Output) -> Resul
     flows.finish()
 }
 
-/// What the blocks of a capture have said of its packets so far.
+/// What the blocks of a capture have reported about its interfaces so far.
 #[derive(Default)]
 struct Interfaces {
     /// Of the older format: the link type, and whether times have nanoseconds.
@@ -167,7 +167,7 @@ struct Flows<'o> {
     output: &'o mut Output,
     port: Option<u16>,
     packets: Packets,
-    /// The time of the last packet, which one without a time has, too.
+    /// The time of the last packet. A packet without a time takes it over.
     time: Duration,
     /// The segments that were read ahead, with the times of their packets.
     ahead: VecDeque<(Duration, Segment)>,

@@ -33,7 +33,7 @@ pub(crate) async fn run(
     let lease = Lease::create()?;
     let mut processes = Processes::spawn(&mut keeper(settings, &signals, &lease)?)?;
     let mut is_interrupted = false;
-    // Without a status, the keeper has not run until the lease ended.
+    // `None`: the lease has ended, and the keeper has not ended the command.
     let ended = loop {
         tokio::select! {
             received = signals.next() => {

@@ -24,7 +24,7 @@ use crate::client::local::{Enter, LocalAttempt, LocalLock, LocalOptions, NodeAtt
 use crate::client::local::{ShareNode, TakeTurns};
 use crate::client::report::{HeldNode, Holding, MachineReport};
 use crate::client::session_client::TimeLimit;
-use crate::client::status::{Handle, Notices, OnLoss, SharedStatus};
+use crate::client::status::{ChangeEffects, Handle, OnLoss, SharedStatus};
 use crate::error::{LockError, RecipeError};
 use crate::lock::cohort::{After, Cohort, HandOver, Next, Standing, Ticket, Turn};
 use crate::lock::idle_watch::IdleWatch;
@@ -410,7 +410,7 @@ impl SharingHolder {
         }
         if let Some(signal) = self.signals.get() {
             signal.store(true, Ordering::Release);
-            status.change(|_: &mut MachineReport| {}).into_iter().for_each(Notices::run);
+            status.change(|_: &mut MachineReport| {}).into_iter().for_each(ChangeEffects::run);
         }
     }
 }

@@ -185,7 +185,7 @@ impl Threads {
         }
     }
 
-    /// Reads once, `until` the timeout has passed.
+    /// Reads once. The caller has read the clock: `until` is the end of the `timeout`.
     fn read<'a>(
         self: &'a Arc<Self>,
         mut inner: EffectsGuard<'a, ThreadsState>,

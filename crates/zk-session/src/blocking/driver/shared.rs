@@ -158,8 +158,8 @@ impl Threads {
         self.inner.wakes()
     }
 
-    /// Calls `submit`, and sends the request that it has submitted, unless it fails.
-    fn sent<R>(
+    /// Calls `submit`, and sends the request that it submits, unless it fails.
+    fn send_submitted<R>(
         self: &Arc<Self>,
         submit: impl FnOnce(&mut Router) -> Result<R, Error>,
     ) -> Result<R, Error> {
@@ -202,12 +202,12 @@ impl Driver for Threads {
         end: Option<Instant>,
         watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<(RequestId, bool), Error> {
-        let submitted = self.sent(|router| router.submit(request, reply, end, watcher));
+        let submitted = self.send_submitted(|router| router.submit(request, reply, end, watcher));
         submitted.map(|id| (id, true))
     }
 
     fn unwatch(self: &Arc<Self>, request: RequestId) -> Option<Arc<dyn Watcher>> {
-        self.sent(|router| router.dispatcher.unwatch(request)).ok()
+        self.send_submitted(|router| router.dispatcher.unwatch(request)).ok()
     }
 
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {

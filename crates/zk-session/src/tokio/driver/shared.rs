@@ -94,12 +94,12 @@ impl Tokio {
         is_free.then(|| Cork(self))
     }
 
-    /// Calls `submit`, and sends the request that it has submitted, unless it fails. Also returns
-    /// whether this was found not to be a forked process.
+    /// Calls `submit`, and sends the request that it submits, unless it fails. Also returns whether
+    /// it has checked that this process is not a fork.
     ///
-    /// It looks at the process, which takes a system call, only before it writes or wakes the task,
-    /// and if another thread has the lock: perhaps one that is not in this process.
-    fn sent<R>(
+    /// The check takes a system call. So it comes only before a write or a wake of the task, and if
+    /// another thread has the lock: that thread may not exist in this process.
+    fn send_submitted<R>(
         &self,
         submit: impl FnOnce(&mut Router) -> Result<R, Error>,
     ) -> Result<(R, bool), Error> {
@@ -158,11 +158,13 @@ impl Driver for Tokio {
         end: Option<Instant>,
         watcher: Option<Arc<dyn Watcher>>,
     ) -> Result<(RequestId, bool), Error> {
-        self.sent(|router| router.submit(request, reply, end, watcher))
+        self.send_submitted(|router| router.submit(request, reply, end, watcher))
     }
 
     fn unwatch(self: &Arc<Self>, request: RequestId) -> Option<Arc<dyn Watcher>> {
-        self.sent(|router| router.dispatcher.unwatch(request)).ok().map(|(watcher, _)| watcher)
+        self.send_submitted(|router| router.dispatcher.unwatch(request))
+            .ok()
+            .map(|(watcher, _)| watcher)
     }
 
     fn attach(self: &Arc<Self>, machine: Box<dyn Attached>) -> Attachment {

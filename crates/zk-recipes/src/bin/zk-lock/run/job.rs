@@ -21,7 +21,7 @@ use crate::settings::SECRETS;
 use crate::signals::Received;
 use crate::{Failure, exec, once, print_line, print_meanwhile};
 
-/// A command, and what it runs under.
+/// A command with its lock, its client and its supervisor.
 pub(super) struct Job<'a> {
     /// `None` once the command has released the lock.
     pub(super) guard: &'a mut Option<Held>,
@@ -32,11 +32,11 @@ pub(super) struct Job<'a> {
     pub(super) begun: Instant,
 }
 
-/// Why to wait for the processes no longer.
+/// Why [`Job::attend`] has returned.
 struct Ending {
     /// Whether the remaining processes are to end: the lock is lost, or the supervisor was killed.
     must_end: bool,
-    /// Whether a signal to end it was received.
+    /// Whether a signal has asked the command to end.
     is_signalled: bool,
 }
 
@@ -80,7 +80,7 @@ impl Job<'_> {
     }
 
     /// Waits while the user has stopped the job, so that the command does not start. Returns an exit
-    /// code if it is not to start at all.
+    /// code if it must not start at all.
     async fn wait_until_continued(
         &mut self,
         lost: &mut (impl Future<Output = Loss> + Unpin),
@@ -126,10 +126,10 @@ impl Job<'_> {
         Ok((processes, requests))
     }
 
-    /// Passes signals on, reports the lease to the supervisor, and releases the lock on request, until
-    /// all processes have ended or must end.
+    /// Passes signals on, reports the lease to the supervisor, and releases the lock on request.
+    /// Returns when all processes have ended or must end.
     ///
-    /// Drops the requests then: open pipes, which nobody reads, would keep `zk-lock release` waiting.
+    /// Then it drops the requests: with open pipes that nobody reads, `zk-lock release` would wait.
     async fn attend(
         &mut self,
         processes: &mut Processes,
@@ -179,8 +179,8 @@ impl Job<'_> {
         Ok(Ending { must_end, is_signalled })
     }
 
-    /// Releases the lock for the command. A lost lock is not released: the next round reports the
-    /// loss.
+    /// Releases the lock for the command. If the lock is lost, leaves it to the next round to report
+    /// that.
     fn release(&mut self, requests: &mut Option<Requests>) -> Result<(), Failure> {
         if !self.has_lost()
             && let (Some(guard), Some(requests)) = (self.guard.take(), requests.take())
@@ -220,7 +220,8 @@ impl Job<'_> {
         self.guard.as_ref().is_some_and(|guard| is_lost(guard.guard()))
     }
 
-    /// The supervisor knows the end of the lease with a delay as short as this.
+    /// Returns by how much the lease ends before the session. The supervisor learns the end of the
+    /// lease at this interval.
     fn reserve(&self) -> Duration {
         self.client.session_timeout() / RESERVE_DIVISOR
     }
