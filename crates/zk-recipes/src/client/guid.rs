@@ -23,10 +23,10 @@ pub(crate) fn is_of(guid: Uuid, resumption: usize) -> bool {
     guid.as_u64_pair().1 == PROCESS.guid(0, resumption).as_u64_pair().1
 }
 
-/// Returns a seed that no other attempt of this process has. In another process, the same one is
-/// unlikely, unless that was forked from this one.
+/// Returns a seed that no other attempt of this process has, and most likely none of another one.
 pub(crate) fn seed() -> u64 {
-    PROCESS.1 ^ count::next()
+    // A forked process has the random bits and the count of its parent.
+    PROCESS.1 ^ count::next() ^ u64::from(std::process::id()).rotate_left(32)
 }
 
 static PROCESS: LazyLock<Process> = LazyLock::new(Process::random);

@@ -54,7 +54,7 @@ pub(crate) struct SharedQueue<C> {
     hint_cell: Arc<dyn HintCell>,
     /// Whether the client renews its session. It never changes, and to ask the client locks the
     /// session.
-    #[cfg_attr(not(feature = "full"), expect(dead_code))]
+    #[cfg_attr(not(feature = "full"), expect(dead_code, reason = "then no attempt queues again"))]
     renews: bool,
     /// The client's [number](zk_session::AnyClient::resumption). Kept for the same reasons.
     resumption: usize,
