@@ -291,6 +291,9 @@ pub trait Reason: core::error::Error + From<LockError> + Send + 'static {
     /// guard: no server has answered an attempt in time, or confirmed a release. Others cannot
     /// acquire it until its node is deleted, in the background or with the session. If there is a
     /// guard, that reports the state.
+    ///
+    /// After [`TimedOut`](LockError::TimedOut) others were ahead. Until the node is deleted, which
+    /// `pending_cleanups` counts, it can still become the first.
     fn may_be_held(&self) -> bool {
         let Ok(error) = self.lock_error() else { return false };
         matches!(error, LockError::NoConnection | LockError::NoAnswer | LockError::NotConfirmed(_))

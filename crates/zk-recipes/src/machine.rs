@@ -59,9 +59,10 @@
 //!
 //! # A machine of your own
 //!
-//! Implement [`Machine`], and [`OnSession`] attaches it as well. It acts on its session, and reports
-//! to its owner, by a [`Turn`]. There is no list of requests that it may submit: see
-//! [`Turn::submit`].
+//! Implement [`Machine`], and [`OnSession`] attaches it as well. It begins with the first
+//! [state](Machine::session_changed), submits any requests by its [`Turn`], and receives their replies
+//! by [`Machine::handle_reply`]. [`Event`]s are those of locks: report anything else by a channel of the
+//! machine, or implement [`Attached`](zk_session::dispatch::Attached) instead.
 //!
 //! # Without a dispatcher
 //!

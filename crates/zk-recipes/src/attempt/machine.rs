@@ -92,7 +92,7 @@ pub trait Machine: core::fmt::Debug {
     /// Handles the event of a watch, which is no longer set.
     fn watch_fired(&mut self, _op: OpId, _event_type: EventType, _turn: &mut Turn<'_>) {}
 
-    /// Handles a new state of the session, except its end.
+    /// Handles the first state of the session, and each new one, except its end.
     fn session_changed(&mut self, _state: State, _turn: &mut Turn<'_>) {}
 
     /// Handles the end of the session: the machine must be done then.

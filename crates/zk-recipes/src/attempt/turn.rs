@@ -78,7 +78,8 @@ impl<'a> Turn<'a> {
         self.watches.connection.change(state);
     }
 
-    /// Submits a request. The reply is an [`Input::Reply`](zk_session::dispatch::Input::Reply) with this number.
+    /// Submits a request. The reply comes with this number, to
+    /// [`Machine::handle_reply`](super::Machine::handle_reply).
     ///
     /// Paths are those of the server. For a watch use [`watch`](Self::watch), or one of its
     /// neighbours.

@@ -30,8 +30,9 @@
 //! wakes their tasks, which takes a switch between threads for each read. Time limits of requests
 //! ([`request_timeout`](crate::ClientBuilder::request_timeout)) need no timer of the runtime.
 //!
-//! `connect`, `close`, `detach`, `ended` and the methods named `wait` block their thread. Call them
-//! where that is allowed, for example by `smol::unblock`. The example `any_runtime` shows this.
+//! `connect`, `close`, `detach`, `ended`, `block_on` and methods whose names begin with `wait` block
+//! their thread, and so does `run` of a lock. Call them where that is allowed, for example by
+//! `smol::unblock`. The example `any_runtime` shows this.
 //!
 //! # Threads
 //!
