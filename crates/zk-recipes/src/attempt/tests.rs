@@ -5,3 +5,4 @@ mod on_session;
 mod paths;
 mod renewals;
 mod requeuing;
+mod values;

@@ -114,6 +114,30 @@ fn a_list_for_a_caller_does_not_change_the_count() {
 }
 
 #[test]
+fn a_lost_list_for_a_caller_is_no_loss_of_the_sessions_own() {
+    let mut h = harness();
+    for _ in 0..3 {
+        h.submit(&Request::GetEphemerals(GetEphemeralsRequest { prefix_path: None }), 0);
+        h.sent();
+        h.disconnect();
+        h.connect();
+        h.events();
+    }
+    h.created(NODES[0]);
+    h.created(NODES[1]);
+    assert!(h.list(&NODES[..2]));
+}
+
+#[test]
+fn a_deletion_is_admitted_however_many_nodes_there_are() {
+    let mut h = harness();
+    h.fill();
+    assert!(h.is_full());
+    assert!(h.list(&["/n0001", "/n0002", "/n0003", "/n0004"]));
+    assert!(h.session.submit(&delete("/n0001"), 0).is_ok());
+}
+
+#[test]
 fn requests_without_a_reply_count_at_their_longest() {
     let mut h = harness();
     // 14 bytes, or 16 with a number.
@@ -190,6 +214,17 @@ fn the_operations_of_a_transaction_count() {
     let operations = [MultiOp::Delete(DeleteRequest { path: "/n00001", version: -1 })];
     h.submit(&Request::Multi(Multi::new(&operations)), 0);
     let results = [MultiResult::Delete(())];
+    h.answer(OpCode::MULTI, ErrorCode::OK, &Multi::new(&results));
+    assert!(!h.is_full());
+}
+
+#[test]
+fn a_transaction_that_is_rolled_back_creates_nothing() {
+    let mut h = harness();
+    let operations = NODES.map(|path| MultiOp::Create(node(path, CreateMode::EPHEMERAL)));
+    h.submit(&Request::Multi(Multi::new(&operations)), 0);
+    let results = [ErrorCode::OK, ErrorCode::OK, ErrorCode::NODE_EXISTS]
+        .map(|err| MultiResult::Error(ErrorResponse { err }));
     h.answer(OpCode::MULTI, ErrorCode::OK, &Multi::new(&results));
     assert!(!h.is_full());
 }

@@ -159,9 +159,9 @@ fn a_long_reply_out_of_order_costs_the_connection() {
     h.sync(1);
     h.sync(2);
     h.sent();
-    h.reply_too_long(2, 99, OK);
+    h.begin_too_long(2, 99, OK);
     let cause = Cause::UnexpectedReply { expected: Some(Xid(1)), received: Xid(2) };
-    assert_eq!(h.cause(), Some(cause));
+    assert_eq!(h.cause(), Some(cause), "before the rest has arrived");
     let mut h = Harness::connected();
     h.session.handle_oversized(h.now, &[0; 15], TOO_LONG);
     assert!(matches!(h.cause(), Some(Cause::Malformed(_))));
