@@ -94,7 +94,7 @@ impl<T, D: Driver> Answer<T, D> {
     }
 
     /// Returns the answer to a request, or one that fails because the request was not `sent`.
-    pub(super) fn to(
+    pub(super) fn of_sent(
         mut request: PendingAnswer<D>,
         sent: Result<(RequestId, bool), RequestError>,
         decode: Decoder<T, D>,

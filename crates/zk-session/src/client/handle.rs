@@ -122,7 +122,7 @@ impl<D: Driver> Client<D> {
     ) -> Answer<T, D> {
         let pending = self.pending_about(request);
         let sent = pending.submit(request, None);
-        Answer::to(pending, sent, Decoder::Reply(decode))
+        Answer::of_sent(pending, sent, Decoder::Reply(decode))
     }
 
     /// Sends a read.
@@ -149,7 +149,7 @@ impl<D: Driver> Client<D> {
         let mut pending = self.pending_about(&request);
         pending.repeats = self.handle.retries_reads.then_some(Some(read));
         let sent = pending.submit(&request, None);
-        Answer::to(pending, sent, Decoder::Reply(decode))
+        Answer::of_sent(pending, sent, Decoder::Reply(decode))
     }
 
     /// Sends a read that sets a one-shot watch.

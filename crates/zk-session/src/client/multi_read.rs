@@ -98,7 +98,7 @@ impl<D: Driver> MultiRead<'_, Client<D>> {
             let request = Request::MultiRead(Multi::new(&operations));
             let sent = pending.submit(&request, None);
             pending.repeats = self.client.handle.retries_reads.then_some(None);
-            Ok(Answer::to(pending, sent, Decoder::Reply(results)))
+            Ok(Answer::of_sent(pending, sent, Decoder::Reply(results)))
         })
     }
 }

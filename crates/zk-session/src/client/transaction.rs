@@ -156,7 +156,7 @@ impl<D: Driver> Transaction<'_, Client<D>> {
                 operations.map(|((_, path), kind)| kind.record(path)).collect();
             let request = Request::Multi(Multi::new(&operations));
             let sent = pending.submit(&request, None);
-            Ok(Answer::to(pending, sent, Decoder::Reply(results)))
+            Ok(Answer::of_sent(pending, sent, Decoder::Reply(results)))
         })
     }
 }

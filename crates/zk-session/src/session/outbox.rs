@@ -135,7 +135,9 @@ impl<T> Outbox<T> {
     /// Encodes a request behind all others. The caller has checked its length.
     pub(super) fn push(&mut self, request: &Request<'_>, pending: PendingRequest<T>) {
         let header = RequestHeader { xid: pending.xid, opcode: pending.opcode };
+        let before = self.bytes.len();
         put_frame_of(pending.length, &(header, request), &mut self.bytes);
+        debug_assert_eq!(self.bytes.len() - before, pending.frame_length());
         if pending.is_callers() {
             self.callers += 1;
             self.callers_bytes += pending.frame_length();

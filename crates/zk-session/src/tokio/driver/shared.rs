@@ -108,6 +108,8 @@ impl Tokio {
         let submitted = submit(&mut inner.router)?;
         let acts = !inner.is_driver_awake;
         if acts && self.is_forked() {
+            // `submitted` may hold user code, which is dropped without the lock.
+            drop(inner);
             return Err(Error::Ended { end: End::Forked, outcome: Outcome::NotApplied });
         }
         inner.send(alone, None);
