@@ -9,6 +9,8 @@ use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant as StdInstant;
 
+use boot_time::Instant as BootInstant;
+
 use crate::time::{Instant, Span};
 
 /// The time from now that stands for moments that the system's clock cannot represent.
@@ -20,25 +22,6 @@ const MIN_SUSPENSION: Duration = Duration::from_millis(10);
 /// How long a client with a lease sleeps at most: its timers stop in a suspension, and the end of the
 /// lease may be due right after it.
 pub(crate) const MAX_SLEEP: Duration = Duration::from_millis(500);
-
-/// Reads the clock of the system that continues in a suspension. `std::time::Instant` reads one that
-/// stops, except on Windows.
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn read_unstoppable() -> Duration {
-    use rustix::time::{ClockId, clock_gettime};
-    #[cfg(target_vendor = "apple")]
-    const UNSTOPPABLE: ClockId = ClockId::Monotonic;
-    #[cfg(not(target_vendor = "apple"))]
-    const UNSTOPPABLE: ClockId = ClockId::Boottime;
-    let now = clock_gettime(UNSTOPPABLE);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
-}
-
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-const UNSTOPPABLE: Option<fn() -> Duration> = Some(read_unstoppable);
-#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-const UNSTOPPABLE: Option<fn() -> Duration> = None;
 
 /// A clock given by the caller.
 #[derive(Clone)]
@@ -56,11 +39,13 @@ impl fmt::Debug for GivenClock {
     }
 }
 
-/// Measures the time for which the machine was suspended.
+/// Measures the time for which the machine was suspended, by two clocks: `std::time::Instant` reads one
+/// that stops, except on Windows.
 #[derive(Clone)]
 struct Suspensions {
-    read: fn() -> Duration,
-    start: (Duration, StdInstant),
+    /// Reads the clock of the system that continues in a suspension.
+    read: fn() -> BootInstant,
+    start: (BootInstant, StdInstant),
     /// The longest time so far, in milliseconds.
     total: Arc<AtomicUsize>,
     /// When it was last measured, in milliseconds by the clock that stops. Two more looks at clocks for
@@ -69,7 +54,7 @@ struct Suspensions {
 }
 
 impl Suspensions {
-    fn new(read: fn() -> Duration) -> Self {
+    fn new(read: fn() -> BootInstant) -> Self {
         let start = (read(), StdInstant::now());
         Self { read, start, total: Arc::default(), measured_at: Arc::default() }
     }
@@ -82,7 +67,7 @@ impl Suspensions {
         }
         self.measured_at.store(now, Ordering::Relaxed);
         // In this order, a pause between the two never looks like a suspension.
-        let passed = (self.read)().saturating_sub(self.start.0);
+        let passed = (self.read)().saturating_duration_since(self.start.0);
         let ahead =
             passed.saturating_sub(StdInstant::now().saturating_duration_since(self.start.1));
         let known = self.total.load(Ordering::Relaxed);
@@ -103,25 +88,25 @@ pub(crate) struct Clock {
     start: StdInstant,
     /// Reads the clock that the client sleeps by.
     local: fn() -> StdInstant,
-    suspensions: Option<Suspensions>,
+    suspensions: Suspensions,
     /// The clock of the caller, and the latest time that it has shown.
     given: Option<(GivenClock, Arc<Mutex<Instant>>)>,
 }
 
 impl Clock {
     pub(crate) fn new(local: fn() -> StdInstant, given: Option<GivenClock>) -> Self {
-        Self::with(UNSTOPPABLE, local, given)
+        Self::with(BootInstant::now, local, given)
     }
 
     fn with(
-        unstoppable: Option<fn() -> Duration>,
+        unstoppable: fn() -> BootInstant,
         local: fn() -> StdInstant,
         given: Option<GivenClock>,
     ) -> Self {
         Self {
             start: local(),
             local,
-            suspensions: unstoppable.map(Suspensions::new),
+            suspensions: Suspensions::new(unstoppable),
             given: given.map(|clock| (clock, Arc::new(Mutex::new(Instant::START)))),
         }
     }
@@ -130,7 +115,7 @@ impl Clock {
     pub(crate) fn now(&self) -> Instant {
         let Some((GivenClock(now), latest)) = &self.given else {
             let passed = self.passed();
-            return Instant::START.after(passed).after(self.suspended(passed));
+            return Instant::START.after(passed).after(self.suspensions.total(passed));
         };
         let now = now();
         let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,16 +128,10 @@ impl Clock {
         Span::of((self.local)().saturating_duration_since(self.start))
     }
 
-    /// Returns for how long the machine was suspended, `passed` after the start by the local clock.
-    fn suspended(&self, passed: Span) -> Span {
-        self.suspensions.as_ref().map_or(Span::ZERO, |all| all.total(passed))
-    }
-
     /// Returns the longest sleep of a client, which may sleep by a clock that stops.
     pub(crate) fn max_sleep(&self, has_lease: bool) -> Duration {
         // `shuttle` has no time: a sleep that is short would be an endless loop.
-        let may_stop = !cfg!(shuttle) && (self.given.is_some() || self.suspensions.is_some());
-        if has_lease && may_stop { MAX_SLEEP } else { FAR }
+        if has_lease && !cfg!(shuttle) { MAX_SLEEP } else { FAR }
     }
 
     /// Returns the same moment by the clock by which the client sleeps. The clock of the session may
@@ -160,7 +139,7 @@ impl Clock {
     pub(crate) fn local_instant(&self, instant: Instant) -> StdInstant {
         let (base, now) = match &self.given {
             Some(_) => ((self.local)(), self.now()),
-            None => (self.start, Instant::START.after(self.suspended(self.passed()))),
+            None => (self.start, Instant::START.after(self.suspensions.total(self.passed()))),
         };
         let past = base.checked_sub(now - instant).unwrap_or(base);
         past.checked_add(instant - now).unwrap_or(past + FAR)

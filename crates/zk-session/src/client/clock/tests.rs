@@ -48,12 +48,10 @@ fn a_suspension_counts_for_all_times_and_only_once() {
         let millis = Duration::from_millis(MILLIS.load(Ordering::Relaxed));
         *START.get_or_init(StdInstant::now) + millis
     }
-    fn unstoppable() -> Duration {
-        static START: std::sync::OnceLock<StdInstant> = std::sync::OnceLock::new();
-        let start = START.get_or_init(StdInstant::now);
-        start.elapsed() + Duration::from_secs(SUSPENDED.load(Ordering::Relaxed))
+    fn unstoppable() -> BootInstant {
+        BootInstant::now() + Duration::from_secs(SUSPENDED.load(Ordering::Relaxed))
     }
-    let clock = Clock::with(Some(unstoppable), local, None);
+    let clock = Clock::with(unstoppable, local, None);
     let start = clock.now();
     assert_eq!(start, Instant::START);
     SUSPENDED.store(80, Ordering::Relaxed);

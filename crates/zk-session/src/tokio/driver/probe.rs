@@ -1,12 +1,12 @@
 //! Asks a server whether it can write.
 
 use alloc::boxed::Box;
-use core::future::Future;
+use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::time::Duration;
 use std::io;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_util::io::{poll_write_buf, read_buf};
 
 use super::Transport;
 
@@ -18,11 +18,17 @@ pub(super) fn ask<T: Transport>(
 ) -> Pin<Box<dyn Future<Output = bool> + Send>> {
     let answer = async {
         let mut transport = connecting.await?;
-        transport.write_all(b"isro").await?;
-        transport.flush().await?;
+        let mut question: &[u8] = b"isro";
+        while !question.is_empty() {
+            if poll_fn(|cx| poll_write_buf(Pin::new(&mut transport), cx, &mut question)).await? == 0
+            {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        poll_fn(|cx| Pin::new(&mut transport).poll_flush(cx)).await?;
         // One byte more than the answer, to detect a longer one.
-        let mut answer = alloc::vec::Vec::new();
-        transport.take(3).read_to_end(&mut answer).await?;
+        let mut answer = alloc::vec::Vec::with_capacity(3);
+        while answer.len() < 3 && read_buf(&mut transport, &mut answer).await? > 0 {}
         io::Result::Ok(answer)
     };
     Box::pin(async {
