@@ -62,21 +62,17 @@ fn owners_acquire_in_the_order_of_their_calls() {
     });
     let busy = mutex.try_acquire().wait().expect_err("held by another owner");
     assert_eq!(busy.reason, LockError::Busy);
-    let order = std::sync::Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for number in 0..3 {
-            let (mutex, order) = (&mutex, &order);
-            scope.spawn(move || {
-                let guard = mutex.acquire().timeout(LONG).wait().expect("acquired");
-                order.lock().expect("no panic").push(number);
-                guard.release().wait().expect("released");
-            });
-            // Each is queued before the next is started.
-            thread::sleep(SHORT);
-        }
-        outer.release().wait().expect("released");
-    });
-    assert_eq!(order.into_inner().expect("no panic"), [0, 1, 2]);
+    let acquire = || Box::pin(mutex.acquire_as(Owner::unique()).timeout(LONG));
+    let mut attempts = [acquire(), acquire(), acquire()];
+    let mut cx = Context::from_waker(Waker::noop());
+    for attempt in &mut attempts {
+        assert!(attempt.as_mut().poll(&mut cx).is_pending(), "held");
+    }
+    outer.release().wait().expect("released");
+    // One that had acquired before its turn would keep the lock.
+    for attempt in attempts {
+        run(attempt).expect("acquired").release().wait().expect("released");
+    }
 }
 
 #[test]
