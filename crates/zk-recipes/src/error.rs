@@ -5,7 +5,7 @@ use alloc::string::String;
 use core::fmt;
 
 use zk_session::proto::path::PathError;
-use zk_session::{End, Error, Outcome, RequestError};
+use zk_session::{End, Error, Fault, RequestError};
 
 use crate::attempt::name::Scheme;
 
@@ -240,24 +240,6 @@ zk_session::proto::named! {
     }
 }
 
-/// Whose fault an error is, and so what to do.
-#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Fault {
-    /// The call, its options, permissions, or the nodes at its path. The same call fails again until
-    /// one of them is changed.
-    Caller,
-    /// Other contenders were in the way, as a server has said. Call again later, or wait longer.
-    Others,
-    /// The network or the servers: there is no connection, or no answer. Call again later. A release
-    /// continues in the background: do not repeat it.
-    Ensemble,
-    /// The session has ended, or our node in it was deleted. Acquire again, with another client if
-    /// the session has ended and this client does not [renew](zk_session::ClientBuilder::renew) it.
-    Session,
-}
-
 /// The reason of a [`RecipeError`]: a [`LockError`], or one that also lists what can happen to one
 /// recipe only.
 pub trait Reason: core::error::Error + From<LockError> + Send + 'static {
@@ -279,10 +261,7 @@ pub trait Reason: core::error::Error + From<LockError> + Send + 'static {
             Ok(LockError::Ended(_) | LockError::NodeVanished | LockError::Lost(_)) => {
                 Fault::Session
             }
-            Ok(LockError::Request(Error::NoConnection | Error::DeadlinePassed { .. })) => {
-                Fault::Ensemble
-            }
-            Ok(LockError::Request(error)) if error.outcome() == Outcome::Unknown => Fault::Ensemble,
+            Ok(LockError::Request(error)) => error.fault(),
             Ok(_) => Fault::Caller,
         }
     }
@@ -483,40 +462,12 @@ impl fmt::Display for Loss {
     }
 }
 
-impl core::error::Error for LockError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            // It is printed with the error itself, and so is what is wrong with a path.
-            Self::Request(error) => error.source(),
-            _ => None,
-        }
-    }
-}
-
-impl core::error::Error for SemaphoreError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.lock_error().ok()?.source()
-    }
-}
-
-impl core::error::Error for ModeError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.lock_error().ok()?.source()
-    }
-}
-
-impl core::error::Error for CacheError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.lock_error().ok()?.source()
-    }
-}
-
-impl core::error::Error for LeaveError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.lock_error().ok()?.source()
-    }
-}
-
+// `Display` prints all of an error, so none has a source.
+impl core::error::Error for LockError {}
+impl core::error::Error for SemaphoreError {}
+impl core::error::Error for ModeError {}
+impl core::error::Error for CacheError {}
+impl core::error::Error for LeaveError {}
 impl core::error::Error for Loss {}
 
 /// The failure of an operation of a recipe: which operation, on which lock, and why.
@@ -577,12 +528,7 @@ impl<R: Reason> fmt::Display for RecipeError<R> {
     }
 }
 
-impl<R: Reason> core::error::Error for RecipeError<R> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        // The reason is printed with the error itself.
-        self.reason.source()
-    }
-}
+impl<R: Reason> core::error::Error for RecipeError<R> {}
 
 impl<R: wider::Wider> From<RecipeError> for RecipeError<R> {
     fn from(RecipeError { operation, path, reason }: RecipeError) -> Self {

@@ -41,9 +41,11 @@ mod textbook;
 pub use bytes;
 pub use uuid;
 pub use zk_session as session;
+#[doc(inline)]
+pub use zk_session::Fault;
 
 pub use self::error::{
-    CacheError, Fault, LeaveError, LockError, Loss, ModeError, Reason, RecipeError, SemaphoreError,
+    CacheError, LeaveError, LockError, Loss, ModeError, Reason, RecipeError, SemaphoreError,
     Unconfirmed,
 };
 #[cfg(feature = "blocking")]

@@ -62,7 +62,8 @@
 //! Implement [`Machine`], and [`OnSession`] attaches it as well. It begins with the first
 //! [state](Machine::session_changed), submits any requests by its [`Turn`], and receives their replies
 //! by [`Machine::handle_reply`]. [`Event`]s are those of locks: report anything else by a channel of the
-//! machine, or implement [`Attached`](zk_session::dispatch::Attached) instead.
+//! machine, or implement [`Attached`](zk_session::dispatch::Attached) instead. The example `appearance` of
+//! this crate is such a machine, attached to a client: it waits until a node exists.
 //!
 //! # Without a dispatcher
 //!

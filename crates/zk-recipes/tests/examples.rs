@@ -84,6 +84,11 @@ async fn settings_are_read_from_memory_and_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_of_ones_own_waits_until_a_node_exists() {
+    assert_eq!(run("appearance").await, ["created", "there"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_blocks_runs_alone_and_says_who_is_before_it() {
     let ensemble = start().await;
     let deploy = async |version: &'static str| {

@@ -103,19 +103,12 @@ impl fmt::Display for ConnectStringError {
             Self::Character { character, position } => {
                 write!(f, "invalid character {character:?} in a host name, at byte {position}")
             }
-            Self::Chroot(_) => f.write_str("the chroot is invalid"),
+            Self::Chroot(error) => write!(f, "the chroot is invalid: {error}"),
         }
     }
 }
 
-impl core::error::Error for ConnectStringError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Chroot(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+impl core::error::Error for ConnectStringError {}
 
 impl fmt::Display for ConnectString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -36,6 +36,27 @@ pub enum Outcome {
     Applied,
 }
 
+/// Whose fault an error is, and so what to do.
+#[cfg_attr(all(feature = "defmt", target_os = "none"), derive(defmt::Format))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The call, its options, permissions, or the nodes at its path. The same call fails again until
+    /// one of them is changed.
+    Caller,
+    /// Others were in the way, as a server has said: contenders for a lock, or another
+    /// reconfiguration. Call again later, or wait longer.
+    Others,
+    /// The network or the servers: there is no connection, or no answer. Call again later, but repeat
+    /// a write only as its [`Outcome`] allows. The release of a lock continues in the background: do
+    /// not repeat it.
+    Ensemble,
+    /// The session has ended, or the node of a lock in it was deleted. Acquire the lock again, with
+    /// another client if the session has ended and this client does not
+    /// [renew](crate::ClientBuilder::renew) it.
+    Session,
+}
+
 zk_proto::named! {
     /// The reason why a request failed.
     ///
@@ -239,6 +260,11 @@ impl RequestError {
         !is_multi && outcome_of_success(self.operation) == Outcome::NotApplied
     }
 
+    /// Returns whose [fault](Error::fault) it is, and so what to do.
+    pub fn fault(&self) -> Fault {
+        self.reason.fault()
+    }
+
     /// Returns the server's error code, if the server refused the request.
     pub fn code(&self) -> Option<ErrorCode> {
         self.reason.code()
@@ -264,12 +290,10 @@ impl fmt::Display for RequestError {
     }
 }
 
-impl core::error::Error for RequestError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        // `Display` prints the reason already.
-        self.reason.source()
-    }
-}
+// `Display` prints all of an error, so none has a source.
+impl core::error::Error for RequestError {}
+impl core::error::Error for Error {}
+impl core::error::Error for Invalid {}
 
 impl From<RequestError> for Error {
     fn from(error: RequestError) -> Self {
@@ -293,6 +317,29 @@ impl Error {
             Self::Ended { outcome, .. }
             | Self::DeadlinePassed { outcome }
             | Self::ReplyTooLarge { outcome, .. } => *outcome,
+        }
+    }
+
+    /// Returns whose fault it is, and so what to do. If a queue [is full](Self::is_full), the caller
+    /// has sent too much at once.
+    ///
+    /// ```
+    /// use zk_session::proto::ErrorCode;
+    /// use zk_session::{Error, Fault};
+    ///
+    /// assert_eq!(Error::Server(ErrorCode::NO_NODE).fault(), Fault::Caller);
+    /// assert_eq!(Error::ConnectionLost.fault(), Fault::Ensemble);
+    /// ```
+    pub fn fault(&self) -> Fault {
+        match (self, self.code()) {
+            (Self::ReplyTooLarge { .. }, _) => Fault::Caller,
+            (_, Some(ErrorCode::RECONFIG_IN_PROGRESS)) => Fault::Others,
+            (Self::Ended { .. }, _) | (_, Some(ErrorCode::SESSION_EXPIRED)) => Fault::Session,
+            (Self::NoConnection | Self::DeadlinePassed { .. }, _)
+            | (_, Some(ErrorCode::NOT_READ_ONLY | ErrorCode::NEW_CONFIG_NO_QUORUM))
+            | (_, Some(ErrorCode::SESSION_MOVED | ErrorCode::THROTTLED_OP)) => Fault::Ensemble,
+            _ if self.outcome() == Outcome::Unknown => Fault::Ensemble,
+            _ => Fault::Caller,
         }
     }
 
@@ -436,7 +483,7 @@ impl Error {
                 "the session was without a connection for longer than the disconnect timeout",
             ),
             Self::Ended { end, .. } => write!(f, "{end}"),
-            Self::Reply(_) => f.write_str("the server's reply is malformed"),
+            Self::Reply(error) => write!(f, "the server's reply is malformed: {error}"),
             Self::ReplyTooLarge { length, limit, outcome } => {
                 write!(f, "the reply of {length} bytes exceeds the limit of {limit} (max_reply)")?;
                 f.write_str(match outcome {
@@ -474,7 +521,7 @@ impl Error {
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Path(_) => f.write_str("the path is invalid"),
+            Self::Path(error) => write!(f, "{error}"),
             Self::Reserved(opcode) => {
                 write!(f, "{opcode} is reserved: only the session itself sends it")
             }
@@ -485,26 +532,6 @@ impl fmt::Display for Invalid {
                 write!(f, "a request of {length} bytes exceeds the server's limit of {limit}")
             }
             Self::Scheme => f.write_str("no server has this scheme for credentials"),
-        }
-    }
-}
-
-impl core::error::Error for Error {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Reply(error) => Some(error),
-            // `Display` prints the `Invalid` already.
-            Self::Invalid(invalid) => invalid.source(),
-            _ => None,
-        }
-    }
-}
-
-impl core::error::Error for Invalid {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Path(error) => Some(error),
-            _ => None,
         }
     }
 }

@@ -41,7 +41,7 @@ pub use bytes;
 pub use chroot::Chroot;
 pub use connect_string::{ConnectString, ConnectStringError, DEFAULT_PORT, ServerAddress};
 pub use end::End;
-pub use error::{Error, Invalid, Outcome, RequestError};
+pub use error::{Error, Fault, Invalid, Outcome, RequestError};
 pub use session::{ServerKind, SessionTicket, State, WatchedEvent};
 pub use zk_proto as proto;
 

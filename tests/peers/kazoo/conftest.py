@@ -1,6 +1,6 @@
-"""Runs kazoo's own tests on servers that run already, such as those of the example `ensemble`.
+"""Runs kazoo's own tests on servers that run already, such as those of `zk-test-server`.
 
-    cargo run -p zk-testkit --example ensemble -- 3     # prints the addresses
+    cargo run -p zk-test-server     # prints the addresses, and serves until it is interrupted
     pip download --no-deps --no-binary :all: kazoo==2.11.0 && tar xzf kazoo-2.11.0.tar.gz
     pip install pytest pyOpenSSL pyjks objgraph && cp conftest.py kazoo-2.11.0
     cd kazoo-2.11.0 && ZOOKEEPER_VERSION=3.8.0 ZOOKEEPER_SERVERS=... python -m pytest kazoo/tests

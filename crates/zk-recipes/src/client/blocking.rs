@@ -8,13 +8,14 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::time::Instant;
 
-use zk_session::blocking::Client;
+use zk_session::blocking::Threads;
+use zk_session::driver;
 use zk_session::threads::thread::{self, Thread};
 
 use crate::client::SessionClient;
 use crate::client::lookout::Lookout;
 
-impl SessionClient for Client {
+impl SessionClient for driver::Client<Threads> {
     fn now() -> Instant {
         Instant::now()
     }

@@ -3,8 +3,10 @@
 use alloc::string::String;
 use core::fmt;
 
+use zk_session::Fault;
+
 use crate::client::pending::{Hold, Pending};
-use crate::error::{Fault, LockError, Loss, Reason, RecipeError};
+use crate::error::{LockError, Loss, Reason, RecipeError};
 
 /// Why work under a lock was not done, or not to the end, or whether it is known to be released.
 ///
@@ -85,16 +87,7 @@ impl<T, R: Reason> fmt::Display for RunError<T, R> {
     }
 }
 
-impl<T: fmt::Debug, R: Reason> core::error::Error for RunError<T, R> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        // The error itself is printed.
-        match self {
-            Self::NotAcquired(error) => error.source(),
-            Self::Lost { .. } => None,
-            Self::NotReleased { error, .. } => error.source(),
-        }
-    }
-}
+impl<T: fmt::Debug, R: Reason> core::error::Error for RunError<T, R> {}
 
 #[cfg(feature = "tokio")]
 impl<G: Hold<zk_session::Client>, R: Reason> Pending<G, zk_session::Client, RecipeError<R>> {

@@ -3,10 +3,12 @@
 use std::time::Instant;
 
 pub(crate) use zk_session::Client;
+use zk_session::{Tokio, driver};
 
 use crate::client::SessionClient;
 
-impl SessionClient for Client {
+// Not by its alias, of which documentation shows the last name only.
+impl SessionClient for driver::Client<Tokio> {
     fn now() -> Instant {
         tokio::time::Instant::now().into_std()
     }

@@ -465,12 +465,4 @@ impl fmt::Display for ConnectError {
     }
 }
 
-impl core::error::Error for ConnectError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            // It is printed with the error itself.
-            Self::Address(error) => error.source(),
-            _ => None,
-        }
-    }
-}
+impl core::error::Error for ConnectError {}

@@ -3,7 +3,7 @@ use alloc::string::ToString as _;
 use zk_proto::{Decode as _, Reader, Xid, path};
 
 use super::*;
-use crate::ConnectString;
+use crate::{ConnectError, ConnectString};
 
 #[test]
 fn an_unknown_error_code_leaves_the_outcome_unknown() {
@@ -147,22 +147,66 @@ fn the_error_of_a_request_has_the_name_and_the_end_of_its_reason() {
 }
 
 #[test]
-fn no_error_prints_its_source() {
+fn an_error_prints_all_of_its_reason_and_has_no_source() {
     let malformed = Xid::decode(&mut Reader::new(&[])).expect_err("no bytes");
     let path = path::validate("a").expect_err("relative");
-    let port: Result<ConnectString, _> = "a//b".parse();
-    let chroot = port.expect_err("an empty name");
+    let chroot: Result<ConnectString, _> = "a//b".parse();
+    let chroot = chroot.expect_err("an empty name");
+    let connection = ConnectError::Address(chroot.clone());
+    let deletion = RequestError::new(OpCode::DELETE, Some("a"), path.into());
+    let relative = "a path must start with '/'";
     let errors: [(&dyn core::error::Error, &str); 6] = [
-        (&Invalid::Reserved(OpCode::PING), "PING is reserved: only the session itself sends it"),
-        (&Error::Reply(malformed), "the server's reply is malformed"),
-        (&Error::from(path), "the path is invalid"),
-        (&Invalid::Path(path), "the path is invalid"),
-        (&chroot, "the chroot is invalid"),
-        (&Error::ConnectionLost, "the connection was lost; the request may have been applied"),
+        (
+            &Error::Reply(malformed),
+            "the server's reply is malformed: at least 4 bytes are missing at byte 0",
+        ),
+        (&Error::from(path), relative),
+        (&Invalid::Path(path), relative),
+        (&deletion, "DELETE \"a\": a path must start with '/'"),
+        (&chroot, "the chroot is invalid: a name in a path must not be empty (byte 1)"),
+        (
+            &connection,
+            "the connection string is invalid: the chroot is invalid: \
+             a name in a path must not be empty (byte 1)",
+        ),
     ];
     for (error, text) in errors {
         assert_eq!(error.to_string(), text);
-        let has_source = text.ends_with("is malformed") || text.ends_with("is invalid");
-        assert_eq!(error.source().is_some(), has_source, "{text}");
+        assert!(error.source().is_none(), "{text}");
+    }
+}
+
+#[test]
+fn an_error_says_whose_fault_it_is() {
+    let (end, outcome) = (End::Expired, Outcome::Unknown);
+    for (error, fault) in [
+        (Error::Server(ErrorCode::NO_NODE), Fault::Caller),
+        (Error::Server(ErrorCode::NO_AUTH), Fault::Caller),
+        (Error::Transaction { index: 0, code: ErrorCode::BAD_VERSION }, Fault::Caller),
+        (Error::refused(OpCode::CREATE2, ErrorCode::UNIMPLEMENTED), Fault::Caller),
+        (Error::Undeliverable { opcode: OpCode::CREATE2, length: 100_087 }, Fault::Caller),
+        (Error::EphemeralsFull { limit: 8 }, Fault::Caller),
+        (Error::QueueFull { limit: 8 }, Fault::Caller),
+        (Error::BufferFull { limit: 8 }, Fault::Caller),
+        (Error::ReplyTooLarge { length: 9, limit: 8, outcome }, Fault::Caller),
+        (Invalid::Scheme.into(), Fault::Caller),
+        (Error::Server(ErrorCode::RECONFIG_IN_PROGRESS), Fault::Others),
+        (Error::ConnectionLost, Fault::Ensemble),
+        (Error::NoConnection, Fault::Ensemble),
+        (Error::DeadlinePassed { outcome: Outcome::NotApplied }, Fault::Ensemble),
+        (Error::Results { asked: 2, answered: 1 }, Fault::Ensemble),
+        (Error::Server(ErrorCode::SYSTEM_ERROR), Fault::Ensemble),
+        (Error::Server(ErrorCode::NOT_READ_ONLY), Fault::Ensemble),
+        (Error::Server(ErrorCode::SESSION_MOVED), Fault::Ensemble),
+        (Error::Server(ErrorCode::THROTTLED_OP), Fault::Ensemble),
+        (Error::Server(ErrorCode::NEW_CONFIG_NO_QUORUM), Fault::Ensemble),
+        (Error::Server(ErrorCode(-12_345)), Fault::Ensemble),
+        (Error::Server(ErrorCode::SESSION_EXPIRED), Fault::Session),
+        (Error::Ended { end, outcome }, Fault::Session),
+    ] {
+        assert_eq!(error.fault(), fault, "{error}");
+        // A read whose connection was lost is not applied, but it is no fault of the caller's.
+        let read = RequestError { operation: OpCode::GET_DATA, path: None, reason: error };
+        assert_eq!(read.fault(), fault, "{read}");
     }
 }

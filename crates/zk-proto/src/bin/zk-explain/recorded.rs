@@ -62,11 +62,8 @@ impl Connections<'_> {
                 let (xid, _deadline, _pieces) =
                     (fields.number()?, fields.number()?, fields.number()?);
                 let (opcode, body) = (fields.signed()?, fields.message()?);
-                let mut frame = Vec::with_capacity(12 + body.len());
-                frame.extend_from_slice(&(8 + body.len() as u32).to_be_bytes());
-                frame.extend_from_slice(&(xid as u32).to_be_bytes());
-                frame.extend_from_slice(&(opcode as u32).to_be_bytes());
-                frame.extend_from_slice(&body);
+                let header = [8 + body.len() as u32, xid as u32, opcode as u32];
+                let frame = [header.map(u32::to_be_bytes).as_flattened(), &body].concat();
                 if xid != 0 {
                     self.submitted.insert(xid, frame);
                 }
@@ -83,8 +80,7 @@ impl Connections<'_> {
             }
             Kind::FRAME => {
                 let payload = fields.message()?;
-                let mut frame = (payload.len() as u32).to_be_bytes().to_vec();
-                frame.extend_from_slice(&payload);
+                let frame = [&(payload.len() as u32).to_be_bytes()[..], &payload].concat();
                 self.bytes(Direction::ToClient, &frame, record.time)?;
             }
             _ => {}

@@ -28,8 +28,8 @@ use crate::settings::{Settings, positive_seconds, seconds};
 use crate::show::Owner;
 use crate::text::json;
 use crate::{
-    Failure, OutputClosed, Printing, acl, code, contents, error_line, exit_code_of, explain,
-    lock_error, print_line, print_meanwhile, show,
+    Failure, OutputClosed, Printing, acl, code, contents, error_line, exit_code_of, lock_error,
+    print_line, print_meanwhile, show,
 };
 
 /// How long to wait in any case for the end of a session, which takes a round trip.
@@ -154,7 +154,7 @@ impl LockArguments {
                 Ok(ExitCode::from(self.conflict_exit_code))
             }
             Err(failure) if self.json && !failure.is::<OutputClosed>() => {
-                print_line(&self.event("failed", &explain(&failure), None));
+                print_line(&self.event("failed", &failure.to_string(), None));
                 Ok(ExitCode::from(exit_code_of(&failure)))
             }
             result => result,

@@ -18,7 +18,7 @@ use crate::sessions::{self, Connection, Life, Living, Sessions};
 use crate::settings::Settings;
 use crate::show::{HIGH_SEQUENCE, Owner, age, age_of, owner, print, session, width};
 use crate::text::{cell, json, line, wrap};
-use crate::{Failure, OutputClosed, code, explain};
+use crate::{Failure, OutputClosed, code};
 
 /// The most waiters and unknown nodes that are listed.
 const MAX_LISTED: usize = 10;
@@ -89,8 +89,8 @@ pub(crate) async fn run(settings: &Settings, arguments: &Arguments) -> Result<Ex
         && !failure.is::<OutputClosed>()
     {
         // Without an object, a filter would see no problem.
-        let (path, level) = (&*arguments.path, PROBLEM);
-        print(&json(&Record { path, level, text: &explain(failure) })?)?;
+        let (path, level, text) = (&*arguments.path, PROBLEM, &failure.to_string());
+        print(&json(&Record { path, level, text })?)?;
     }
     result
 }

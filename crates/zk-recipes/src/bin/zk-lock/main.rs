@@ -321,7 +321,7 @@ fn report(failure: &Failure) -> u8 {
     if failure.is::<OutputClosed>() {
         return 0;
     }
-    print_error(&explain(failure));
+    print_error(failure);
     exit_code_of(failure)
 }
 
@@ -415,22 +415,6 @@ fn print_panics() {
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
         print_error(&text.unwrap_or("internal error"));
     }));
-}
-
-/// Returns an error and its causes on one line.
-fn explain(failure: &Failure) -> String {
-    let mut text = failure.to_string();
-    let mut next = failure.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        // Errors of other crates often print their source themselves.
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// Prints a line in a thread of its own, since this blocks while nobody reads the standard error.

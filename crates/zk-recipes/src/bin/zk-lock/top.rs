@@ -21,7 +21,7 @@ use crate::contents::{
 use crate::settings::positive_seconds;
 use crate::show::{columns, owner, print, width};
 use crate::text::{cell, json, line};
-use crate::{Failure, Usage, code};
+use crate::{Failure, code};
 
 /// The most rows if the output is no terminal.
 const MAX_ROWS: usize = 100;
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = positive_seconds)]
     interval: Duration,
     /// End after showing them so often; otherwise until interrupted
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Print a JSON object each time, on one line, with all locks
     #[arg(long)]
@@ -59,9 +59,6 @@ struct Record<'a> {
 
 pub(crate) async fn run(client: &Client, arguments: &Arguments) -> Result<ExitCode, Failure> {
     let Arguments { path, interval: period, count, json: is_json } = arguments;
-    if count == &Some(0) {
-        return Err(Usage::new("--count must be greater than 0").into());
-    }
     let mut changes = client.watch_recursively(path).await?;
     let mut board = Board::read(client, path).await?;
     let mut ticks = interval(*period);

@@ -87,9 +87,4 @@ impl<G> fmt::Display for NotConverted<G> {
     }
 }
 
-impl<G: fmt::Debug> core::error::Error for NotConverted<G> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        // The error is printed with this one.
-        self.error.source()
-    }
-}
+impl<G: fmt::Debug> core::error::Error for NotConverted<G> {}

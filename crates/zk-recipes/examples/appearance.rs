@@ -1,0 +1,78 @@
+//! A recipe of your own: a state machine on a client's session, which waits until a node exists.
+//!
+//! `appearance [host:port,...]`. Without an address it starts its own ensemble.
+
+use tokio::sync::oneshot::{Receiver, Sender, channel};
+use zk_recipes::LockError;
+use zk_recipes::machine::{Event, Machine, OnSession, OpId, Turn};
+use zk_recipes::session::proto::{ErrorCode, NodeKind};
+use zk_recipes::session::{Client, Error, State, dispatch::Input};
+use zk_test_server::serve::Embedded;
+
+const NODE: &str = "/example/appearance";
+
+/// Waits until a node exists. It has no socket, clock or task, so a test can give it any inputs.
+#[derive(Debug)]
+struct Appearance {
+    path: String,
+    /// The last look at the node.
+    last: Option<OpId>,
+    owner: Option<Sender<Result<(), LockError>>>,
+}
+
+impl Machine for Appearance {
+    fn is_done(&self) -> bool {
+        // If nobody waits any more, the machine goes at its next input.
+        self.owner.as_ref().is_none_or(Sender::is_closed)
+    }
+
+    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
+        let result = match input {
+            Input::State(State::Ended(end)) => Err(LockError::Ended(end)),
+            // Requests wait for a connection, and the session sets watches again.
+            Input::State(_) if self.last.is_some() => return,
+            // The watch is set on the missing node.
+            Input::Reply { result: Err(Error::Server(ErrorCode::NO_NODE)), .. } => return,
+            Input::State(_)
+            | Input::Watch { .. }
+            | Input::Reply { result: Err(Error::ConnectionLost), .. } => return self.look(turn),
+            Input::Reply { result, .. } => result.map(drop).map_err(LockError::from),
+            _ => return,
+        };
+        let owner = self.owner.take();
+        // This wakes a task, which has to wait until the session is unlocked.
+        turn.parts().0.defer(move || drop(owner.map(|owner| owner.send(result))));
+    }
+}
+
+impl Appearance {
+    fn look(&mut self, turn: &mut Turn<'_>) {
+        // A look that failed may have left its watch.
+        self.last.into_iter().for_each(|earlier| turn.unwatch(earlier));
+        self.last = Some(turn.watch_presence(self.path.as_str()));
+    }
+}
+
+fn appearance(client: &Client, path: &str) -> Receiver<Result<(), LockError>> {
+    let (owner, result) = channel();
+    // Machines know no chroot.
+    let path = client.chroot().apply(path).into_owned();
+    let machine = Appearance { path, last: None, owner: Some(owner) };
+    // It reports no events of locks. The seed spreads when machines check on silent watches.
+    client.attach(Box::new(OnSession::new(machine, Vec::<Event>::new(), fastrand::u64(..))));
+    result
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let ensemble = Embedded::start(3).await?;
+    let servers = std::env::args().nth(1).unwrap_or_else(|| ensemble.connect_string());
+    let client = Client::connect(&servers).await?;
+    let there = appearance(&client, NODE);
+    client.create_all(NODE, b"", NodeKind::Ephemeral).await?;
+    println!("created");
+    there.await??;
+    println!("there");
+    client.close().await;
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Serves an ensemble in memory, to try programs with: `zk-test-server [SERVERS]`.
+
+use std::convert::Infallible;
+use std::env;
+use std::future::pending;
+use std::io::{self, Write as _};
+use std::num::NonZeroU8;
+use std::process::ExitCode;
+
+use zk_test_server::serve::Embedded;
+
+const USAGE: &str = "\
+usage: zk-test-server [SERVERS]
+
+Serves an ensemble of 1 to 255 servers in memory, by default 3, on free ports of this host.
+Prints their addresses, and serves until it is interrupted.
+";
+
+fn main() -> ExitCode {
+    let Some(servers) = servers() else {
+        eprint!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let Err(error) = serve(servers.get().into());
+    eprintln!("zk-test-server: {error}");
+    ExitCode::FAILURE
+}
+
+/// Reads the number of servers from the arguments. `None` if they are something else.
+fn servers() -> Option<NonZeroU8> {
+    let mut arguments = env::args_os().skip(1);
+    let servers = match arguments.next() {
+        Some(servers) => servers.to_str()?.parse().ok()?,
+        None => NonZeroU8::new(3)?,
+    };
+    arguments.next().is_none().then_some(servers)
+}
+
+/// Serves until the process is ended: nothing is left that would need a shutdown.
+fn serve(servers: usize) -> io::Result<Infallible> {
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let ensemble = Embedded::start(servers).await?;
+        writeln!(io::stdout(), "{}", ensemble.connect_string())?;
+        pending().await
+    })
+}

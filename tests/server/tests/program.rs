@@ -1,0 +1,47 @@
+//! The program `zk-test-server`, as a user runs it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use zk_recipes::session::{blocking::Client, proto::NodeKind};
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zk-test-server"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// A server that runs until the end of its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("it runs until it is killed");
+    }
+}
+
+#[test]
+fn it_prints_its_addresses_and_serves_without_an_input() {
+    for (arguments, count) in [(&[][..], 3), (&["1"], 1)] {
+        let mut child = program(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+        let output = child.stdout.take().expect("piped");
+        let mut running = Running(child);
+        let mut servers = String::new();
+        BufReader::new(output).read_line(&mut servers).expect("its addresses");
+        assert_eq!(servers.trim().split(',').count(), count, "{servers}");
+
+        let client = Client::connect(servers.trim()).expect("it serves");
+        client.create("/a", b"", NodeKind::Ephemeral).wait().expect("a new node");
+        assert_eq!(running.0.try_wait().expect("its state"), None);
+    }
+}
+
+#[test]
+fn it_explains_itself_if_the_arguments_are_no_number_of_servers() {
+    for arguments in [&["three"][..], &["0"], &["256"], &["-1"], &["3", "4"], &["--help"], &[""]] {
+        let output = program(arguments).output().expect("it ends");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stderr.starts_with(b"usage: zk-test-server [SERVERS]\n"), "{arguments:?}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
