@@ -1,12 +1,11 @@
 //! Enters: waits until all participants are present.
 
-use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use zk_session::Error;
 use zk_session::proto::{
-    CreateMode, ErrorCode, ExistsResponse, GetChildrenResponse, Multi, MultiOp, Request,
+    CreateMode, ErrorCode, ExistsResponse, GetChildrenResponse, List, Multi, MultiOp, Request,
     SetDataRequest, Zxid, path,
 };
 use zk_session::session::Reply;
@@ -59,40 +58,35 @@ impl Participant {
             Err(Error::Server(ErrorCode::NO_NODE)) => None,
             Err(error) => return self.retry_or_fail(error, turn),
         };
-        let list = reply.as_ref().map(|reply| reply.decode::<GetChildrenResponse<'_>>());
-        let list = match list.transpose() {
-            Ok(list) => list,
-            Err(error) => return self.fail(error.into(), turn),
+        let children = match reply.as_ref().map(|reply| reply.decode::<GetChildrenResponse<'_>>()) {
+            None => List::NULL,
+            Some(Ok(list)) => list.children,
+            Some(Err(error)) => return self.fail(error.into(), turn),
         };
-        let members =
-            || list.iter().flat_map(|list| list.children.iter()).filter(|name| *name != READY);
+        let mut others: Vec<_> = children.iter().filter(|name| *name != READY).collect();
+        let present = others.len();
+        others.retain(|name| *name != &*own_node.name);
         if let ReadyNode::New(announced_at) = ready {
-            if !members().any(|name| *name == *own_node.name) {
+            if others.len() == present {
                 // It may have been missing at the announcement, too.
                 return self.lose(Loss::NodeDeleted, turn);
             }
             self.unwatch_others(turn);
             return self.enter(announced_at, turn);
         }
-        if members().count() < self.members {
-            let others = members().filter(|name| **name != *own_node.name).map(super::rank);
-            let others: BTreeSet<_> = others.collect();
-            return match ready {
-                ReadyNode::Old(announced_at) => {
-                    // Of those with our names, the first is inside if any of them is.
-                    let ours = others.iter().position(|(number, _)| number.is_some());
-                    let some = ours.map_or(others.len(), |ours| ours + 1);
-                    let candidates = others.into_iter().take(some).map(|(_, name)| name);
-                    self.join(look, candidates.collect(), announced_at, turn);
-                }
-                _ => self.wait(look, turn),
-            };
+        if present < self.members {
+            let ReadyNode::Old(announced_at) = ready else { return self.wait(look, turn) };
+            let mut others: Vec<_> = others.into_iter().map(super::rank).collect();
+            others.sort_unstable();
+            // Of those with our names, the first is inside if any of them is.
+            let foreign = others.partition_point(|(number, _)| number.is_none());
+            others.truncate(foreign + 1);
+            let candidates = others.into_iter().map(|(_, name)| name).collect();
+            return self.join(look, candidates, announced_at, turn);
         }
-        let others = members().filter(|name| **name != *own_node.name);
-        let others = others.take(self.members.saturating_sub(1));
-        let others = others.map(|name| path::child(&self.lock_path, name));
-        let own_node = path::child(&self.lock_path, &own_node.name);
-        let present: Vec<_> = [own_node].into_iter().chain(others).collect();
+        others.insert(0, &own_node.name);
+        others.truncate(self.members.max(1));
+        let present = others.iter().map(|name| path::child(&self.lock_path, name)).collect();
         self.announce(present, ready == ReadyNode::Missing, turn);
     }
 
