@@ -10,7 +10,7 @@ use zk_session::session::Reply;
 
 use super::{Participant, ParticipantStep, Position, READY, check_presence, rank};
 use crate::attempt::retry_policy::RetryPolicy;
-use crate::attempt::{Command, Event, Machine as _, OpId, Turn};
+use crate::attempt::{Command, Event, OpId, Turn};
 
 /// The state of a participant that leaves.
 #[derive(Clone, Debug)]
@@ -205,7 +205,7 @@ impl Participant {
 
     fn get_out(&mut self, turn: &mut Turn<'_>) {
         self.work_on(Task::GettingOut);
-        self.tell_node(|node, turn| node.command(Command::Release, turn), turn);
+        self.tell_node(Command::Release.into(), turn);
     }
 
     pub(super) fn node_is_gone(&mut self, turn: &mut Turn<'_>) {

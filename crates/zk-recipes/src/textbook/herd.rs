@@ -17,7 +17,7 @@ use zk_session::proto::{
 use zk_session::session::{Reply, State};
 use zk_session::time::Instant;
 
-use crate::attempt::{AttemptConfig, Command, Event, Machine, Restart, Turn, queue_order};
+use crate::attempt::{AttemptConfig, Command, Event, Given, Machine, Restart, Turn, queue_order};
 use crate::lock::Contender;
 
 /// A [`Contender`] that waits for any change below the lock path, instead of the end of its
@@ -53,12 +53,7 @@ impl HerdContender {
     }
 
     /// Lets the contender act. `lists` is whether it may list the children.
-    fn act(
-        &mut self,
-        lists: bool,
-        turn: &mut Turn<'_>,
-        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
-    ) {
+    fn act(&mut self, lists: bool, given: Given, turn: &mut Turn<'_>) {
         let Self { config, contender, own, is_held, asked } = self;
         let own_path = path::child(&config.lock_path, own);
         let is_waiting = !*is_held;
@@ -74,7 +69,7 @@ impl HerdContender {
             let (port, owner, watches) = turn.parts();
             let (now, lock_path) = (port.now(), &*config.lock_path);
             let mut host = Redirected { port, lock_path, own_path, is_waiting, lists, asked };
-            act(contender, &mut Turn::new(Port::new(&mut host, now), owner, watches));
+            given.to(contender, &mut Turn::new(Port::new(&mut host, now), owner, watches));
         });
         if let Some(tag) = self.asked.own_watch.take() {
             self.asked.refused = Some(tag);
@@ -84,7 +79,7 @@ impl HerdContender {
 
     fn reply(&mut self, tag: u64, result: Result<Reply, Error>, lists: bool, turn: &mut Turn<'_>) {
         let reply = Input::Reply { tag, result };
-        self.act(lists, turn, |contender, turn| contender.handle(reply, turn));
+        self.act(lists, reply.into(), turn);
     }
 
     /// Handles the reply to a watch on the lock path, which contains the list of children.
@@ -116,14 +111,14 @@ impl Machine for HerdContender {
                 // Of the lock path, not of the predecessor.
                 event.event_type = EventType::NODE_CHILDREN_CHANGED;
                 let input = Input::Watch { tag, event };
-                self.act(true, turn, |contender, turn| contender.handle(input, turn));
+                self.act(true, input.into(), turn);
             }
-            input => self.act(true, turn, |contender, turn| contender.handle(input, turn)),
+            input => self.act(true, input.into(), turn),
         }
     }
 
     fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
-        self.act(true, turn, |contender, turn| contender.command(command, turn));
+        self.act(true, command.into(), turn);
     }
 
     fn is_done(&self) -> bool {
