@@ -1,6 +1,7 @@
 //! Enters: waits until all participants are present.
 
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use zk_session::Error;
@@ -10,7 +11,7 @@ use zk_session::proto::{
 };
 use zk_session::session::Reply;
 
-use super::{Participant, ParticipantStep, READY, ReadyNode, check_presence};
+use super::{Participant, ParticipantStep, Position, READY, ReadyNode, check_presence};
 use crate::attempt::requests::create;
 use crate::attempt::transaction::refusal;
 use crate::attempt::{Event, OpId, Turn};
@@ -63,26 +64,29 @@ impl Participant {
             Some(Ok(list)) => list.children,
             Some(Err(error)) => return self.fail(error.into(), turn),
         };
-        let mut others: Vec<_> = children.iter().filter(|name| *name != READY).collect();
-        let present = others.len();
-        others.retain(|name| *name != &*own_node.name);
+        let (mut others, mut is_present) = (Vec::new(), false);
+        for name in children.iter().filter(|name| *name != READY) {
+            match *name == *own_node.name {
+                true => is_present = true,
+                false => others.push(name),
+            }
+        }
         if let ReadyNode::New(announced_at) = ready {
-            if others.len() == present {
+            if !is_present {
                 // It may have been missing at the announcement, too.
                 return self.lose(Loss::NodeDeleted, turn);
             }
             self.unwatch_others(turn);
             return self.enter(announced_at, turn);
         }
-        if present < self.members {
+        if others.len() + usize::from(is_present) < self.members {
             let ReadyNode::Old(announced_at) = ready else { return self.wait(look, turn) };
             let mut others: Vec<_> = others.into_iter().map(super::rank).collect();
             others.sort_unstable();
             // Of those with our names, the first is inside if any of them is.
             let foreign = others.partition_point(|(number, _)| number.is_none());
             others.truncate(foreign + 1);
-            let candidates = others.into_iter().map(|(_, name)| name).collect();
-            return self.join(look, candidates, announced_at, turn);
+            return self.join(look, others, announced_at, turn);
         }
         others.insert(0, &own_node.name);
         others.truncate(self.members.max(1));
@@ -106,11 +110,11 @@ impl Participant {
     fn join(
         &mut self,
         look: OpId,
-        candidates: Vec<String>,
+        candidates: Vec<Position>,
         announced_at: Zxid,
         turn: &mut Turn<'_>,
     ) {
-        let Some(first) = candidates.last() else { return self.wait(look, turn) };
+        let Some((_, first)) = candidates.last() else { return self.wait(look, turn) };
         let stat = turn.stat(&path::child(&self.lock_path, first));
         self.step = ParticipantStep::Joining { look, stat, candidates, announced_at };
     }
@@ -129,10 +133,9 @@ impl Participant {
             Err(error) => return self.retry_or_fail(error, turn),
         };
         match (other, came_at, &self.own_node) {
-            (Some(other), Some(came_at), Some(own_node)) if came_at < announced_at => {
-                let present =
-                    [&*own_node.name, &other].map(|name| path::child(&self.lock_path, name));
-                self.announce(present.into(), false, turn);
+            (Some((_, other)), Some(came_at), Some(own_node)) if came_at < announced_at => {
+                let path_of = |name| path::child(&self.lock_path, name);
+                self.announce(vec![path_of(&own_node.name), path_of(&other)], false, turn);
             }
             _ => self.join(look, candidates, announced_at, turn),
         }
@@ -147,8 +150,8 @@ impl Participant {
             Some(acl) => MultiOp::Create(create(&path, &[], CreateMode::PERSISTENT, acl)),
             None => MultiOp::SetData(SetDataRequest { path: &path, data: Some(&[]), version: -1 }),
         };
-        let checks = present.iter().map(|path| check_presence(path));
-        let all: Vec<_> = checks.chain([change]).collect();
+        let mut all: Vec<_> = present.iter().map(|path| check_presence(path)).collect();
+        all.push(change);
         let announcement = turn.submit(&Request::Multi(Multi::new(&all)));
         self.unwatch_others(turn);
         self.step = ParticipantStep::Announcing { announcement, operations };

@@ -105,8 +105,8 @@ enum ParticipantStep {
     Joining {
         look: OpId,
         stat: OpId,
-        /// Its name, behind those to be read if it is not inside.
-        candidates: Vec<String>,
+        /// It, behind those to be read if it is not inside.
+        candidates: Vec<Position>,
         announced_at: Zxid,
     },
     /// Creates or changes `ready`, if enough of the counted participants, including us, still exist.
