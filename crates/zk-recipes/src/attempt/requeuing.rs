@@ -100,6 +100,7 @@ impl<M: Restart> Machine for Requeuing<M> {
     fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
         match command {
             _ if self.is_done() => {}
+            _ if matches!(self.until, Until::Begun) => self.machine.command(command, turn),
             #[cfg(feature = "full")]
             Command::Convert(_) if self.until == Until::Released => turn.report(Event::NO_READERS),
             Command::Leave | Command::Release if self.step != RequeueStep::Contending => {
@@ -139,9 +140,6 @@ impl<M: Restart> Requeuing<M> {
 
     /// Lets the attempt act. It ignores replies and events of an earlier one.
     fn attempt(&mut self, given: Given, turn: &mut Turn<'_>) {
-        if let Until::Begun = self.until {
-            return given.to(&mut self.machine, turn);
-        }
         let (until, is_renewing) = (self.until, self.session == Some(State::Renewing));
         let step = &mut self.step;
         let mut judge = |event| judge(event, until, is_renewing, step);

@@ -12,12 +12,12 @@ use zk_session::Error;
 use zk_session::dispatch::{Host, Input, Port, Submission};
 use zk_session::proto::recording::Description;
 use zk_session::proto::{
-    ErrorCode, EventType, GetChildrenRequest, GetChildrenResponse, Request, SessionId, path,
+    ErrorCode, EventType, GetChildrenRequest, GetChildrenResponse, List, Request, SessionId, path,
 };
 use zk_session::session::{Reply, State};
 use zk_session::time::Instant;
 
-use crate::attempt::{AttemptConfig, Command, Event, Given, Machine, Restart, Turn, queue_order};
+use crate::attempt::{AttemptConfig, Command, Event, Given, Machine, Restart, Turn};
 use crate::lock::Contender;
 
 /// A [`Contender`] that waits for any change below the lock path, instead of the end of its
@@ -85,18 +85,19 @@ impl HerdContender {
     /// Handles the reply to a watch on the lock path, which contains the list of children.
     fn seen_again(&mut self, tag: u64, reply: Reply, turn: &mut Turn<'_>) {
         let gone = Err(Error::Server(ErrorCode::NO_NODE));
-        let names = reply.decode::<GetChildrenResponse<'_>>();
-        let queue = names.map(|names| queue_order(self.config.scheme, names.children.iter()));
-        let place = queue.ok().and_then(|it| it.iter().position(|it| it.name.child == self.own));
-        match place {
-            Some(0) => {
-                self.reply(tag, gone, false, turn);
-                if let Some(list) = self.asked.list.take() {
-                    self.reply(list, Ok(reply), true, turn);
-                }
+        let list = reply.decode::<GetChildrenResponse<'_>>();
+        let children = list.map_or(List::NULL, |list| list.children);
+        let names = || children.iter().filter_map(|child| self.config.scheme.parse(child));
+        let first = names().min_by_key(|name| (name.sequence, name.child));
+        let is_first = first.is_some_and(|first| first.child == self.own);
+        let is_there = names().any(|name| name.child == self.own);
+        if is_first {
+            self.reply(tag, gone, false, turn);
+            if let Some(list) = self.asked.list.take() {
+                self.reply(list, Ok(reply), true, turn);
             }
-            Some(_) => self.reply(tag, Ok(reply), true, turn),
-            None => self.reply(tag, gone, true, turn),
+        } else {
+            self.reply(tag, if is_there { Ok(reply) } else { gone }, true, turn);
         }
     }
 }
