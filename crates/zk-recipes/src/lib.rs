@@ -28,6 +28,7 @@ pub mod machine;
 #[cfg(all(feature = "metrics", feature = "blocking"))]
 pub mod metrics;
 mod multi_lock;
+mod numbered;
 #[cfg(feature = "blocking")]
 mod options;
 #[cfg(all(feature = "full", feature = "blocking"))]

@@ -8,6 +8,8 @@
 //! # }
 //! ```
 
+// All functions are `inline`, so that only programs that replay compile the machines for it.
+
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -37,6 +39,7 @@ use crate::textbook::{HerdContender, SimpleContender};
 ///
 /// [`ReplayError::Diverged`] with the first step that differs: the recording was altered, or made
 /// by a version that decides otherwise.
+#[inline]
 pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
     replay_with(recording, &mut machine)
 }
@@ -48,6 +51,7 @@ pub fn replay(recording: &[u8]) -> Result<Replayed, ReplayError> {
 /// # Errors
 ///
 /// If its description is malformed.
+#[inline]
 pub fn machine(described: Described<'_>) -> Result<Option<Box<dyn Attached>>, Malformed> {
     let Described { name, path, fields, .. } = described;
     let mut fields = fields;
@@ -70,6 +74,7 @@ pub fn machine(described: Described<'_>) -> Result<Option<Box<dyn Attached>>, Ma
     }))
 }
 
+#[inline]
 fn of_full(
     name: &str,
     path: &str,
@@ -98,10 +103,12 @@ fn of_full(
     }))
 }
 
+#[inline]
 fn config(path: &str, it: &mut FieldReader<'_>) -> Result<AttemptConfig, Malformed> {
     AttemptConfig::described(path, it)
 }
 
+#[inline]
 fn semaphore(path: &str, it: &mut FieldReader<'_>) -> Result<SemaphoreMachine, Malformed> {
     let (config, permits) = (config(path, it)?, it.small()?);
     let maximum = it.number()?.checked_sub(1).map(u32::try_from).transpose();
@@ -112,6 +119,7 @@ fn semaphore(path: &str, it: &mut FieldReader<'_>) -> Result<SemaphoreMachine, M
     Ok(SemaphoreMachine::new(request))
 }
 
+#[inline]
 fn lookout(it: &mut FieldReader<'_>) -> Result<Box<dyn Attached>, Malformed> {
     let has_timeout = it.number()? != 0;
     let timeout = has_timeout.then(|| it.number().map(Duration::from_nanos)).transpose()?;

@@ -29,10 +29,11 @@ pub(crate) use zk_session::proto::{
 pub(crate) use zk_session::session::{Reply, State};
 pub(crate) use zk_session::{End, Error, Outcome};
 
+pub(crate) use crate::attempt::Given;
 pub(crate) use crate::attempt::*;
 pub(crate) use crate::error::*;
 pub(crate) use crate::machine::*;
-pub(crate) use driven::{Driven, Given, Operation, Output, fired};
+pub(crate) use driven::{Driven, Operation, Output, fired};
 pub(crate) use harness::Harness;
 pub(crate) use labels::{label, name, prefix};
 pub(crate) use table::{documented_rows, merged};

@@ -236,11 +236,12 @@ impl Creation {
             return Err(Error::Server(code));
         }
         let results = reply.decode::<MultiResponse<'_>>()?;
-        let path = |result| match result {
-            MultiResult::Create(created) => Some(String::from(created.path)),
-            _ => None,
-        };
-        let paths: Vec<_> = results.iter().filter_map(path).collect();
+        let mut paths = Vec::new();
+        for result in results.iter() {
+            if let MultiResult::Create(created) = result {
+                paths.push(String::from(created.path));
+            }
+        }
         let answered = paths.len();
         let nodes = Nodes::new(paths, reply.zxid).filter(|_| answered == asked);
         nodes.ok_or(Error::Results { asked, answered })
@@ -373,8 +374,11 @@ fn ours(
     let reader = QueueReader { mode, ..QueueReader::new(owner.config) };
     let lock_path = &*owner.config.lock_path;
     let seen = Listing::read(listing, &result?, &mut |seen, names| {
-        let is_here = |node: &&str| path::parent(node).is_none_or(|parent| parent == lock_path);
-        each(names).filter(is_here).for_each(|node| reader.find_ours(path::name(node), seen));
+        for node in each(names) {
+            if path::parent(node).is_none_or(|parent| parent == lock_path) {
+                reader.find_ours(path::name(node), seen);
+            }
+        }
     });
     let to_path =
         |(_, name): &(_, String)| (!(owner.is_leaving)(name)).then(|| path::child(lock_path, name));

@@ -127,3 +127,36 @@ pub trait Machine: core::fmt::Debug {
     /// Executes [`Command::BehindAbandoned`].
     fn behind_abandoned(&mut self, _turn: &mut Turn<'_>) {}
 }
+
+/// What a machine is given, to pass it on to a sub-machine.
+#[derive(Debug)]
+pub(crate) enum Given {
+    Input(Input),
+    Command(Command),
+    /// The event of the watch that a request has set.
+    Watch(OpId, EventType),
+}
+
+impl Given {
+    /// Gives it to the machine.
+    pub(crate) fn to(self, machine: &mut impl Machine, turn: &mut Turn<'_>) {
+        match self {
+            Self::Input(input) => machine.handle(input, turn),
+            Self::Command(command) => machine.command(command, turn),
+            Self::Watch(..) if machine.is_done() => {}
+            Self::Watch(op, event_type) => machine.watch_fired(op, event_type, turn),
+        }
+    }
+}
+
+impl From<Input> for Given {
+    fn from(input: Input) -> Self {
+        Self::Input(input)
+    }
+}
+
+impl From<Command> for Given {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}

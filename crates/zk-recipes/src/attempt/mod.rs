@@ -38,6 +38,7 @@ pub use self::command::Command;
 pub use self::config::{AttemptConfig, DisconnectPolicy, Parents, WaitPolicy};
 pub use self::event::Event;
 pub(crate) use self::full::{Full, OfFull};
+pub(crate) use self::machine::Given;
 pub use self::machine::Machine;
 pub use self::name::{LockMode, Name, Scheme};
 pub use self::node::NodeName;

@@ -74,9 +74,9 @@ impl<M, O> OnSession<M, O> {
 }
 
 impl<M: Machine, O: Observer> OnSession<M, O> {
-    fn act(&mut self, act: impl FnOnce(&mut M, &mut Turn<'_>), port: &mut Port<'_>) {
-        let mut turn = Turn::new(port.reborrow(), &mut self.owner, &mut self.watches);
-        act(&mut self.machine, &mut turn);
+    fn parts<'a>(&'a mut self, port: &'a mut Port<'_>) -> (&'a mut M, Turn<'a>) {
+        let turn = Turn::new(port.reborrow(), &mut self.owner, &mut self.watches);
+        (&mut self.machine, turn)
     }
 
     /// Called after each input and command.
@@ -84,7 +84,8 @@ impl<M: Machine, O: Observer> OnSession<M, O> {
         let is_behind = self.owner.observer.is_behind_abandoned().then_some(());
         let what = Sight::AbandonedAhead as u64;
         if port.see(what, is_behind, |()| [], |[]| Some(())).is_some() {
-            self.act(|machine, turn| machine.command(Command::BehindAbandoned, turn), port);
+            let (machine, mut turn) = self.parts(port);
+            machine.command(Command::BehindAbandoned, &mut turn);
         }
         if self.machine.is_done() {
             self.is_finished = true;
@@ -103,10 +104,12 @@ impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
         }
         if self.watches.receive(&mut input, port) && !self.is_finished {
             self.owner.observer.input(&input, port);
-            self.act(|machine, turn| machine.handle(input, turn), port);
+            let (machine, mut turn) = self.parts(port);
+            machine.handle(input, &mut turn);
             // On a slow network, the reply that grants a lock may take longer than the lease.
             if core::mem::take(&mut self.owner.is_granted) && port.lease_has_ended() {
-                self.act(|machine, turn| machine.handle(Input::LeaseEnded, turn), port);
+                let (machine, mut turn) = self.parts(port);
+                machine.handle(Input::LeaseEnded, &mut turn);
             }
             self.look_after(port);
         }
@@ -127,7 +130,8 @@ impl<M: Machine + Send, O: Observer + Send> Attached for OnSession<M, O> {
             self.owner.observer.observe(Event::Releasing, port);
         }
         self.owner.observer.command(command, port);
-        self.act(|machine, turn| machine.command(command, turn), port);
+        let (machine, mut turn) = self.parts(port);
+        machine.command(command, &mut turn);
         self.look_after(port);
         self.watches.set_timer(port);
     }

@@ -10,7 +10,7 @@ use zk_session::{End, Error};
 use super::command::Command;
 use super::config::AttemptConfig;
 use super::event::Event;
-use super::machine::Machine;
+use super::machine::{Given, Machine};
 use super::retry_policy::RETRY_AFTER;
 use super::turn::Turn;
 use crate::error::{LockError, Loss};
@@ -92,7 +92,7 @@ impl<M: Restart> Machine for Requeuing<M> {
             Input::State(state) => self.follow(state, turn),
             Input::Timer if self.step == RequeueStep::Pausing => self.begin_again(turn),
             Input::LeaseEnded => self.end_lease(turn),
-            input => self.attempt(|machine, turn| machine.handle(input, turn), turn),
+            input => self.attempt(input.into(), turn),
         }
         self.go_on(turn);
     }
@@ -100,12 +100,13 @@ impl<M: Restart> Machine for Requeuing<M> {
     fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
         match command {
             _ if self.is_done() => {}
+            _ if matches!(self.until, Until::Begun) => self.machine.command(command, turn),
             #[cfg(feature = "full")]
             Command::Convert(_) if self.until == Until::Released => turn.report(Event::NO_READERS),
             Command::Leave | Command::Release if self.step != RequeueStep::Contending => {
                 self.resign(turn);
             }
-            _ => self.attempt(|machine, turn| machine.command(command, turn), turn),
+            _ => self.attempt(command.into(), turn),
         }
         self.go_on(turn);
     }
@@ -138,14 +139,11 @@ impl<M: Restart> Requeuing<M> {
     }
 
     /// Lets the attempt act. It ignores replies and events of an earlier one.
-    fn attempt(&mut self, act: impl FnOnce(&mut M, &mut Turn<'_>), turn: &mut Turn<'_>) {
-        if let Until::Begun = self.until {
-            return act(&mut self.machine, turn);
-        }
+    fn attempt(&mut self, given: Given, turn: &mut Turn<'_>) {
         let (until, is_renewing) = (self.until, self.session == Some(State::Renewing));
         let step = &mut self.step;
         let mut judge = |event| judge(event, until, is_renewing, step);
-        turn.filtered(0, &mut judge, |turn| act(&mut self.machine, turn));
+        turn.filtered(0, &mut judge, |turn| given.to(&mut self.machine, turn));
     }
 
     /// Begins the next step if the attempt is over.
@@ -163,7 +161,7 @@ impl<M: Restart> Requeuing<M> {
         self.machine = self.machine.restart(self.session);
         self.step = RequeueStep::Contending;
         let state = self.session.map_or(Input::Settled, Input::State);
-        self.attempt(|machine, turn| machine.handle(state, turn), turn);
+        self.attempt(state.into(), turn);
     }
 
     fn resign(&mut self, turn: &mut Turn<'_>) {
@@ -181,7 +179,7 @@ impl<M: Restart> Requeuing<M> {
             State::Renewing if !is_first && self.outlives_session() => State::Ended(End::Expired),
             state => state,
         };
-        self.attempt(|machine, turn| machine.handle(Input::State(seen), turn), turn);
+        self.attempt(Input::State(seen).into(), turn);
         match (state, self.step) {
             (State::Ended(end), RequeueStep::Retreating | RequeueStep::Pausing) => {
                 self.conclude(Event::Failed(LockError::Ended(end)), turn);
@@ -193,7 +191,7 @@ impl<M: Restart> Requeuing<M> {
     }
 
     fn end_lease(&mut self, turn: &mut Turn<'_>) {
-        self.attempt(|machine, turn| machine.handle(Input::LeaseEnded, turn), turn);
+        self.attempt(Input::LeaseEnded.into(), turn);
         // The attempt has already reported its loss.
         if let RequeueStep::Resigning { is_concluded } = &mut self.step {
             turn.conclude(is_concluded, Event::NOT_CONFIRMED);

@@ -46,12 +46,6 @@ impl<'a> Turn<'a> {
         (self.port.reborrow(), &mut *self.owner, &mut *self.watches)
     }
 
-    /// Returns the turn of a sub-machine, which reports to `owner`.
-    #[cfg(feature = "full")]
-    pub(crate) fn part<'b>(&'b mut self, part: u32, owner: &'b mut dyn Observer) -> Turn<'b> {
-        Turn { port: self.port.reborrow(), owner, watches: &mut *self.watches, part }
-    }
-
     /// Lets a sub-machine act whose events are changed, or left out, before the owner receives them.
     pub(crate) fn filtered<R>(
         &mut self,

@@ -80,13 +80,14 @@ impl Jobs {
         if self.queue.len() <= 6 * self.jobs.len() + 8 {
             return;
         }
-        let parts = [Part::Data, Part::Children, Part::Existence];
-        let queued = self.jobs.iter().flat_map(|(path, jobs)| {
-            let waits = |job: &Option<Job>| job.is_some_and(|job| !job.is_under_way);
-            let parts = parts.into_iter().filter(move |part| waits(&jobs[*part as usize]));
-            parts.map(|part| (path.clone(), part))
-        });
-        self.queue = queued.collect();
+        self.queue.clear();
+        for (path, jobs) in &self.jobs {
+            for part in [Part::Data, Part::Children, Part::Existence] {
+                if jobs[part as usize].is_some_and(|job| !job.is_under_way) {
+                    self.queue.push_back((path.clone(), part));
+                }
+            }
+        }
     }
 
     /// Takes the next job whose request is to be submitted.

@@ -18,7 +18,7 @@ mod jobs;
 mod replies;
 mod tree;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use zk_session::dispatch::{Input, Port};
@@ -35,6 +35,7 @@ use self::jobs::{Jobs, Part};
 pub use self::tree::{CacheTree, CachedNode};
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::error::{CacheError, LockError};
+use crate::numbered::Numbered;
 
 /// The configuration of a [`CacheMachine`].
 #[derive(Clone, Debug)]
@@ -203,7 +204,7 @@ pub struct CacheMachine {
     /// The request that watches for the creation of the root, or zero.
     existence_watch: u64,
     /// Requests without a reply, with the walk that submitted them.
-    under_way: BTreeMap<u64, (Arc<str>, Part, u64)>,
+    under_way: Numbered<(Arc<str>, Part, u64)>,
     outputs: VecDeque<CacheOutput>,
 }
 
@@ -263,7 +264,7 @@ impl CacheMachine {
             last_tag: 0,
             watch: 0,
             existence_watch: 0,
-            under_way: BTreeMap::new(),
+            under_way: Numbered::new(),
             outputs: VecDeque::new(),
         };
         if let Err(error) = valid {
@@ -435,7 +436,7 @@ impl CacheMachine {
         if tag == self.watch {
             return self.watch_set(result);
         }
-        let Some((path, part, walk)) = self.under_way.remove(&tag) else { return };
+        let Some((path, part, walk)) = self.under_way.remove(tag) else { return };
         // Else it was submitted for another connection.
         if walk != self.walk || !self.is_connected {
             return;

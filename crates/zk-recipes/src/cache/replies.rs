@@ -149,10 +149,12 @@ impl CacheMachine {
         tag: u64,
         WatchedEvent { event_type, path, .. }: &WatchedEvent,
     ) {
-        let entry = self.tree.entry(path);
-        let watches = entry.into_iter().flat_map(|it| [&mut it.data_watch, &mut it.child_watch]);
-        let fired = watches.chain([&mut self.existence_watch]).find(|watch| **watch == tag);
-        fired.map(core::mem::take);
+        let remaining = |watch: u64| if watch == tag { 0 } else { watch };
+        self.existence_watch = remaining(self.existence_watch);
+        if let Some(entry) = self.tree.entry(path) {
+            entry.data_watch = remaining(entry.data_watch);
+            entry.child_watch = remaining(entry.child_watch);
+        }
         if !self.config.is_recursive && *path != self.config.root {
             return;
         }

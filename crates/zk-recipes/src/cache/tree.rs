@@ -116,15 +116,16 @@ impl CacheTree {
 
     /// Removes a node and everything below it. Returns what was there, sorted by path.
     pub(super) fn remove(&mut self, path: &str) -> Vec<(Arc<str>, TreeEntry)> {
-        let start = below(path);
-        let end = [start.trim_end_matches('/'), "0"].concat();
-        let range = (Bound::Excluded(&*start), Bound::Excluded(&*end));
-        let all = self.entries.range::<str, _>(range).map(|(path, _)| path.clone());
-        let all: Vec<_> = all.collect();
-        let own = self.entries.remove_entry(path);
-        let others = all.into_iter().filter_map(|path| self.entries.remove_entry(&path));
-        let removed: Vec<_> = own.into_iter().chain(others).collect();
-        self.bytes -= removed.iter().map(|(path, entry)| size(path, entry)).sum::<usize>();
+        let below = below(path);
+        let (mut removed, mut next) = (Vec::new(), Some(String::from(path)));
+        while let Some(path) = next {
+            if let Some((path, entry)) = self.entries.remove_entry(&*path) {
+                self.bytes -= size(&path, &entry);
+                removed.push((path, entry));
+            }
+            let first = self.first_after(Bound::Excluded(&below));
+            next = first.filter(|path| path.starts_with(&below)).map(String::from);
+        }
         removed
     }
 

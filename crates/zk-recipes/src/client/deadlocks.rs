@@ -1,7 +1,6 @@
 //! Deadlocks between owners of this process, found on request.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,6 +11,7 @@ use zk_session::threads::{Mutex as StdMutex, MutexGuard as StdMutexGuard};
 use crate::attempt::LockMode;
 use crate::client::held_lock::{HoldNode, Holder};
 use crate::client::status::Handle;
+use crate::numbered::Numbered;
 
 /// Finds deadlocks between the owners of locks in this process: one waits for a lock that another
 /// holds, which waits for one that the first holds.
@@ -118,7 +118,7 @@ impl SharedGraph {
 impl Search for SharedGraph {
     fn wait(&self, entry: GraphEntry) -> (u64, Option<Deadlock>) {
         let mut graph = self.graph();
-        let number = graph.add(entry);
+        let number = graph.entries.push(entry);
         (number, graph.deadlock(number))
     }
 
@@ -127,13 +127,13 @@ impl Search for SharedGraph {
     }
 
     fn hold(&self, number: u64) {
-        if let Some(entry) = self.graph().entries.get_mut(&number) {
+        if let Some(entry) = self.graph().entries.get_mut(number) {
             entry.is_held = true;
         }
     }
 
     fn remove(&self, number: u64) {
-        self.graph().entries.remove(&number);
+        self.graph().entries.remove(number);
     }
 }
 
@@ -182,8 +182,7 @@ impl HoldNode for Marked {
 #[derive(Default)]
 struct Graph {
     /// In the order in which they came.
-    entries: BTreeMap<u64, GraphEntry>,
-    last: u64,
+    entries: Numbered<GraphEntry>,
 }
 
 #[derive(Clone)]
@@ -195,18 +194,12 @@ struct GraphEntry {
 }
 
 impl Graph {
-    fn add(&mut self, entry: GraphEntry) -> u64 {
-        self.last += 1;
-        self.entries.insert(self.last, entry);
-        self.last
-    }
-
     /// Returns the deadlock that this attempt closes.
     fn deadlock(&self, number: u64) -> Option<Deadlock> {
-        let first = self.entries.get(&number)?;
+        let first = self.entries.iter().find(|(other, _)| *other == number)?;
         let mut path = Vec::new();
         let mut seen = Vec::new();
-        self.search(number, first, &first.owner, &mut path, &mut seen).then(|| {
+        self.search(first, &first.1.owner, &mut path, &mut seen).then(|| {
             let waits = path.into_iter().map(|entry| (entry.owner.clone(), entry.lock.clone()));
             Deadlock { waits: waits.collect() }
         })
@@ -215,31 +208,28 @@ impl Graph {
     /// Follows those that `entry` waits for, until one of them is `target`.
     fn search<'a>(
         &'a self,
-        number: u64,
-        entry: &'a GraphEntry,
+        (number, entry): &'a (u64, GraphEntry),
         target: &str,
         path: &mut Vec<&'a GraphEntry>,
         seen: &mut Vec<u64>,
     ) -> bool {
-        if seen.contains(&number) {
+        if seen.contains(number) {
             return false;
         }
-        seen.push(number);
+        seen.push(*number);
         path.push(entry);
-        let is_ahead = |(other, ahead): &(&u64, &GraphEntry)| {
+        let is_ahead = |(other, ahead): &&(u64, GraphEntry)| {
             let conflicts = (entry.mode, ahead.mode) != (LockMode::Shared, LockMode::Shared);
-            ahead.lock == entry.lock && conflicts && (ahead.is_held || **other < number)
+            let comes_first = other < number || ahead.is_held && other != number;
+            ahead.lock == entry.lock && conflicts && comes_first
         };
-        for (other, ahead) in self.entries.iter().filter(|(other, _)| **other != number) {
-            if !is_ahead(&(other, ahead)) {
-                continue;
-            }
+        for (_, ahead) in self.entries.iter().filter(is_ahead) {
             if *ahead.owner == *target {
                 return true;
             }
-            let waits = |(_, it): &(&u64, &GraphEntry)| it.owner == ahead.owner && !it.is_held;
-            for (next, waiting) in self.entries.iter().filter(waits) {
-                if self.search(*next, waiting, target, path, seen) {
+            let waits = |(_, it): &&(u64, GraphEntry)| it.owner == ahead.owner && !it.is_held;
+            for waiting in self.entries.iter().filter(waits) {
+                if self.search(waiting, target, path, seen) {
                     return true;
                 }
             }

@@ -78,14 +78,14 @@ pub(crate) struct ChangeEffects {
 impl ChangeEffects {
     /// Wakes the waiters and finishes the callbacks, which runs user code.
     pub(crate) fn run(self) {
-        self.waiters.wakers().for_each(Waker::wake);
+        self.waiters.take_each(&mut Waker::wake);
         self.callbacks.into_iter().for_each(LossCallbacks::finish);
     }
 
     /// Does the same once the session is unlocked. Compiled once, and not for each kind of change.
     #[inline(never)]
     pub(crate) fn defer(self, port: &mut Port<'_>) {
-        self.waiters.wakers().for_each(|waker| port.wake(waker));
+        self.waiters.take_each(&mut |waker| port.wake(waker));
         if let Some(callbacks) = self.callbacks {
             port.defer(move || callbacks.finish());
         }
@@ -121,8 +121,13 @@ impl Waiters {
         removed.map(|(_, waker)| waker)
     }
 
-    fn wakers(self) -> impl Iterator<Item = Waker> {
-        self.first.into_iter().chain(self.others).map(|(_, waker)| waker)
+    fn take_each(self, wake: &mut dyn FnMut(Waker)) {
+        if let Some((_, waker)) = self.first {
+            wake(waker);
+        }
+        for (_, waker) in self.others {
+            wake(waker);
+        }
     }
 }
 

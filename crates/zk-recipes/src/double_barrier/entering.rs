@@ -1,17 +1,17 @@
 //! Enters: waits until all participants are present.
 
-use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use zk_session::Error;
 use zk_session::proto::{
-    CreateMode, ErrorCode, ExistsResponse, GetChildrenResponse, Multi, MultiOp, Request,
+    CreateMode, ErrorCode, ExistsResponse, GetChildrenResponse, List, Multi, MultiOp, Request,
     SetDataRequest, Zxid, path,
 };
 use zk_session::session::Reply;
 
-use super::{Participant, ParticipantStep, READY, ReadyNode, check_presence};
+use super::{Participant, ParticipantStep, Position, READY, ReadyNode, check_presence};
 use crate::attempt::requests::create;
 use crate::attempt::transaction::refusal;
 use crate::attempt::{Event, OpId, Turn};
@@ -59,40 +59,38 @@ impl Participant {
             Err(Error::Server(ErrorCode::NO_NODE)) => None,
             Err(error) => return self.retry_or_fail(error, turn),
         };
-        let list = reply.as_ref().map(|reply| reply.decode::<GetChildrenResponse<'_>>());
-        let list = match list.transpose() {
-            Ok(list) => list,
-            Err(error) => return self.fail(error.into(), turn),
+        let children = match reply.as_ref().map(|reply| reply.decode::<GetChildrenResponse<'_>>()) {
+            None => List::NULL,
+            Some(Ok(list)) => list.children,
+            Some(Err(error)) => return self.fail(error.into(), turn),
         };
-        let members =
-            || list.iter().flat_map(|list| list.children.iter()).filter(|name| *name != READY);
+        let (mut others, mut is_present) = (Vec::new(), false);
+        for name in children.iter().filter(|name| *name != READY) {
+            match *name == *own_node.name {
+                true => is_present = true,
+                false => others.push(name),
+            }
+        }
         if let ReadyNode::New(announced_at) = ready {
-            if !members().any(|name| *name == *own_node.name) {
+            if !is_present {
                 // It may have been missing at the announcement, too.
                 return self.lose(Loss::NodeDeleted, turn);
             }
             self.unwatch_others(turn);
             return self.enter(announced_at, turn);
         }
-        if members().count() < self.members {
-            let others = members().filter(|name| **name != *own_node.name).map(super::rank);
-            let others: BTreeSet<_> = others.collect();
-            return match ready {
-                ReadyNode::Old(announced_at) => {
-                    // Of those with our names, the first is inside if any of them is.
-                    let ours = others.iter().position(|(number, _)| number.is_some());
-                    let some = ours.map_or(others.len(), |ours| ours + 1);
-                    let candidates = others.into_iter().take(some).map(|(_, name)| name);
-                    self.join(look, candidates.collect(), announced_at, turn);
-                }
-                _ => self.wait(look, turn),
-            };
+        if others.len() + usize::from(is_present) < self.members {
+            let ReadyNode::Old(announced_at) = ready else { return self.wait(look, turn) };
+            let mut others: Vec<_> = others.into_iter().map(super::rank).collect();
+            others.sort_unstable();
+            // Of those with our names, the first is inside if any of them is.
+            let foreign = others.partition_point(|(number, _)| number.is_none());
+            others.truncate(foreign + 1);
+            return self.join(look, others, announced_at, turn);
         }
-        let others = members().filter(|name| **name != *own_node.name);
-        let others = others.take(self.members.saturating_sub(1));
-        let others = others.map(|name| path::child(&self.lock_path, name));
-        let own_node = path::child(&self.lock_path, &own_node.name);
-        let present: Vec<_> = [own_node].into_iter().chain(others).collect();
+        others.insert(0, &own_node.name);
+        others.truncate(self.members.max(1));
+        let present = others.iter().map(|name| path::child(&self.lock_path, name)).collect();
         self.announce(present, ready == ReadyNode::Missing, turn);
     }
 
@@ -112,11 +110,11 @@ impl Participant {
     fn join(
         &mut self,
         look: OpId,
-        candidates: Vec<String>,
+        candidates: Vec<Position>,
         announced_at: Zxid,
         turn: &mut Turn<'_>,
     ) {
-        let Some(first) = candidates.last() else { return self.wait(look, turn) };
+        let Some((_, first)) = candidates.last() else { return self.wait(look, turn) };
         let stat = turn.stat(&path::child(&self.lock_path, first));
         self.step = ParticipantStep::Joining { look, stat, candidates, announced_at };
     }
@@ -135,10 +133,9 @@ impl Participant {
             Err(error) => return self.retry_or_fail(error, turn),
         };
         match (other, came_at, &self.own_node) {
-            (Some(other), Some(came_at), Some(own_node)) if came_at < announced_at => {
-                let present =
-                    [&*own_node.name, &other].map(|name| path::child(&self.lock_path, name));
-                self.announce(present.into(), false, turn);
+            (Some((_, other)), Some(came_at), Some(own_node)) if came_at < announced_at => {
+                let path_of = |name| path::child(&self.lock_path, name);
+                self.announce(vec![path_of(&own_node.name), path_of(&other)], false, turn);
             }
             _ => self.join(look, candidates, announced_at, turn),
         }
@@ -153,8 +150,8 @@ impl Participant {
             Some(acl) => MultiOp::Create(create(&path, &[], CreateMode::PERSISTENT, acl)),
             None => MultiOp::SetData(SetDataRequest { path: &path, data: Some(&[]), version: -1 }),
         };
-        let checks = present.iter().map(|path| check_presence(path));
-        let all: Vec<_> = checks.chain([change]).collect();
+        let mut all: Vec<_> = present.iter().map(|path| check_presence(path)).collect();
+        all.push(change);
         let announcement = turn.submit(&Request::Multi(Multi::new(&all)));
         self.unwatch_others(turn);
         self.step = ParticipantStep::Announcing { announcement, operations };

@@ -1,6 +1,6 @@
 //! Leaving a double barrier, and waiting until all others have left.
 
-use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use zk_session::Error;
 use zk_session::proto::{
@@ -10,15 +10,15 @@ use zk_session::session::Reply;
 
 use super::{Participant, ParticipantStep, Position, READY, check_presence, rank};
 use crate::attempt::retry_policy::RetryPolicy;
-use crate::attempt::{Command, Event, Machine as _, OpId, Turn};
+use crate::attempt::{Command, Event, OpId, Turn};
 
 /// The state of a participant that leaves.
 #[derive(Clone, Debug)]
 pub(super) struct Leave {
-    /// The participants that are still waited for. `None` until they are listed. One that has left
+    /// The participants that are still waited for, sorted. `None` until they are listed. One that has left
     /// waits for no later arrivals, since they have been outside in between. The first one stays for
     /// them, so that they can join it.
-    others: Option<BTreeSet<Position>>,
+    others: Option<Vec<Position>>,
     /// Whether our own node still exists.
     is_in: bool,
     task: Task,
@@ -67,7 +67,7 @@ enum LeaveAction<'a> {
 /// Returns the next action. The first participant stays until all others have left: they wait for
 /// the first, and it waits for the last. If all names are ours, it has been inside the longest. So
 /// one that comes while others leave finds it inside, and joins it.
-fn next<'a>(own: &Position, is_in: bool, others: &'a BTreeSet<Position>) -> LeaveAction<'a> {
+fn next<'a>(own: &Position, is_in: bool, others: &'a [Position]) -> LeaveAction<'a> {
     match (others.first(), others.last()) {
         (Some(first), _) if is_in && first < own => LeaveAction::GetOut,
         (Some(_), Some(last)) if is_in => LeaveAction::WaitFor(last),
@@ -134,21 +134,21 @@ impl Participant {
     }
 
     fn listed(&mut self, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        let there: BTreeSet<_> = match result {
+        let mut there: Vec<_> = match result {
             Ok(reply) => match reply.decode::<GetChildrenResponse<'_>>() {
                 Ok(response) => response.children.iter().map(rank).collect(),
                 Err(error) => return self.fail(error.into(), turn),
             },
-            Err(Error::Server(ErrorCode::NO_NODE)) => BTreeSet::new(),
+            Err(Error::Server(ErrorCode::NO_NODE)) => Vec::new(),
             Err(error) => return self.retry_or_fail(error, turn),
         };
         let Some(own) = self.own_node.as_ref().map(|node| rank(&node.name)) else { return };
         let ParticipantStep::Leaving(leave) = &mut self.step else { return };
-        let is_other = |other: &Position| other.1 != READY && *other != own;
-        let there: BTreeSet<_> = there.into_iter().filter(is_other).collect();
+        there.retain(|other| other.1 != READY && *other != own);
+        there.sort_unstable();
         match &mut leave.others {
             Some(others) if !leave.is_in || there.first().is_some_and(|first| *first < own) => {
-                others.retain(|other| there.contains(other));
+                others.retain(|other| there.binary_search(other).is_ok());
             }
             others => *others = Some(there),
         }
@@ -162,7 +162,7 @@ impl Participant {
             && let Some(others) = &mut leave.others
         {
             // One that is out watches the first.
-            others.pop_first();
+            drop(others.drain(..others.len().min(1)));
         }
         self.go_on(turn);
     }
@@ -171,9 +171,8 @@ impl Participant {
         let (ParticipantStep::Leaving(leave), Some(own_node)) = (&self.step, &self.own_node) else {
             return;
         };
-        let nobody = BTreeSet::new();
         let own = rank(&own_node.name);
-        let next = next(&own, leave.is_in, leave.others.as_ref().unwrap_or(&nobody));
+        let next = next(&own, leave.is_in, leave.others.as_deref().unwrap_or_default());
         match (next, &leave.task) {
             (LeaveAction::WaitFor((_, other)), _) => {
                 let other = path::child(&self.lock_path, other);
@@ -206,7 +205,7 @@ impl Participant {
 
     fn get_out(&mut self, turn: &mut Turn<'_>) {
         self.work_on(Task::GettingOut);
-        self.tell_node(|node, turn| node.command(Command::Release, turn), turn);
+        self.tell_node(Command::Release.into(), turn);
     }
 
     pub(super) fn node_is_gone(&mut self, turn: &mut Turn<'_>) {

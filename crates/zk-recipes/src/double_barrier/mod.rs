@@ -26,8 +26,8 @@ use zk_session::{End, Error};
 use self::leaving::Leave;
 use crate::attempt::retry_policy::RetryPolicy;
 use crate::attempt::{
-    AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, NodeName, OpId, Scheme,
-    Turn, UnknownNodePolicy,
+    AttemptConfig, Command, DisconnectPolicy, Event, Given, LockMode, Machine, NodeName, OpId,
+    Scheme, Turn, UnknownNodePolicy,
 };
 use crate::error::{LockError, Loss};
 use crate::lock::Contender;
@@ -105,8 +105,8 @@ enum ParticipantStep {
     Joining {
         look: OpId,
         stat: OpId,
-        /// Its name, behind those to be read if it is not inside.
-        candidates: Vec<String>,
+        /// It, behind those to be read if it is not inside.
+        candidates: Vec<Position>,
         announced_at: Zxid,
     },
     /// Creates or changes `ready`, if enough of the counted participants, including us, still exist.
@@ -141,7 +141,7 @@ impl Machine for Participant {
         match &self.step {
             _ if op.part() != OWN => {
                 let reply = Input::Reply { tag: op.tag(), result };
-                self.tell_node(|node, turn| node.handle(reply, turn), turn);
+                self.tell_node(reply.into(), turn);
             }
             ParticipantStep::Counting { look, .. }
             | ParticipantStep::Waiting { look }
@@ -163,7 +163,7 @@ impl Machine for Participant {
     fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
         match self.step {
             _ if op.part() != OWN => {
-                self.tell_node(|node, turn| node.notice(op, event_type, turn), turn);
+                self.tell_node(Given::Watch(op, event_type), turn);
             }
             ParticipantStep::Counting { look, .. }
             | ParticipantStep::Waiting { look }
@@ -182,7 +182,7 @@ impl Machine for Participant {
         if !turn.connection().is_up() {
             self.not_connected(turn);
         }
-        self.tell_node(|node, turn| node.handle(Input::State(state), turn), turn);
+        self.tell_node(Input::State(state).into(), turn);
     }
 
     fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
@@ -217,7 +217,7 @@ impl Machine for Participant {
 
     /// Stops waiting for others to leave and for the deletion of our node.
     fn lease_ended(&mut self, turn: &mut Turn<'_>) {
-        self.tell_node(|node, turn| node.handle(Input::LeaseEnded, turn), turn);
+        self.tell_node(Input::LeaseEnded.into(), turn);
         self.settle(turn);
         if matches!(self.step, ParticipantStep::Leaving(_)) {
             turn.conclude(&mut self.is_concluded, Event::NOT_CONFIRMED);
@@ -226,14 +226,14 @@ impl Machine for Participant {
     }
 
     fn timer_fired(&mut self, turn: &mut Turn<'_>) {
-        self.tell_node(|node, turn| node.handle(Input::Timer, turn), turn);
+        self.tell_node(Input::Timer.into(), turn);
         if core::mem::take(&mut self.stalled) {
             self.repeat(turn);
         }
     }
 
     fn settled(&mut self, turn: &mut Turn<'_>) {
-        self.tell_node(|node, turn| node.handle(Input::Settled, turn), turn);
+        self.tell_node(Input::Settled.into(), turn);
     }
 
     fn leave(&mut self, turn: &mut Turn<'_>) {
@@ -249,7 +249,7 @@ impl Machine for Participant {
     }
 
     fn behind_abandoned(&mut self, turn: &mut Turn<'_>) {
-        self.tell_node(|node, turn| node.command(Command::BehindAbandoned, turn), turn);
+        self.tell_node(Command::BehindAbandoned.into(), turn);
     }
 }
 
@@ -288,8 +288,8 @@ impl Participant {
         }
     }
 
-    /// Lets the contender act that owns our node.
-    fn tell_node(&mut self, act: impl FnOnce(&mut Contender, &mut Turn<'_>), turn: &mut Turn<'_>) {
+    /// Passes this on to the contender that owns our node.
+    fn tell_node(&mut self, given: Given, turn: &mut Turn<'_>) {
         let is_through = matches!(self.step, ParticipantStep::Inside | ParticipantStep::Leaving(_));
         let mut hear = |event: Event| {
             // Our owner learns of a loss before the request that deletes our node.
@@ -298,7 +298,7 @@ impl Participant {
             self.heard.push_back(event.clone());
             is_new.then_some(event)
         };
-        turn.filtered(NODE, &mut hear, |turn| act(&mut self.node, turn));
+        turn.filtered(NODE, &mut hear, |turn| given.to(&mut self.node, turn));
     }
 
     /// Handles the events of that contender until there are none.
@@ -354,7 +354,7 @@ impl Participant {
     /// Leaves without waiting for others.
     fn quit(&mut self, turn: &mut Turn<'_>) {
         self.unwatch_others(turn);
-        self.tell_node(|node, turn| node.command(Command::Release, turn), turn);
+        self.tell_node(Command::Release.into(), turn);
         self.step = ParticipantStep::Quitting;
     }
 

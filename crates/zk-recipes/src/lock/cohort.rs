@@ -1,6 +1,5 @@
 //! Decides which attempts of one process take turns with one node.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
@@ -8,6 +7,7 @@ use core::time::Duration;
 use zk_session::time::Instant;
 
 use crate::attempt::LockMode;
+use crate::numbered::Numbered;
 
 #[cfg(test)]
 mod tests;
@@ -90,11 +90,10 @@ pub struct Cohort<H, W, A> {
     bound: HandOver,
     keeps_idle: bool,
     /// The attempts that wait, or have not noticed their turn yet.
-    entries: BTreeMap<Ticket, Entry<H, W>>,
+    entries: Numbered<Entry<H, W>>,
     node: Option<CohortNode<H>>,
     /// A front that has given up leaves its place in ZooKeeper's queue to the next one.
     left: Option<(LockMode, A)>,
-    last_ticket: Ticket,
     last_node: u64,
 }
 
@@ -186,22 +185,14 @@ impl<H> CohortNode<H> {
 impl<H: Clone, W, A> Cohort<H, W, A> {
     /// Creates a cohort without attempts.
     pub const fn new(bound: HandOver, keeps_idle: bool) -> Self {
-        Self {
-            bound,
-            keeps_idle,
-            entries: BTreeMap::new(),
-            node: None,
-            left: None,
-            last_ticket: 0,
-            last_node: 0,
-        }
+        Self { bound, keeps_idle, entries: Numbered::new(), node: None, left: None, last_node: 0 }
     }
 
     // ---- Getters -------------------------------------------------------------------------------
 
     /// Returns how many attempts wait.
     pub fn waiting(&self) -> usize {
-        self.entries.values().filter(|entry| entry.turn.is_none()).count()
+        self.entries.iter().filter(|(_, entry)| entry.turn.is_none()).count()
     }
 
     /// Returns whether an attempt that enters now need not wait for another one of this process.
@@ -251,16 +242,14 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
 
     /// An attempt enters at the end. [Poll](Self::poll) it.
     pub fn enter(&mut self, mode: LockMode) -> Ticket {
-        self.last_ticket += 1;
-        self.entries.insert(self.last_ticket, Entry { mode, turn: None, waker: None });
-        self.last_ticket
+        self.entries.push(Entry { mode, turn: None, waker: None })
     }
 
     /// Decides what this attempt does. `waker` is kept if it waits, or makes an attempt.
     pub fn poll(&mut self, ticket: Ticket, now: Instant, waker: W) -> (Next<H, A>, After<H, W, A>) {
         let mut after = After::default();
         let next = self.decide(ticket, now, &mut after);
-        match (&next, self.entries.get_mut(&ticket)) {
+        match (&next, self.entries.get_mut(ticket)) {
             (Next::Attempt(_) | Next::Wait, Some(entry)) => {
                 after.unused_wakers.extend(entry.waker.replace(waker));
             }
@@ -274,7 +263,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
             self.serve_idle(now, after);
             self.serve_readers(now, after);
         }
-        match (self.front(), self.entries.get(&ticket)) {
+        match (self.front(), self.entries.get_mut(ticket)) {
             (_, Some(Entry { turn: Some(_), .. })) => self.take_turn(ticket, after),
             (Some((front, mode)), _) if front == ticket => {
                 if !self.waits_for_turn(mode) {
@@ -290,7 +279,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
     }
 
     fn take_turn(&mut self, ticket: Ticket, after: &mut After<H, W, A>) -> Next<H, A> {
-        let Some(entry) = self.entries.remove(&ticket) else { return Next::Wait };
+        let Some(entry) = self.entries.remove(ticket) else { return Next::Wait };
         after.unused_wakers.extend(entry.waker);
         entry.turn.map_or(Next::Wait, Next::Hold)
     }
@@ -300,7 +289,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
         let mut after = After::default();
         self.retire(&mut after);
         self.last_node += 1;
-        let entry = self.entries.remove(&ticket);
+        let entry = self.entries.remove(ticket);
         let mode = entry.as_ref().map_or(LockMode::Exclusive, |entry| entry.mode);
         after.unused_wakers.extend(entry.and_then(|entry| entry.waker));
         let turn = Turn { node: self.last_node, number: 0, held: held.clone() };
@@ -354,7 +343,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
     pub fn withdraw(&mut self, ticket: Ticket, now: Instant, attempt: Option<A>) -> After<H, W, A> {
         let mut after = After::default();
         let was_front = self.is_front(ticket);
-        let Some(entry) = self.entries.remove(&ticket) else {
+        let Some(entry) = self.entries.remove(ticket) else {
             after.unused_attempt = attempt;
             return after;
         };
@@ -390,7 +379,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
     /// Takes the waker of the front, which then looks again.
     fn front_waker(&mut self) -> Option<W> {
         let (front, _) = self.front()?;
-        self.entries.get_mut(&front)?.waker.take()
+        self.entries.get_mut(front)?.waker.take()
     }
 
     /// Returns the first attempt that has no turn.
@@ -438,7 +427,7 @@ impl<H: Clone, W, A> Cohort<H, W, A> {
     fn serve_front(&mut self, after: &mut After<H, W, A>) {
         let front = self.front();
         let Some((front, node)) = front.zip(self.node.as_mut()) else { return };
-        if let Some(entry) = self.entries.get_mut(&front.0) {
+        if let Some(entry) = self.entries.get_mut(front.0) {
             entry.turn = Some(Turn { node: node.id, number: node.turns, held: node.held.clone() });
             node.turns += 1;
             node.holders += 1;

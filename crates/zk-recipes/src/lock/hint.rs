@@ -70,7 +70,9 @@ impl Hint {
         let hint = hint.map(|hint| FastPathHint { is_deleted, ..hint });
         turn.note(|fields| {
             fields.bytes(b"hint");
-            hint.iter().flat_map(FastPathHint::numbers).for_each(|it| fields.number(it));
+            if let Some(hint) = hint {
+                hint.numbers().into_iter().for_each(|it| fields.number(it));
+            }
         });
         if let Some(cell) = &config.hint_cell {
             cell.set(hint);

@@ -6,8 +6,7 @@
 #[cfg(feature = "blocking")]
 pub(crate) mod recipe;
 
-use alloc::collections::btree_map::Entry;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -126,18 +125,18 @@ pub fn acquisition_order(locks: &[LockSpec]) -> Result<Vec<(usize, Mode)>, Multi
     if locks.iter().any(|lock| lock.root != first.root) {
         return Err(MultiLockError::Chroots);
     }
-    let mut by_path = BTreeMap::new();
+    let mut order: Vec<(usize, Mode)> = Vec::new();
     for (index, lock) in locks.iter().enumerate() {
-        match by_path.entry(&lock.path) {
-            Entry::Vacant(vacant) => drop(vacant.insert((index, lock.mode))),
-            Entry::Occupied(mut same) => {
-                let (_, mode) = same.get_mut();
+        match order.binary_search_by_key(&&lock.path, |(first, _)| &locks[*first].path) {
+            Err(place) => order.insert(place, (index, lock.mode)),
+            Ok(same) => {
                 let mismatch = || MultiLockError::Schemes { path: lock.path.clone() };
+                let (_, mode) = &mut order[same];
                 *mode = mode.and(lock.mode).ok_or_else(mismatch)?;
             }
         }
     }
-    Ok(by_path.into_values().collect())
+    Ok(order)
 }
 
 /// One attempt to acquire several locks: all of them, or none.
@@ -243,7 +242,9 @@ impl MultiAcquire {
             MultiStep::Over => 0,
         };
         self.state = MultiStep::Over;
-        self.outputs.extend((0..entered).rev().map(Output::Release));
+        for index in (0..entered).rev() {
+            self.outputs.push_back(Output::Release(index));
+        }
     }
 }
 

@@ -39,8 +39,8 @@ use self::requests::{RequestState, SemaphoreStep};
 use crate::attempt::node::Node;
 use crate::attempt::queue::QueueReader;
 use crate::attempt::{
-    AttemptConfig, Command, DisconnectPolicy, Event, LockMode, Machine, NodeName, OpId, Restart,
-    Scheme, Turn, WaitPolicy,
+    AttemptConfig, Command, DisconnectPolicy, Event, Given, LockMode, Machine, NodeName, OpId,
+    Restart, Scheme, Turn, WaitPolicy,
 };
 use crate::error::{LockError, Loss, SemaphoreError};
 use crate::lock::Contender;
@@ -197,7 +197,7 @@ impl Machine for SemaphoreMachine {
             OWN => self.handle_own_reply(op, result, turn),
             _ => {
                 let reply = Input::Reply { tag: op.tag(), result };
-                self.tell_part(op, |part, turn| part.handle(reply, turn), turn);
+                self.tell_part(op, reply.into(), turn);
             }
         }
     }
@@ -205,7 +205,7 @@ impl Machine for SemaphoreMachine {
     fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
         match op.part() {
             OWN => self.own_watch_fired(op, turn),
-            _ => self.tell_part(op, |part, turn| part.notice(op, event_type, turn), turn),
+            _ => self.tell_part(op, Given::Watch(op, event_type), turn),
         }
     }
 
@@ -217,7 +217,7 @@ impl Machine for SemaphoreMachine {
         } else if matches!(self.step, SemaphoreStep::Beginning) {
             self.begin(turn);
         }
-        self.notify_parts(|part, turn| part.handle(Input::State(state), turn), turn);
+        self.notify_parts(&|| Input::State(state).into(), turn);
     }
 
     /// Fails if the attempt does not wait for a connection.
@@ -240,26 +240,26 @@ impl Machine for SemaphoreMachine {
     }
 
     fn lease_ended(&mut self, turn: &mut Turn<'_>) {
-        self.notify_parts(|part, turn| part.handle(Input::LeaseEnded, turn), turn);
+        self.notify_parts(&|| Input::LeaseEnded.into(), turn);
         if self.is_releasing {
             turn.conclude(&mut self.heard.is_concluded, Event::NOT_CONFIRMED);
         }
     }
 
     fn timer_fired(&mut self, turn: &mut Turn<'_>) {
-        self.notify_parts(|part, turn| part.handle(Input::Timer, turn), turn);
+        self.notify_parts(&|| Input::Timer.into(), turn);
         self.ask_for_what_is_missing(turn);
     }
 
     fn settled(&mut self, turn: &mut Turn<'_>) {
-        self.notify_parts(|part, turn| part.handle(Input::Settled, turn), turn);
+        self.notify_parts(&|| Input::Settled.into(), turn);
     }
 
     fn release(&mut self, turn: &mut Turn<'_>) {
         (self.is_releasing, self.heard.is_held) = (true, false);
         self.unwatch_own(turn);
         self.return_permit_nodes(turn);
-        self.tell_queue(|queue, turn| queue.command(Command::Release, turn), turn);
+        self.tell_queue(Command::Release.into(), turn);
         match &mut self.step {
             // The reply to a pending creation will show whether there are more permit nodes to
             // delete.
@@ -269,7 +269,7 @@ impl Machine for SemaphoreMachine {
     }
 
     fn behind_abandoned(&mut self, turn: &mut Turn<'_>) {
-        self.notify_parts(|part, turn| part.command(Command::BehindAbandoned, turn), turn);
+        self.notify_parts(&|| Command::BehindAbandoned.into(), turn);
     }
 }
 
@@ -332,10 +332,8 @@ impl SemaphoreMachine {
             hint_cell: None,
             ..self.request.config.clone()
         });
-        let mut events = Vec::new();
-        let queue = queue.begun(&mut turn.part(QUEUE, &mut events));
-        self.queue = Some(queue);
-        self.heard.events.extend(events.into_iter().map(|event| (QUEUE, event)));
+        let mut hear = |event| self.heard.hear(QUEUE, event);
+        self.queue = Some(turn.filtered(QUEUE, &mut hear, |turn| queue.begun(turn)));
     }
 
     // ---- Permit nodes --------------------------------------------------------------------------
@@ -352,11 +350,7 @@ impl SemaphoreMachine {
 
     fn return_permit_nodes(&mut self, turn: &mut Turn<'_>) {
         for permit_node in &mut self.permit_nodes {
-            permit_node.tell(
-                |node, turn| node.command(Command::Release, turn),
-                &mut self.heard,
-                turn,
-            );
+            permit_node.tell(Command::Release.into(), &mut self.heard, turn);
         }
         self.returned.append(&mut self.permit_nodes);
         // The request to release concerned these nodes.
@@ -380,7 +374,7 @@ impl SemaphoreMachine {
         if self.revoked {
             turn.report(Event::Revoked);
         }
-        self.tell_queue(|queue, turn| queue.command(Command::Release, turn), turn);
+        self.tell_queue(Command::Release.into(), turn);
     }
 
     // ---- The end -------------------------------------------------------------------------------

@@ -1,52 +1,37 @@
 //! Routing between the machine, its place in the queue, and its permit nodes.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use super::requests::SemaphoreStep;
 use super::{Heard, PermitNode, QUEUE, SemaphoreMachine};
-use crate::attempt::{Event, Machine as _, OpId, Turn};
+use crate::attempt::{Event, Given, Machine as _, OpId, Turn};
 use crate::error::LockError;
 use crate::lock::Contender;
 
 impl SemaphoreMachine {
-    /// Lets the sub-machine of this request act.
-    pub(super) fn tell_part(
-        &mut self,
-        op: OpId,
-        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
-        turn: &mut Turn<'_>,
-    ) {
+    /// Passes this on to the sub-machine of this request.
+    pub(super) fn tell_part(&mut self, op: OpId, given: Given, turn: &mut Turn<'_>) {
         if op.part() == QUEUE {
-            return self.tell_queue(act, turn);
+            return self.tell_queue(given, turn);
         }
         let mut permit_nodes = self.permit_nodes.iter_mut().chain(&mut self.returned);
         if let Some(permit_node) = permit_nodes.find(|permit_node| permit_node.part == op.part()) {
-            permit_node.tell(act, &mut self.heard, turn);
+            permit_node.tell(given, &mut self.heard, turn);
         }
     }
 
-    pub(super) fn tell_queue(
-        &mut self,
-        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
-        turn: &mut Turn<'_>,
-    ) {
+    pub(super) fn tell_queue(&mut self, given: Given, turn: &mut Turn<'_>) {
         if let Some(queue) = &mut self.queue {
-            let mut events = Vec::new();
-            act(queue, &mut turn.part(QUEUE, &mut events));
-            self.heard.events.extend(events.into_iter().map(|event| (QUEUE, event)));
+            let mut hear = |event| self.heard.hear(QUEUE, event);
+            turn.filtered(QUEUE, &mut hear, |turn| given.to(queue, turn));
         }
     }
 
-    pub(super) fn notify_parts(
-        &mut self,
-        act: impl Fn(&mut Contender, &mut Turn<'_>),
-        turn: &mut Turn<'_>,
-    ) {
+    pub(super) fn notify_parts(&mut self, given: &dyn Fn() -> Given, turn: &mut Turn<'_>) {
         for permit_node in self.permit_nodes.iter_mut().chain(&mut self.returned) {
-            permit_node.tell(&act, &mut self.heard, turn);
+            permit_node.tell(given(), &mut self.heard, turn);
         }
-        self.tell_queue(act, turn);
+        self.tell_queue(given(), turn);
     }
 
     /// Handles the events of all sub-machines until there are none.
@@ -149,14 +134,15 @@ impl SemaphoreMachine {
 }
 
 impl Heard {
-    /// Keeps an event of a permit node. Returns it if it ends what is held: the owner learns of a
-    /// loss before the request that deletes a node.
+    /// Keeps an event of a sub-machine. Returns it if it ends what is held: the owner learns of the
+    /// loss of a permit node before the request that deletes another.
     pub(super) fn hear(&mut self, part: u32, event: Event) -> Option<Event> {
+        let is_of_permit = part != QUEUE;
         // Every permit node reports these.
-        if matches!(event, Event::Acquired { .. } | Event::Released) {
+        if is_of_permit && matches!(event, Event::Acquired { .. } | Event::Released) {
             return None;
         }
-        let is_loss = self.is_held && matches!(event, Event::Lost(_));
+        let is_loss = is_of_permit && self.is_held && matches!(event, Event::Lost(_));
         let is_new = is_loss && !core::mem::replace(&mut self.is_concluded, true);
         self.events.push_back((part, event.clone()));
         is_new.then_some(event)
@@ -164,14 +150,9 @@ impl Heard {
 }
 
 impl PermitNode {
-    pub(super) fn tell(
-        &mut self,
-        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
-        heard: &mut Heard,
-        turn: &mut Turn<'_>,
-    ) {
+    pub(super) fn tell(&mut self, given: Given, heard: &mut Heard, turn: &mut Turn<'_>) {
         let Self { part, machine, .. } = self;
         let mut hear = |event| heard.hear(*part, event);
-        turn.filtered(*part, &mut hear, |turn| act(machine, turn));
+        turn.filtered(*part, &mut hear, |turn| given.to(machine, turn));
     }
 }

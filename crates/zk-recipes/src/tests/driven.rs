@@ -140,35 +140,6 @@ pub(crate) struct Driven<M> {
     outputs: VecDeque<Output>,
 }
 
-/// What a machine is given.
-#[derive(Debug)]
-pub(crate) enum Given {
-    Input(Input),
-    Command(Command),
-}
-
-impl Given {
-    /// Gives it to the machine.
-    pub(crate) fn to(self, machine: &mut impl Machine, turn: &mut Turn<'_>) {
-        match self {
-            Self::Input(input) => machine.handle(input, turn),
-            Self::Command(command) => machine.command(command, turn),
-        }
-    }
-}
-
-impl From<Input> for Given {
-    fn from(input: Input) -> Self {
-        Self::Input(input)
-    }
-}
-
-impl From<Command> for Given {
-    fn from(command: Command) -> Self {
-        Self::Command(command)
-    }
-}
-
 /// The event of a watch.
 pub(crate) fn fired(op: OpId, event_type: EventType) -> Input {
     let event = WatchedEvent::new(event_type, "/".into(), Zxid(-1));

@@ -12,12 +12,12 @@ use zk_session::Error;
 use zk_session::dispatch::{Host, Input, Port, Submission};
 use zk_session::proto::recording::Description;
 use zk_session::proto::{
-    ErrorCode, EventType, GetChildrenRequest, GetChildrenResponse, Request, SessionId, path,
+    ErrorCode, EventType, GetChildrenRequest, GetChildrenResponse, List, Request, SessionId, path,
 };
 use zk_session::session::{Reply, State};
 use zk_session::time::Instant;
 
-use crate::attempt::{AttemptConfig, Command, Event, Machine, Restart, Turn, queue_order};
+use crate::attempt::{AttemptConfig, Command, Event, Given, Machine, Restart, Turn};
 use crate::lock::Contender;
 
 /// A [`Contender`] that waits for any change below the lock path, instead of the end of its
@@ -53,12 +53,7 @@ impl HerdContender {
     }
 
     /// Lets the contender act. `lists` is whether it may list the children.
-    fn act(
-        &mut self,
-        lists: bool,
-        turn: &mut Turn<'_>,
-        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
-    ) {
+    fn act(&mut self, lists: bool, given: Given, turn: &mut Turn<'_>) {
         let Self { config, contender, own, is_held, asked } = self;
         let own_path = path::child(&config.lock_path, own);
         let is_waiting = !*is_held;
@@ -74,7 +69,7 @@ impl HerdContender {
             let (port, owner, watches) = turn.parts();
             let (now, lock_path) = (port.now(), &*config.lock_path);
             let mut host = Redirected { port, lock_path, own_path, is_waiting, lists, asked };
-            act(contender, &mut Turn::new(Port::new(&mut host, now), owner, watches));
+            given.to(contender, &mut Turn::new(Port::new(&mut host, now), owner, watches));
         });
         if let Some(tag) = self.asked.own_watch.take() {
             self.asked.refused = Some(tag);
@@ -84,24 +79,25 @@ impl HerdContender {
 
     fn reply(&mut self, tag: u64, result: Result<Reply, Error>, lists: bool, turn: &mut Turn<'_>) {
         let reply = Input::Reply { tag, result };
-        self.act(lists, turn, |contender, turn| contender.handle(reply, turn));
+        self.act(lists, reply.into(), turn);
     }
 
     /// Handles the reply to a watch on the lock path, which contains the list of children.
     fn seen_again(&mut self, tag: u64, reply: Reply, turn: &mut Turn<'_>) {
         let gone = Err(Error::Server(ErrorCode::NO_NODE));
-        let names = reply.decode::<GetChildrenResponse<'_>>();
-        let queue = names.map(|names| queue_order(self.config.scheme, names.children.iter()));
-        let place = queue.ok().and_then(|it| it.iter().position(|it| it.name.child == self.own));
-        match place {
-            Some(0) => {
-                self.reply(tag, gone, false, turn);
-                if let Some(list) = self.asked.list.take() {
-                    self.reply(list, Ok(reply), true, turn);
-                }
+        let list = reply.decode::<GetChildrenResponse<'_>>();
+        let children = list.map_or(List::NULL, |list| list.children);
+        let names = || children.iter().filter_map(|child| self.config.scheme.parse(child));
+        let first = names().min_by_key(|name| (name.sequence, name.child));
+        let is_first = first.is_some_and(|first| first.child == self.own);
+        let is_there = names().any(|name| name.child == self.own);
+        if is_first {
+            self.reply(tag, gone, false, turn);
+            if let Some(list) = self.asked.list.take() {
+                self.reply(list, Ok(reply), true, turn);
             }
-            Some(_) => self.reply(tag, Ok(reply), true, turn),
-            None => self.reply(tag, gone, true, turn),
+        } else {
+            self.reply(tag, if is_there { Ok(reply) } else { gone }, true, turn);
         }
     }
 }
@@ -116,14 +112,14 @@ impl Machine for HerdContender {
                 // Of the lock path, not of the predecessor.
                 event.event_type = EventType::NODE_CHILDREN_CHANGED;
                 let input = Input::Watch { tag, event };
-                self.act(true, turn, |contender, turn| contender.handle(input, turn));
+                self.act(true, input.into(), turn);
             }
-            input => self.act(true, turn, |contender, turn| contender.handle(input, turn)),
+            input => self.act(true, input.into(), turn),
         }
     }
 
     fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
-        self.act(true, turn, |contender, turn| contender.command(command, turn));
+        self.act(true, command.into(), turn);
     }
 
     fn is_done(&self) -> bool {

@@ -28,7 +28,9 @@ use crate::attempt::parents::{ParentCreation, ParentOutcome};
 use crate::attempt::retry_policy::{RETRY_AFTER, RetryPolicy};
 use crate::attempt::synced_read::{Synced, SyncedRead};
 use crate::attempt::turn::Sight;
-use crate::attempt::{AttemptConfig, Command, Event, Machine, OpId, Turn, UnknownNodePolicy};
+use crate::attempt::{
+    AttemptConfig, Command, Event, Given, Machine, OpId, Turn, UnknownNodePolicy,
+};
 use crate::ephemeral::{NOBODY, OF_CONTAINER};
 use crate::error::LockError;
 use crate::lock::Contender;
@@ -144,7 +146,7 @@ impl Machine for SimpleContender {
     fn watch_fired(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
         match self.step {
             _ if op.part() == HOLDER => {
-                self.tell_holder(|holder, turn| holder.notice(op, event_type, turn), turn);
+                self.tell_holder(Given::Watch(op, event_type), turn);
             }
             SimpleStep::Watching { look, .. }
                 if look == op && event_type == EventType::NODE_DELETED =>
@@ -163,12 +165,12 @@ impl Machine for SimpleContender {
             (_, State::Connected { .. }) => {}
             _ => self.not_connected(turn),
         }
-        self.pass_on(Input::State(state), turn);
+        self.tell_holder(Input::State(state).into(), turn);
     }
 
     fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
         match self.holder {
-            Some(_) => self.pass_on(Input::State(State::Ended(end)), turn),
+            Some(_) => self.tell_holder(Input::State(State::Ended(end)).into(), turn),
             None => {
                 self.unwatch(turn);
                 self.conclude(
@@ -193,21 +195,21 @@ impl Machine for SimpleContender {
     }
 
     fn lease_ended(&mut self, turn: &mut Turn<'_>) {
-        self.pass_on(Input::LeaseEnded, turn);
+        self.tell_holder(Input::LeaseEnded.into(), turn);
     }
 
     fn timer_fired(&mut self, turn: &mut Turn<'_>) {
-        self.pass_on(Input::Timer, turn);
+        self.tell_holder(Input::Timer.into(), turn);
         self.repeat(turn);
     }
 
     fn settled(&mut self, turn: &mut Turn<'_>) {
-        self.pass_on(Input::Settled, turn);
+        self.tell_holder(Input::Settled.into(), turn);
     }
 
     #[cfg(feature = "full")]
     fn convert(&mut self, mode: crate::attempt::LockMode, turn: &mut Turn<'_>) {
-        self.tell_holder(|holder, turn| holder.command(Command::Convert(mode), turn), turn);
+        self.tell_holder(Command::Convert(mode).into(), turn);
     }
 
     fn release(&mut self, turn: &mut Turn<'_>) {
@@ -219,7 +221,7 @@ impl Machine for SimpleContender {
             }
             SimpleStep::Beginning => self.conclude(Event::Released, turn),
             // Without a holder, the pending reply will show whether there is a node to delete.
-            _ => self.tell_holder(|holder, turn| holder.command(Command::Release, turn), turn),
+            _ => self.tell_holder(Command::Release.into(), turn),
         }
     }
 }
@@ -380,27 +382,19 @@ impl SimpleContender {
             Some(Contender::holding(config, node, turn).reading_its_data())
         });
         if self.is_releasing {
-            self.tell_holder(|holder, turn| holder.command(Command::Release, turn), turn);
+            self.tell_holder(Command::Release.into(), turn);
         }
     }
 
     fn tell_holder_reply(&mut self, op: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
-        self.pass_on(Input::Reply { tag: op.tag(), result }, turn);
+        self.tell_holder(Input::Reply { tag: op.tag(), result }.into(), turn);
     }
 
-    /// Passes an input on to the holder.
-    fn pass_on(&mut self, input: Input, turn: &mut Turn<'_>) {
-        self.tell_holder(|holder, turn| holder.handle(input, turn), turn);
-    }
-
-    fn tell_holder(
-        &mut self,
-        act: impl FnOnce(&mut Contender, &mut Turn<'_>),
-        turn: &mut Turn<'_>,
-    ) {
+    /// Passes this on to the holder.
+    fn tell_holder(&mut self, given: Given, turn: &mut Turn<'_>) {
         self.turn_of_holder(turn, |holder, turn| {
             if let Some(holder) = holder {
-                act(holder, turn);
+                given.to(holder, turn);
             }
         });
         if self.holder.as_ref().is_some_and(Contender::is_done) {

@@ -1,4 +1,4 @@
-//! Reads descriptions from recordings.
+//! Reads descriptions from recordings. `inline`, so that only programs that replay compile it.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,6 +25,7 @@ fn one_of<T: Copy>(fields: &mut FieldReader<'_>, all: &[T]) -> Result<T, Malform
 
 impl AttemptConfig {
     /// Reads a description, for this path.
+    #[inline]
     pub(crate) fn described(path: &str, fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
         let chroot_length = fields.small()?;
         let (scheme, mode) = (Scheme::described(fields)?, one_of(fields, &LockMode::ALL)?);
@@ -54,6 +55,7 @@ impl AttemptConfig {
 }
 
 impl WaitPolicy {
+    #[inline]
     pub(crate) fn described(fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
         let all = [Self::Queue, Self::OnlyIfFirst, Self::OnlyIfFree];
         one_of(fields, &all)
@@ -61,6 +63,7 @@ impl WaitPolicy {
 }
 
 impl Scheme {
+    #[inline]
     fn described(fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
         let format = one_of(
             fields,
@@ -87,6 +90,7 @@ static MARKERS: StdMutex<Vec<&'static str>> = StdMutex::new(Vec::new());
 const MOST_MARKERS: usize = 64;
 const LONGEST_MARKER: usize = 256;
 
+#[inline]
 fn marker(fields: &mut FieldReader<'_>) -> Result<&'static str, Malformed> {
     let marker = fields.text()?;
     let known = ["", "lock-", "__WRIT__", "__READ__", "latch-", "lease-", "__lock__", "__rlock__"];
@@ -103,6 +107,7 @@ fn marker(fields: &mut FieldReader<'_>) -> Result<&'static str, Malformed> {
 
 impl AccessList {
     /// Reads a list. Zeros stand for the ids.
+    #[inline]
     fn described(fields: &mut FieldReader<'_>) -> Result<Self, Malformed> {
         let Some(count) = fields.number()?.checked_sub(1) else { return Ok(Self::OPEN) };
         let mut entries = Vec::new();

@@ -5,14 +5,13 @@ use LockMode::{Exclusive, Shared};
 
 fn enter(graph: &mut Graph, owner: &str, lock: &str, mode: LockMode) -> Option<String> {
     let entry = GraphEntry { owner: owner.into(), lock: lock.into(), mode, is_held: false };
-    let number = graph.add(entry);
+    let number = graph.entries.push(entry);
     graph.deadlock(number).map(|deadlock| deadlock.to_string())
 }
 
 fn hold(graph: &mut Graph, owner: &str, lock: &str, mode: LockMode) {
     assert_eq!(enter(graph, owner, lock, mode), None);
-    let last = graph.last;
-    graph.entries.get_mut(&last).expect("added").is_held = true;
+    graph.entries.values_mut().last().expect("added").is_held = true;
 }
 
 #[test]
@@ -44,7 +43,9 @@ fn readers_wait_for_writers_that_wait_and_not_for_each_other() {
     hold(&mut graph, "c", "/2", Exclusive);
     assert_eq!(enter(&mut graph, "c", "/1", Shared), None);
     assert_eq!(enter(&mut graph, "w", "/3", Exclusive), None);
-    graph.entries.retain(|_, entry| entry.is_held);
+    let is_waiting = |(_, entry): &&(u64, GraphEntry)| !entry.is_held;
+    let waiting: Vec<_> = graph.entries.iter().filter(is_waiting).map(|(it, _)| *it).collect();
+    waiting.into_iter().for_each(|number| drop(graph.entries.remove(number)));
     assert_eq!(enter(&mut graph, "w", "/1", Exclusive), None);
     assert_eq!(enter(&mut graph, "c", "/1", Shared), None);
     // Behind the writer, which waits for `a`.

@@ -8,7 +8,11 @@ use super::*;
 
 #[test]
 fn the_first_participant_stays_until_it_is_alone() {
-    let all = |names: &[&str]| names.iter().map(|name| rank(name)).collect::<BTreeSet<_>>();
+    let sorted = |names: &[&str]| {
+        let mut all: Vec<_> = names.iter().map(|name| rank(name)).collect();
+        all.sort_unstable();
+        all
+    };
     let ours = |number: i32| {
         let prefix = Participant::SCHEME.prefix(
             LockMode::Shared,
@@ -19,7 +23,7 @@ fn the_first_participant_stays_until_it_is_alone() {
         alloc::format!("{prefix}{number:010}")
     };
     let [one, two, three] = [1, 2, 3].map(ours);
-    let next = |own: &str, is_in, others: &[&str]| match next(&rank(own), is_in, &all(others)) {
+    let next = |own: &str, is_in, others: &[&str]| match next(&rank(own), is_in, &sorted(others)) {
         LeaveAction::WaitFor((_, name)) => name.clone(),
         action => alloc::format!("{action:?}"),
     };

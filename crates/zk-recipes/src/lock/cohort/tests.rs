@@ -161,8 +161,8 @@ impl World {
                 || cohort.left.is_some_and(|(_, left)| left == *node)
                 || cohort
                     .entries
-                    .values()
-                    .any(|entry| entry.turn.as_ref().is_some_and(|turn| turn.held == *node))
+                    .iter()
+                    .any(|(_, entry)| entry.turn.as_ref().is_some_and(|turn| turn.held == *node))
                 || owners.iter().any(|owner| match owner {
                     State::Attempting { node: of, .. } | State::Holding { node: of, .. } => {
                         of == node

@@ -265,13 +265,6 @@ impl Contender {
         }
     }
 
-    /// Handles the event of a watch, as a sub-machine.
-    pub(crate) fn notice(&mut self, op: OpId, event_type: EventType, turn: &mut Turn<'_>) {
-        if !self.is_done() {
-            self.watch_fired(op, event_type, turn);
-        }
-    }
-
     // ---- Failures ------------------------------------------------------------------------------
 
     fn vanished(&mut self, turn: &mut Turn<'_>) {

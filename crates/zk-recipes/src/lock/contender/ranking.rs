@@ -24,14 +24,17 @@ impl Contender {
             (Ok(response), Some(node)) => (response.children, String::from(&*node.name)),
             _ => return self.vanished(turn),
         };
-        let others = children.iter().filter(|child| *child != own);
-        let rivals = others.filter(|child| scheme.parse(child).is_some());
-        let names = rivals.map(ToString::to_string).chain([own.clone()]);
-        let rank = |name: String| {
-            let stat = turn.stat(&self.path_of(&name));
-            Rank { stat, name, czxid: None }
+        let mut all = Vec::new();
+        let mut ask = |name: &str| {
+            let stat = turn.stat(&self.path_of(name));
+            all.push(Rank { stat, name: name.to_string(), czxid: None });
         };
-        let all: Vec<_> = names.map(rank).collect();
+        for child in children.iter() {
+            if *child != *own && scheme.parse(child).is_some() {
+                ask(child);
+            }
+        }
+        ask(&own);
         self.phase = Phase::Ranking(OfFull::new(full, Ranks { left: all.len(), all }));
     }
 

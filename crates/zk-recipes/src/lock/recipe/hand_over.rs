@@ -13,7 +13,7 @@ use std::time::Instant as StdInstant;
 
 use zk_session::Attachment;
 use zk_session::dispatch::Port;
-use zk_session::threads::Mutex as StdMutex;
+use zk_session::threads::{Mutex as StdMutex, MutexGuard};
 use zk_session::time::Instant;
 
 use crate::attempt::{Command, Event, LockMode, Observer, OnSession, WaitPolicy};
@@ -150,11 +150,22 @@ impl SharingLock {
     /// Acts on the cohort as of now.
     fn with<R>(&self, act: impl FnOnce(&mut LocalCohort, Instant) -> R) -> R {
         let now = Instant::after_start((self.clock)().saturating_duration_since(self.start));
+        let mut before = self.updated(now);
+        let result = act(&mut before.0, now);
+        Self::acted(before);
+        result
+    }
+
+    /// Locks and updates the cohort. Also returns whether it was idle, and what is left to do.
+    fn updated(&self, now: Instant) -> (MutexGuard<'_, LocalCohort>, bool, Option<Rest>) {
         let mut cohort = lock(&self.cohort);
         let was_idle = cohort.idle().is_some();
         let standing = cohort.held().map(|share| share.standing());
         let rest = standing.map(|standing| cohort.update(now, standing));
-        let result = act(&mut cohort, now);
+        (cohort, was_idle, rest)
+    }
+
+    fn acted((cohort, was_idle, rest): (MutexGuard<'_, LocalCohort>, bool, Option<Rest>)) {
         let idle = cohort.idle().filter(|_| !was_idle).cloned();
         drop(cohort);
         rest.into_iter().for_each(finish);
@@ -162,7 +173,6 @@ impl SharingLock {
             // Starts the time to keep it.
             kept.watch.command(&mut Command::Leave);
         }
-        result
     }
 
     /// Looks whether a lock that is kept is still held.

@@ -1,7 +1,8 @@
 //! Orders this process's owners of one lock.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+use crate::numbered::Numbered;
 
 /// Identifies a hold of the lock, or a caller that waits for one.
 pub(crate) type HoldNumber = u64;
@@ -15,28 +16,25 @@ pub(crate) type HoldNumber = u64;
 #[derive(Debug)]
 pub(crate) struct LocalQueue<O, W> {
     /// All entries that have not left, with the wakers of those that wait.
-    entries: BTreeMap<HoldNumber, (O, Option<W>)>,
+    entries: Numbered<(O, Option<W>)>,
     /// The current owner, and the number of its entries.
     current: Option<(O, usize)>,
-    last: HoldNumber,
 }
 
 impl<O, W> Default for LocalQueue<O, W> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), current: None, last: 0 }
+        Self { entries: Numbered::new(), current: None }
     }
 }
 
 impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
     /// Enters the queue.
     pub(crate) fn enter(&mut self, owner: O) -> HoldNumber {
-        self.last += 1;
         let (current, levels) = self.current.get_or_insert((owner, 0));
         if *current == owner {
             *levels += 1;
         }
-        self.entries.insert(self.last, (owner, None));
-        self.last
+        self.entries.push((owner, None))
     }
 
     /// Returns whether `owner` would hold the lock at once, and if so, whether with the first entry
@@ -52,7 +50,7 @@ impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
     /// must drop the waker that is returned.
     pub(crate) fn wait(&mut self, ticket: HoldNumber, waker: W) -> (bool, Option<W>) {
         let current = self.current.map(|(owner, _)| owner);
-        match self.entries.get_mut(&ticket) {
+        match self.entries.get_mut(ticket) {
             Some((owner, waiter)) if Some(*owner) != current => (false, waiter.replace(waker)),
             _ => (true, Some(waker)),
         }
@@ -61,7 +59,7 @@ impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
     /// Leaves the queue, at any time. Returns the waker of this entry. If that ends a hold, also
     /// returns the wakers of the next owner's entries.
     pub(crate) fn leave(&mut self, ticket: HoldNumber) -> (Option<W>, Option<Vec<W>>) {
-        let Some((owner, waker)) = self.entries.remove(&ticket) else { return (None, None) };
+        let Some((owner, waker)) = self.entries.remove(ticket) else { return (None, None) };
         let Some((_, levels)) = self.current.as_mut().filter(|(current, _)| *current == owner)
         else {
             return (waker, None);
@@ -70,7 +68,7 @@ impl<O: Copy + PartialEq, W> LocalQueue<O, W> {
         if *levels > 0 {
             return (waker, None);
         }
-        let next = self.entries.values().next().map(|(next, _)| *next);
+        let next = self.entries.iter().next().map(|(_, (next, _))| *next);
         let is_next = |(owner, _): &&mut (O, _)| Some(*owner) == next;
         let (mut levels, mut wakers) = (0, Vec::new());
         for (_, waker) in self.entries.values_mut().filter(is_next) {

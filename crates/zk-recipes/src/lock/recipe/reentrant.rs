@@ -292,6 +292,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
     }
 }
 
+// `inline`, so that only programs that use it compile it.
 impl ReentrantMutex<Threads> {
     /// Waits for the lock, or acquires it again, for the thread that waits.
     ///
@@ -302,6 +303,7 @@ impl ReentrantMutex<Threads> {
     /// # Errors
     ///
     /// Those of [`acquire_as`](Self::acquire_as).
+    #[inline]
     pub fn acquire(&self) -> Pending<ReentrantGuard<Threads>, Threads> {
         self.enter("acquire", None, WaitPolicy::Queue)
     }
@@ -312,6 +314,7 @@ impl ReentrantMutex<Threads> {
     ///
     /// Those of [`try_acquire_as`](Self::try_acquire_as).
     #[cfg(feature = "full")]
+    #[inline]
     pub fn try_acquire(&self) -> Pending<ReentrantGuard<Threads>, Threads> {
         self.enter("try_acquire", None, WaitPolicy::OnlyIfFree)
     }

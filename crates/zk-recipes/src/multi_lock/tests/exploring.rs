@@ -109,10 +109,12 @@ impl Client {
     }
 
     fn tell(&mut self, part: u32, given: impl Into<Given>, turn: &mut Turn<'_>) {
-        let mut events = Vec::new();
-        let turn = &mut turn.part(part, &mut events);
-        given.into().to(&mut self.contenders[part as usize], turn);
-        self.heard.extend(events.into_iter().map(|event| (part, event)));
+        let (given, contender) = (given.into(), &mut self.contenders[part as usize]);
+        let mut hear = |event| {
+            self.heard.push_back((part, event));
+            None
+        };
+        turn.filtered(part, &mut hear, |turn| given.to(contender, turn));
     }
 
     fn tell_all(&mut self, input: impl Fn() -> Input, turn: &mut Turn<'_>) {
