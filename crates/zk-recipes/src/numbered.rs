@@ -2,6 +2,12 @@
 
 use alloc::collections::VecDeque;
 
+#[cfg(test)]
+mod tests;
+
+/// The room for values that is kept without any.
+const MAX_KEPT: usize = 8;
+
 /// Values with ascending numbers. Any one is found in logarithmic time. To remove one moves the values
 /// on one side of it, so the first one costs nothing more.
 #[derive(Clone, Debug)]
@@ -44,7 +50,11 @@ impl<T> Numbered<T> {
 
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
         let place = self.place(number)?;
-        self.values.remove(place).map(|(_, value)| value)
+        let removed = self.values.remove(place);
+        if self.values.is_empty() {
+            self.values.shrink_to(MAX_KEPT);
+        }
+        removed.map(|(_, value)| value)
     }
 
     fn place(&self, number: u64) -> Option<usize> {
