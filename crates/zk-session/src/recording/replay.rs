@@ -16,6 +16,7 @@ use super::Recording;
 use super::script::{Divergence, Script, Step, decode, request};
 use super::settings::{self, LONGEST_SECRET, MOST_SERVERS};
 use super::sink::{Shared, Sink, lock};
+use crate::client::{ReplySender, slot};
 use crate::dispatch::{Attached, Dispatcher, Input, Key, Port, Token};
 use crate::recorder::Recorder;
 use crate::session::RequestId;
@@ -176,7 +177,7 @@ fn steps(reader: Reader<'_>, recording: &Bytes) -> Result<Vec<Step>, ReplayError
 
 /// Gives an input to the dispatcher, or asks for an action. Other outputs come by themselves: if one
 /// is left over, it is not repeated.
-fn apply(dispatcher: &mut Dispatcher<()>, step: &Step) -> Result<(), Malformed> {
+fn apply(dispatcher: &mut Dispatcher<ReplySender>, step: &Step) -> Result<(), Malformed> {
     let (now, mut fields) = (step.time, step.fields());
     match step.kind {
         Kind::COMMAND => {
@@ -195,7 +196,7 @@ fn apply(dispatcher: &mut Dispatcher<()>, step: &Step) -> Result<(), Malformed> 
 }
 
 fn apply_to_session(
-    dispatcher: &mut Dispatcher<()>,
+    dispatcher: &mut Dispatcher<ReplySender>,
     kind: Kind,
     now: Instant,
     fields: &mut FieldReader<'_>,
@@ -246,7 +247,7 @@ fn apply_to_session(
             let deadline = fields.number()?.checked_sub(1).map(Duration::from_nanos);
             let in_pieces = fields.number()? != 0;
             let (opcode, body) = request(fields)?;
-            let (request, token) = (decode(opcode, &body)?, Token::Caller(()));
+            let (request, token) = (decode(opcode, &body)?, token());
             // So are the results, whose parts the record has.
             let _ = match deadline.map(Instant::after_start) {
                 #[cfg(feature = "full")]
@@ -268,7 +269,7 @@ fn apply_to_session(
                 .chain(core::iter::repeat(0))
                 .take(length)
                 .collect();
-            let _ = session.add_auth(scheme, &auth, Token::Caller(()));
+            let _ = session.add_auth(scheme, &auth, token());
         }
         Kind::UNWATCH => {
             session.unwatch(RequestId::of_caller(fields.number()?, fields.small()?));
@@ -279,6 +280,12 @@ fn apply_to_session(
         _ => {}
     }
     Ok(())
+}
+
+/// Returns the token of a request whose reply nobody waits for. It has the type of the clients' tokens,
+/// so that the session is compiled once.
+fn token() -> Token<ReplySender> {
+    Token::Caller(slot().0)
 }
 
 fn servers(fields: &mut FieldReader<'_>) -> Result<usize, Malformed> {
