@@ -46,7 +46,7 @@ mod process;
 mod read;
 mod ready;
 mod reports;
-mod room;
+pub(crate) mod room;
 mod router;
 mod slot;
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What writes a recording.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -50,7 +49,7 @@ struct Recorded {
     sent: Vec<u8>,
     frame: Vec<u8>,
     /// The xids of lists that may come in pieces. Names of nodes are not data.
-    lists: VecDeque<u64>,
+    lists: Vec<u64>,
     /// Whether the reply that comes in pieces is one of them.
     is_list: bool,
     /// The credentials, each with its number. The recording has the numbers only.
@@ -90,7 +89,7 @@ impl Start for Mutex<Option<Sink>> {
             conversation: Conversation::new(i32::MAX as usize),
             sent: Vec::new(),
             frame: Vec::new(),
-            lists: VecDeque::new(),
+            lists: Vec::new(),
             is_list: false,
             credentials: Vec::new(),
         }))])
@@ -213,7 +212,7 @@ impl Record for Recorded {
         if let (Request::GetChildren(_), &[xid, _, 1]) = (request, numbers)
             && xid != 0
         {
-            self.lists.push_back(xid);
+            self.lists.push(xid);
         }
         let mut frame = core::mem::take(&mut self.frame);
         frame.clear();
