@@ -91,8 +91,10 @@ impl RoomQueue {
 
     /// Wakes all waiters, since there will never be room.
     pub(crate) fn dismiss(&mut self, wakers: &mut Wakers) {
-        self.woken += self.waiting.len();
-        wakers.extend(core::mem::take(&mut self.waiting).into_iter().map(|(_, waker)| waker));
+        while let Some((_, waker)) = self.waiting.pop_front() {
+            self.woken += 1;
+            wakers.push(waker);
+        }
     }
 
     /// Records that the owner of `ticket` looks. Returns whether it was woken for that.

@@ -16,7 +16,7 @@ use super::Recording;
 use super::script::{Divergence, Script, Step, decode, request};
 use super::settings::{self, LONGEST_SECRET, MOST_SERVERS};
 use super::sink::{Shared, Sink, lock};
-use crate::client::{ReplySender, slot};
+use crate::client::{ReplySender, ValueSlot, slot};
 use crate::dispatch::{Attached, Dispatcher, Input, Key, Port, Token};
 use crate::recorder::Recorder;
 use crate::session::RequestId;
@@ -186,7 +186,8 @@ fn apply(dispatcher: &mut Dispatcher<ReplySender>, step: &Step) -> Result<(), Ma
         }
         Kind::CLOSE_ALL => dispatcher.close(now),
         Kind::CLOSE_WHEN_DONE => dispatcher.close_when_done(),
-        Kind::POLL => drop(dispatcher.poll_event(now)),
+        // Like `poll_event`, with the delivery that is compiled for the clients.
+        Kind::POLL => drop(dispatcher.deliver(now, false.then_some(ValueSlot::send))),
         Kind::TIMEOUT => dispatcher.handle_timeout(now),
         // It must not be called while events are undrained.
         Kind::SETTLE if !dispatcher.has_events() => dispatcher.settle(now),
@@ -225,15 +226,19 @@ fn apply_to_session(
         Kind::DISCONNECTED => session.handle_disconnected(now),
         Kind::PROBED => session.handle_probed(now, fields.small()?, fields.number()? != 0),
         Kind::ADDRESSES => {
-            let count = servers(fields)?;
-            let counts: Result<Vec<_>, _> = (0..count).map(|_| servers(fields)).collect();
-            session.set_addresses(&counts?);
+            let mut counts = Vec::new();
+            for _ in 0..servers(fields)? {
+                counts.push(servers(fields)?);
+            }
+            session.set_addresses(&counts);
         }
         Kind::UPDATE_SERVERS => {
             let (moves, count, old) = (fields.number()? != 0, servers(fields)?, servers(fields)?);
-            let kept = (0..old).map(|_| Ok(fields.small::<usize>()?.checked_sub(1)));
-            let kept: Result<Vec<_>, Malformed> = kept.collect();
-            session.replace_servers(now, &kept?, count, moves);
+            let mut kept = Vec::new();
+            for _ in 0..old {
+                kept.push(fields.small::<usize>()?.checked_sub(1));
+            }
+            session.replace_servers(now, &kept, count, moves);
         }
         Kind::AUTHENTICATE => {
             let (opcode, body) = request(fields)?;
@@ -263,12 +268,8 @@ fn apply_to_session(
                 return Err(Malformed::Record);
             }
             // Different credentials stay different.
-            let auth: Vec<_> = number
-                .to_le_bytes()
-                .into_iter()
-                .chain(core::iter::repeat(0))
-                .take(length)
-                .collect();
+            let mut auth = number.to_le_bytes().to_vec();
+            auth.resize(length, 0);
             let _ = session.add_auth(scheme, &auth, token());
         }
         Kind::UNWATCH => {
