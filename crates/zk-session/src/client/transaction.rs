@@ -4,8 +4,8 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use zk_proto::{
-    Acl, CheckVersionRequest, DeleteRequest, Multi, MultiOp, MultiResponse, MultiResult,
-    NodeKind, OpCode, Request, SetDataRequest, Stat,
+    Acl, CheckVersionRequest, DeleteRequest, Multi, MultiOp, MultiResponse, MultiResult, NodeKind,
+    OpCode, Request, SetDataRequest, Stat,
 };
 
 use super::answer::Decoder;

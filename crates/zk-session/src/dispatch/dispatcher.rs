@@ -153,7 +153,7 @@ impl<T> Dispatcher<T> {
                     continue;
                 }
                 Event::Watch { mut requests, mut persistent, event } => {
-                    let input = &|tag| Input::Watch { tag, event: event.clone() };
+                    let input = |tag| Input::Watch { tag, event: event.clone() };
                     machines.deliver_to_watchers(session, now, &mut requests, true, input);
                     if PERSISTENT_WATCHES {
                         machines.deliver_to_watchers(session, now, &mut persistent, false, input);
@@ -183,7 +183,7 @@ impl<T> Dispatcher<T> {
                 }
                 Event::Gap { mut requests } => {
                     if PERSISTENT_WATCHES {
-                        let input = &|tag| Input::Gap { tag };
+                        let input = |tag| Input::Gap { tag };
                         machines.deliver_to_watchers(session, now, &mut requests, false, input);
                     }
                     if requests.is_empty() {
@@ -193,7 +193,7 @@ impl<T> Dispatcher<T> {
                 }
                 Event::WatchLost { mut requests, code } => {
                     if PERSISTENT_WATCHES {
-                        let input = &|tag| Input::WatchLost { tag, code };
+                        let input = |tag| Input::WatchLost { tag, code };
                         machines.deliver_to_watchers(session, now, &mut requests, true, input);
                     }
                     if requests.is_empty() {

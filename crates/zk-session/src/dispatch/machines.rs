@@ -326,11 +326,11 @@ impl Machines {
         now: Instant,
         requests: &mut Vec<RequestId>,
         is_over: bool,
-        input: &dyn Fn(u64) -> Input,
+        input: impl Fn(u64) -> Input,
     ) {
         requests.retain(|request| {
             if request.is_callers() {
-                self.watchers.deliver(*request, is_over, input, &mut self.effects.wakers);
+                self.watchers.deliver(*request, is_over, &input, &mut self.effects.wakers);
                 return true;
             }
             let place = request.receiver;
