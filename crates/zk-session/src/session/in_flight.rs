@@ -77,13 +77,12 @@ impl<T> InFlight<T> {
         let answered = if self.sent.front().is_some_and(|sent| sent.pending.xid == xid) {
             self.sent.pop_front()?
         } else {
-            let is_request = |(_, sent): &(usize, &Sent<T>)| sent.pending.xid != Xid::PING;
-            let is_answered = |(_, sent): &(usize, &Sent<T>)| sent.pending.xid == xid;
-            let mut requests = self.sent.iter().enumerate().filter(is_request);
-            let (place, _) = match may_overtake {
-                true => requests.find(is_answered)?,
-                false => requests.next().filter(is_answered)?,
-            };
+            let place = self.sent.iter().position(|Sent { pending, .. }| {
+                pending.xid != Xid::PING && (!may_overtake || pending.xid == xid)
+            })?;
+            if self.sent.get(place)?.pending.xid != xid {
+                return None;
+            }
             self.sent.remove(place)?
         };
         self.sent.shrink(self.max_kept);
