@@ -46,7 +46,7 @@ mod process;
 mod read;
 mod ready;
 mod reports;
-mod room;
+pub(crate) mod room;
 mod router;
 mod slot;
 #[cfg(test)]
@@ -77,7 +77,7 @@ pub use self::ready::Ready;
 pub(crate) use self::room::RoomTicket;
 pub(crate) use self::router::{Failure, ReplySender, Router};
 pub(crate) use self::slot::{
-    AnySubject, Receiver, Sender, answer_slot, multi_answer_slot, slot, watch_slot,
+    AnySubject, Receiver, Sender, ValueSlot, answer_slot, multi_answer_slot, slot, watch_slot,
 };
 pub use self::transaction::{Transaction, TransactionResult};
 pub use self::watches::{Watch, WatchUpdate};

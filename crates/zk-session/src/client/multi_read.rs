@@ -106,9 +106,10 @@ impl<D: Driver> MultiRead<'_, Client<D>> {
 fn results(arrived: Arrived<'_>) -> Result<Vec<ReadResult>, Error> {
     let reply = arrived.answer?;
     let response: MultiReadResponse<'_> = reply.decode()?;
-    expect_results(arrived.subject.operations().len(), response.iter().count())?;
-    let result = |result: MultiReadResult<'_>| {
-        Some(match result {
+    let (mut answered, mut results) = (0, Vec::new());
+    for result in response.iter() {
+        answered += 1;
+        results.push(match result {
             MultiReadResult::GetData(body) => ReadResult::Data(
                 body.data.map_or(Bytes::new(), |data| reply.body.slice_ref(data)),
                 body.stat,
@@ -117,8 +118,9 @@ fn results(arrived: Arrived<'_>) -> Result<Vec<ReadResult>, Error> {
                 ReadResult::Children(body.children.iter().map(ToString::to_string).collect())
             }
             MultiReadResult::Error(body) => ReadResult::Failed(body.err),
-            _ => return None,
-        })
-    };
-    Ok(response.iter().filter_map(result).collect())
+            _ => continue,
+        });
+    }
+    expect_results(arrived.subject.operations().len(), answered)?;
+    Ok(results)
 }

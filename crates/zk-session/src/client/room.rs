@@ -62,7 +62,7 @@ impl RoomQueue {
             *last
         });
         ticket.is_queued = true;
-        match self.place(number) {
+        match place(&self.waiting, number) {
             Ok(place) => Some(core::mem::replace(&mut self.waiting[place].1, waker)),
             Err(place) => {
                 self.waiting.insert(place, (number, waker));
@@ -75,7 +75,7 @@ impl RoomQueue {
     pub(crate) fn leave(&mut self, ticket: &mut RoomTicket) -> Option<Waker> {
         self.looks(ticket);
         ticket.is_queued = false;
-        let place = self.place(ticket.number?).ok()?;
+        let place = place(&self.waiting, ticket.number?).ok()?;
         self.waiting.remove(place).map(|(_, waker)| waker)
     }
 
@@ -91,22 +91,24 @@ impl RoomQueue {
 
     /// Wakes all waiters, since there will never be room.
     pub(crate) fn dismiss(&mut self, wakers: &mut Wakers) {
-        self.woken += self.waiting.len();
-        wakers.extend(core::mem::take(&mut self.waiting).into_iter().map(|(_, waker)| waker));
+        while let Some((_, waker)) = self.waiting.pop_front() {
+            self.woken += 1;
+            wakers.push(waker);
+        }
     }
 
     /// Records that the owner of `ticket` looks. Returns whether it was woken for that.
     fn looks(&mut self, ticket: &RoomTicket) -> bool {
-        let was_woken =
-            ticket.is_queued && ticket.number.is_some_and(|number| self.place(number).is_err());
+        let was_woken = ticket.is_queued
+            && ticket.number.is_some_and(|number| place(&self.waiting, number).is_err());
         self.woken -= usize::from(was_woken);
         was_woken
     }
+}
 
-    /// Returns the place of a waiter, or the place where to insert it.
-    fn place(&self, number: u64) -> Result<usize, usize> {
-        self.waiting.binary_search_by_key(&number, |(number, _)| *number)
-    }
+/// Returns the place of a waiter by its number, or the place where to insert it.
+pub(crate) fn place(waiting: &VecDeque<(u64, Waker)>, number: u64) -> Result<usize, usize> {
+    waiting.binary_search_by_key(&number, |(number, _)| *number)
 }
 
 #[cfg(test)]

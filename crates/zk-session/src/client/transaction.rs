@@ -4,8 +4,8 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use zk_proto::{
-    Acl, CheckVersionRequest, DeleteRequest, ErrorCode, Multi, MultiOp, MultiResponse, MultiResult,
-    NodeKind, OpCode, Request, SetDataRequest, Stat,
+    Acl, CheckVersionRequest, DeleteRequest, Multi, MultiOp, MultiResponse, MultiResult, NodeKind,
+    OpCode, Request, SetDataRequest, Stat,
 };
 
 use super::answer::Decoder;
@@ -189,19 +189,21 @@ impl OperationKind<'_> {
 fn results(arrived: Arrived<'_>) -> Result<Vec<TransactionResult>, Error> {
     let reply = arrived.answer?;
     let response: MultiResponse<'_> = reply.decode()?;
-    expect_results(arrived.subject.operations().len(), response.iter().count())?;
-    match response.failure().or_else(|| first_error(&response)) {
-        Some((index, code)) => Err(Error::Transaction { index, code }),
-        None => Ok(response.iter().filter_map(|item| result(item, arrived.chroot)).collect()),
+    // In case the server does not mark the failed operation.
+    let mut first_error = None;
+    let (mut answered, mut results) = (0, Vec::new());
+    for item in response.iter() {
+        if let MultiResult::Error(body) = item {
+            first_error.get_or_insert((answered, body.err));
+        }
+        results.extend(result(item, arrived.chroot));
+        answered += 1;
     }
-}
-
-/// Returns the first error, in case the server does not mark the failed operation.
-fn first_error(response: &MultiResponse<'_>) -> Option<(usize, ErrorCode)> {
-    response.iter().enumerate().find_map(|(place, result)| match result {
-        MultiResult::Error(body) => Some((place, body.err)),
-        _ => None,
-    })
+    expect_results(arrived.subject.operations().len(), answered)?;
+    match response.failure().or(first_error) {
+        Some((index, code)) => Err(Error::Transaction { index, code }),
+        None => Ok(results),
+    }
 }
 
 fn result(result: MultiResult<'_>, chroot: &Chroot) -> Option<TransactionResult> {

@@ -330,24 +330,26 @@ impl Machines {
     ) {
         requests.retain(|request| {
             if request.is_callers() {
-                self.watchers.deliver(*request, is_over, || input(0), &mut self.effects.wakers);
+                self.watchers.deliver(*request, is_over, &input, &mut self.effects.wakers);
                 return true;
             }
-            let place = request.receiver;
-            let Some(slot) = self.slots.get_mut(place as usize) else { return false };
-            let mut watches = slot.watches.iter().enumerate();
             // The machine may have dropped it.
-            let Some((at, &(tag, _))) = watches.find(|(_, (_, id))| id.number == request.number)
-            else {
-                return false;
-            };
-            if is_over {
-                slot.watches.remove(at);
+            if let Some((key, tag)) = self.watch_of(request, is_over) {
+                self.call(session, now, key, MachineCall::Handle(input(tag)));
             }
-            let key = Key { place, generation: slot.generation };
-            self.call(session, now, key, MachineCall::Handle(input(tag)));
             false
         });
+    }
+
+    /// Returns the machine whose request has set a watch, and the tag. Forgets the watch if it is over.
+    fn watch_of(&mut self, request: &RequestId, is_over: bool) -> Option<(Key, u64)> {
+        let slot = self.slots.get_mut(request.receiver as usize)?;
+        let at = slot.watches.iter().position(|(_, id)| id.number == request.number)?;
+        let (tag, _) = match is_over {
+            true => slot.watches.remove(at),
+            false => *slot.watches.get(at)?,
+        };
+        Some((Key { place: request.receiver, generation: slot.generation }, tag))
     }
 
     fn for_each<R>(&mut self, mut act: impl FnMut(&mut Self, Key) -> R) {

@@ -11,8 +11,7 @@ impl Watchers {
         Self
     }
 
-    pub(super) fn deliver(&self, _: RequestId, _: bool, _: impl FnOnce() -> Input, _: &mut Wakers) {
-    }
+    pub(super) fn deliver(&self, _: RequestId, _: bool, _: &dyn Fn(u64) -> Input, _: &mut Wakers) {}
 
     pub(super) const fn end(&self, _: State, _: &mut Wakers) {}
 }

@@ -30,12 +30,12 @@ impl Watchers {
         Self(Slab::new())
     }
 
-    /// Delivers an input about a watch, and forgets the watch if it is over.
+    /// Delivers an input about a watch, and forgets the watch if it is over. A caller's has no tag.
     pub(super) fn deliver(
         &mut self,
         request: RequestId,
         is_over: bool,
-        input: impl FnOnce() -> Input,
+        input: &dyn Fn(u64) -> Input,
         wakers: &mut Wakers,
     ) {
         let watcher = match is_over {
@@ -43,7 +43,7 @@ impl Watchers {
             false => self.get(request).map(|entry| entry.watcher.clone()),
         };
         if let Some(watcher) = watcher {
-            watcher.handle(input(), wakers);
+            watcher.handle(input(0), wakers);
         }
     }
 

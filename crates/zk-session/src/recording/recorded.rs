@@ -1,7 +1,6 @@
 //! What writes a recording.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -50,7 +49,7 @@ struct Recorded {
     sent: Vec<u8>,
     frame: Vec<u8>,
     /// The xids of lists that may come in pieces. Names of nodes are not data.
-    lists: VecDeque<u64>,
+    lists: Vec<u64>,
     /// Whether the reply that comes in pieces is one of them.
     is_list: bool,
     /// The credentials, each with its number. The recording has the numbers only.
@@ -90,7 +89,7 @@ impl Start for Mutex<Option<Sink>> {
             conversation: Conversation::new(i32::MAX as usize),
             sent: Vec::new(),
             frame: Vec::new(),
-            lists: VecDeque::new(),
+            lists: Vec::new(),
             is_list: false,
             credentials: Vec::new(),
         }))])
@@ -105,7 +104,7 @@ impl Record for Recorded {
 
     fn attached(&mut self, now: Instant, machine: &dyn Attached) {
         let keeps_data = self.keeps_data;
-        self.write_at(Kind::ATTACH, Some(now), |fields| {
+        self.write_at(Kind::ATTACH, Some(now), &|fields| {
             machine.describe(&mut Description::new(fields, keeps_data));
         });
         self.depth += 1;
@@ -119,7 +118,7 @@ impl Record for Recorded {
         message: &mut dyn Any,
     ) {
         let keeps_data = self.keeps_data;
-        self.write_at(Kind::COMMAND, Some(now), |fields| {
+        self.write_at(Kind::COMMAND, Some(now), &|fields| {
             put_key(fields, key);
             if let Some(machine) = machine {
                 machine.describe_command(message, &mut Description::new(fields, keeps_data));
@@ -134,28 +133,28 @@ impl Record for Recorded {
 
     fn input(&mut self, kind: Kind, now: Option<Instant>, numbers: &[u64]) {
         if self.depth == 0 {
-            self.write_at(kind, now, |fields| put_numbers(fields, numbers));
+            self.write_at(kind, now, &|fields| put_numbers(fields, numbers));
         }
     }
 
     fn output(&mut self, kind: Kind, numbers: &[u64]) {
-        self.write_at(kind, None, |fields| put_numbers(fields, numbers));
+        self.write_at(kind, None, &|fields| put_numbers(fields, numbers));
     }
 
     fn connected(&mut self, now: Instant) {
         self.conversation = Conversation::new(i32::MAX as usize);
         self.sent.clear();
-        self.write_at(Kind::CONNECTED, Some(now), |_| {});
+        self.write_at(Kind::CONNECTED, Some(now), &|_| {});
     }
 
     fn rest(&mut self, now: Instant, bytes: &[u8]) {
         let is_left_out = !self.keeps_data && !self.is_list && !bytes.is_empty();
         let gaps: Vec<_> = is_left_out.then_some(0..bytes.len()).into_iter().collect();
-        self.write_at(Kind::REST, Some(now), |fields| fields.message(bytes, &gaps));
+        self.write_at(Kind::REST, Some(now), &|fields| fields.message(bytes, &gaps));
     }
 
     fn bad_frame(&mut self, now: Instant, error: FrameError) {
-        self.write_at(Kind::BAD_FRAME, Some(now), |fields| {
+        self.write_at(Kind::BAD_FRAME, Some(now), &|fields| {
             if let FrameError::Negative(length) = error {
                 fields.number(0);
                 fields.signed(length.into());
@@ -167,21 +166,21 @@ impl Record for Recorded {
 
     fn oversized(&mut self, now: Instant, start: &[u8], length: usize) {
         self.is_list = self.answered(start);
-        self.write_at(Kind::OVERSIZED, Some(now), |fields| {
+        self.write_at(Kind::OVERSIZED, Some(now), &|fields| {
             fields.bytes(start);
             fields.number(length as u64);
         });
     }
 
     fn addresses(&mut self, counts: &[usize]) {
-        self.write_at(Kind::ADDRESSES, None, |fields| {
+        self.write_at(Kind::ADDRESSES, None, &|fields| {
             fields.number(counts.len() as u64);
             counts.iter().for_each(|count| fields.number(*count as u64));
         });
     }
 
     fn update_servers(&mut self, now: Instant, kept: &[Option<usize>], count: usize, moves: bool) {
-        self.write_at(Kind::UPDATE_SERVERS, Some(now), |fields| {
+        self.write_at(Kind::UPDATE_SERVERS, Some(now), &|fields| {
             put_numbers(fields, &[moves.into(), count as u64, kept.len() as u64]);
             kept.iter().for_each(|new| fields.number(new.map_or(0, |new| new as u64 + 1)));
         });
@@ -193,7 +192,7 @@ impl Record for Recorded {
             self.credentials.push((scheme.into(), Bytes::copy_from_slice(auth)));
             self.credentials.len() - 1
         });
-        self.write_at(Kind::ADD_AUTH, None, |fields| {
+        self.write_at(Kind::ADD_AUTH, None, &|fields| {
             fields.bytes(scheme.as_bytes());
             fields.number(number as u64);
             fields.number(auth.len() as u64);
@@ -201,7 +200,7 @@ impl Record for Recorded {
     }
 
     fn called(&mut self, key: Key, input: Option<&Input>) {
-        self.write_at(Kind::CALL, None, |fields| {
+        self.write_at(Kind::CALL, None, &|fields| {
             put_key(fields, key);
             put_input(fields, input);
         });
@@ -213,7 +212,7 @@ impl Record for Recorded {
         if let (Request::GetChildren(_), &[xid, _, 1]) = (request, numbers)
             && xid != 0
         {
-            self.lists.push_back(xid);
+            self.lists.push(xid);
         }
         let mut frame = core::mem::take(&mut self.frame);
         frame.clear();
@@ -223,7 +222,7 @@ impl Record for Recorded {
         recording::gaps(&frame, MessageKind::Request, self.keeps_data, &mut gaps);
         let header = HEADER.min(frame.len());
         shift(&mut gaps, header);
-        self.write_at(kind, None, |recorded| {
+        self.write_at(kind, None, &|recorded| {
             put_numbers(recorded, numbers);
             recorded.signed(opcode.0.into());
             recorded.message(frame.get(header..).unwrap_or_default(), &gaps);
@@ -254,7 +253,7 @@ impl Record for Recorded {
                 }
             }
         }
-        self.write_at(Kind::SENT, Some(now), |fields| {
+        self.write_at(Kind::SENT, Some(now), &|fields| {
             fields.number(bytes.len() as u64);
             fields.number(count);
             fields.fields(&ended);
@@ -280,13 +279,13 @@ impl Record for Recorded {
         let kind = kind.unwrap_or(MessageKind::UnknownReply);
         recording::gaps(&frame, kind, self.keeps_data, &mut gaps);
         shift(&mut gaps, frame::PREFIX_LEN);
-        self.write_at(Kind::FRAME, Some(now), |fields| fields.message(payload, &gaps));
+        self.write_at(Kind::FRAME, Some(now), &|fields| fields.message(payload, &gaps));
         self.keep(frame);
     }
 
     fn event(&mut self, event: Event<()>) {
         let has_ended = matches!(event, Event::State(State::Ended(_)));
-        self.write_at(Kind::EVENT, None, |fields| put_event(fields, event));
+        self.write_at(Kind::EVENT, None, &|fields| put_event(fields, &event));
         if has_ended {
             self.sink.flush();
         }
@@ -295,7 +294,7 @@ impl Record for Recorded {
     fn sees(&mut self, what: u64, is_seen: bool, numbers: &mut [u64]) -> bool {
         let is_seen = self.sink.recorded(what, numbers).unwrap_or(is_seen);
         if is_seen {
-            self.write_at(Kind::MACHINE_SEES, None, |fields| {
+            self.write_at(Kind::MACHINE_SEES, None, &|fields| {
                 fields.number(what);
                 put_numbers(fields, numbers);
             });
@@ -309,12 +308,8 @@ impl Record for Recorded {
 }
 
 impl Recorded {
-    fn write_at(&mut self, kind: Kind, now: Option<Instant>, fields: impl FnOnce(&mut Fields<'_>)) {
+    fn write_at(&mut self, kind: Kind, now: Option<Instant>, fields: &dyn Fn(&mut Fields<'_>)) {
         let time = now.map_or(self.writer.time(), nanoseconds);
-        self.write_record(kind, time, fields);
-    }
-
-    fn write_record(&mut self, kind: Kind, time: u64, fields: impl FnOnce(&mut Fields<'_>)) {
         self.record.clear();
         if self.part >= PART {
             let (before, number) = (self.writer.time(), self.parts);
@@ -429,8 +424,8 @@ fn put_result(fields: &mut Fields<'_>, result: &Result<Reply, Error>) {
     }
 }
 
-fn put_event(fields: &mut Fields<'_>, event: Event<()>) {
-    match event {
+fn put_event(fields: &mut Fields<'_>, event: &Event<()>) {
+    match *event {
         Event::State(state) => {
             fields.number(0);
             put_state(fields, state);
@@ -444,27 +439,27 @@ fn put_event(fields: &mut Fields<'_>, event: Event<()>) {
             }
         }
         Event::Authenticate { server } => put_numbers(fields, &[2, server as u64]),
-        Event::AuthenticationReply { server, result } => {
+        Event::AuthenticationReply { server, ref result } => {
             put_numbers(fields, &[3, server as u64]);
-            put_result(fields, &result);
+            put_result(fields, result);
         }
-        Event::Reply { result, .. } => {
+        Event::Reply { ref result, .. } => {
             fields.number(4);
-            put_result(fields, &result);
+            put_result(fields, result);
         }
-        Event::Watch { requests, persistent, event } => {
+        Event::Watch { ref requests, ref persistent, ref event } => {
             fields.number(5);
-            put_requests(fields, &requests);
-            put_requests(fields, &persistent);
+            put_requests(fields, requests);
+            put_requests(fields, persistent);
             fields.signed(event.event_type.0.into());
         }
-        Event::Gap { requests } => {
+        Event::Gap { ref requests } => {
             fields.number(6);
-            put_requests(fields, &requests);
+            put_requests(fields, requests);
         }
-        Event::WatchLost { requests, code } => {
+        Event::WatchLost { ref requests, code } => {
             fields.number(7);
-            put_requests(fields, &requests);
+            put_requests(fields, requests);
             fields.signed(code.0.into());
         }
         Event::LeaseEnded => fields.number(8),

@@ -16,6 +16,7 @@ use super::Recording;
 use super::script::{Divergence, Script, Step, decode, request};
 use super::settings::{self, LONGEST_SECRET, MOST_SERVERS};
 use super::sink::{Shared, Sink, lock};
+use crate::client::{ReplySender, ValueSlot, slot};
 use crate::dispatch::{Attached, Dispatcher, Input, Key, Port, Token};
 use crate::recorder::Recorder;
 use crate::session::RequestId;
@@ -176,7 +177,7 @@ fn steps(reader: Reader<'_>, recording: &Bytes) -> Result<Vec<Step>, ReplayError
 
 /// Gives an input to the dispatcher, or asks for an action. Other outputs come by themselves: if one
 /// is left over, it is not repeated.
-fn apply(dispatcher: &mut Dispatcher<()>, step: &Step) -> Result<(), Malformed> {
+fn apply(dispatcher: &mut Dispatcher<ReplySender>, step: &Step) -> Result<(), Malformed> {
     let (now, mut fields) = (step.time, step.fields());
     match step.kind {
         Kind::COMMAND => {
@@ -185,7 +186,8 @@ fn apply(dispatcher: &mut Dispatcher<()>, step: &Step) -> Result<(), Malformed> 
         }
         Kind::CLOSE_ALL => dispatcher.close(now),
         Kind::CLOSE_WHEN_DONE => dispatcher.close_when_done(),
-        Kind::POLL => drop(dispatcher.poll_event(now)),
+        // Like `poll_event`, with the delivery that is compiled for the clients.
+        Kind::POLL => drop(dispatcher.deliver(now, false.then_some(ValueSlot::send))),
         Kind::TIMEOUT => dispatcher.handle_timeout(now),
         // It must not be called while events are undrained.
         Kind::SETTLE if !dispatcher.has_events() => dispatcher.settle(now),
@@ -195,7 +197,7 @@ fn apply(dispatcher: &mut Dispatcher<()>, step: &Step) -> Result<(), Malformed> 
 }
 
 fn apply_to_session(
-    dispatcher: &mut Dispatcher<()>,
+    dispatcher: &mut Dispatcher<ReplySender>,
     kind: Kind,
     now: Instant,
     fields: &mut FieldReader<'_>,
@@ -224,15 +226,19 @@ fn apply_to_session(
         Kind::DISCONNECTED => session.handle_disconnected(now),
         Kind::PROBED => session.handle_probed(now, fields.small()?, fields.number()? != 0),
         Kind::ADDRESSES => {
-            let count = servers(fields)?;
-            let counts: Result<Vec<_>, _> = (0..count).map(|_| servers(fields)).collect();
-            session.set_addresses(&counts?);
+            let mut counts = Vec::new();
+            for _ in 0..servers(fields)? {
+                counts.push(servers(fields)?);
+            }
+            session.set_addresses(&counts);
         }
         Kind::UPDATE_SERVERS => {
             let (moves, count, old) = (fields.number()? != 0, servers(fields)?, servers(fields)?);
-            let kept = (0..old).map(|_| Ok(fields.small::<usize>()?.checked_sub(1)));
-            let kept: Result<Vec<_>, Malformed> = kept.collect();
-            session.replace_servers(now, &kept?, count, moves);
+            let mut kept = Vec::new();
+            for _ in 0..old {
+                kept.push(fields.small::<usize>()?.checked_sub(1));
+            }
+            session.replace_servers(now, &kept, count, moves);
         }
         Kind::AUTHENTICATE => {
             let (opcode, body) = request(fields)?;
@@ -246,7 +252,7 @@ fn apply_to_session(
             let deadline = fields.number()?.checked_sub(1).map(Duration::from_nanos);
             let in_pieces = fields.number()? != 0;
             let (opcode, body) = request(fields)?;
-            let (request, token) = (decode(opcode, &body)?, Token::Caller(()));
+            let (request, token) = (decode(opcode, &body)?, token());
             // So are the results, whose parts the record has.
             let _ = match deadline.map(Instant::after_start) {
                 #[cfg(feature = "full")]
@@ -262,13 +268,9 @@ fn apply_to_session(
                 return Err(Malformed::Record);
             }
             // Different credentials stay different.
-            let auth: Vec<_> = number
-                .to_le_bytes()
-                .into_iter()
-                .chain(core::iter::repeat(0))
-                .take(length)
-                .collect();
-            let _ = session.add_auth(scheme, &auth, Token::Caller(()));
+            let mut auth = number.to_le_bytes().to_vec();
+            auth.resize(length, 0);
+            let _ = session.add_auth(scheme, &auth, token());
         }
         Kind::UNWATCH => {
             session.unwatch(RequestId::of_caller(fields.number()?, fields.small()?));
@@ -279,6 +281,12 @@ fn apply_to_session(
         _ => {}
     }
     Ok(())
+}
+
+/// Returns the token of a request whose reply nobody waits for. It has the type of the clients' tokens,
+/// so that the session is compiled once.
+fn token() -> Token<ReplySender> {
+    Token::Caller(slot().0)
 }
 
 fn servers(fields: &mut FieldReader<'_>) -> Result<usize, Malformed> {

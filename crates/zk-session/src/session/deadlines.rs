@@ -342,7 +342,7 @@ impl<T> Session<T> {
         }
         let sent = self.connection.as_ref().and_then(|open| open.in_flight.next_deadline());
         let unsent = self.outbox.next_deadline();
-        if let Some(deadline) = sent.into_iter().chain(unsent).min() {
+        if let Some(deadline) = earlier(sent, unsent) {
             // Each look at all requests takes a small part of the time until the next one.
             let count = u32::try_from(self.pending()).unwrap_or(u32::MAX);
             let next_look = now.after(scaled(LOOK_PER_REQUEST, count, 1));

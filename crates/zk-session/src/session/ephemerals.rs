@@ -8,7 +8,7 @@
 //! somebody else deletes counts until a watch or a refused delete shows that, or until the session
 //! has read the list of its nodes, which makes the count exact again.
 
-use alloc::collections::BTreeSet;
+mod node_set;
 
 use bytes::Bytes;
 use zk_proto::{
@@ -16,6 +16,7 @@ use zk_proto::{
     OpCode, Reader, Request, Xid,
 };
 
+use self::node_set::NodeSet;
 use super::Config;
 use super::hasher;
 use super::pending::PendingRequest;
@@ -32,8 +33,9 @@ const REFUSALS: usize = 64;
 const MAX_LOSSES: u8 = 3;
 
 /// A node, known by a hash and the length of its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct NodeKey {
+#[derive(Clone, Copy, Debug)]
+struct NodeKey {
+    /// Not 0.
     hash: u64,
     length: usize,
 }
@@ -75,7 +77,7 @@ pub(super) struct Ephemerals {
     max_kept: usize,
     /// Secret, so that nobody can choose names of nodes that share a hash.
     seed: u64,
-    nodes: BTreeSet<NodeKey>,
+    nodes: NodeSet,
     /// How many bytes `nodes` take, and sequential nodes of unknown names that may exist.
     bytes: usize,
     /// The changes of requests without an outcome, in the order of the requests.
@@ -107,7 +109,7 @@ impl Ephemerals {
             limit,
             max_kept,
             seed,
-            nodes: BTreeSet::new(),
+            nodes: NodeSet::default(),
             bytes: 0,
             submitted: ShortQueue::new(),
             pending: 0,
@@ -124,7 +126,7 @@ impl Ephemerals {
     }
 
     fn key(&self, path: &[u8]) -> NodeKey {
-        NodeKey { hash: hasher::hash(path, self.seed), length: path.len() }
+        NodeKey { hash: hasher::hash(path, self.seed).max(1), length: path.len() }
     }
 
     fn creation(&self, path: &str, mode: CreateMode) -> Option<Change> {
@@ -157,7 +159,7 @@ impl Ephemerals {
 
     /// Counts the changes of a request that may have some.
     fn count(&mut self, request: &Request<'_>, xid: Xid) -> Result<bool, Error> {
-        let before = self.submitted.len();
+        let (before, pending) = (self.submitted.len(), self.pending);
         match request {
             Request::Create(body) | Request::Create2(body) => {
                 self.push(xid, 0, self.creation(body.path, body.mode));
@@ -177,17 +179,19 @@ impl Ephemerals {
             }
             _ => {}
         }
-        let bytes: usize = self.submitted.range(before..).map(|it| it.change.bytes()).sum();
-        if bytes > 0 && self.bytes + self.pending + bytes > self.limit {
+        if self.pending > pending && self.bytes + self.pending > self.limit {
             self.submitted.truncate(before);
+            self.pending = pending;
             return Err(Error::EphemeralsFull { limit: self.limit });
         }
-        self.pending += bytes;
         Ok(self.submitted.len() > before)
     }
 
     fn push(&mut self, xid: Xid, index: usize, change: Option<Change>) {
-        self.submitted.extend(change.map(|change| SubmittedChange { xid, index, change }));
+        if let Some(change) = change {
+            self.pending += change.bytes();
+            self.submitted.push_back(SubmittedChange { xid, index, change });
+        }
     }
 
     /// Returns whether there are so many nodes that a list is worth its bytes.
@@ -283,13 +287,13 @@ impl Ephemerals {
     }
 
     fn insert(&mut self, node: NodeKey) {
-        if self.nodes.insert(node) {
+        if self.nodes.insert(node.hash) {
             self.bytes += node.length + PREFIX;
         }
     }
 
     fn forget(&mut self, node: NodeKey) {
-        if self.nodes.remove(&node) {
+        if self.nodes.remove(node.hash) {
             self.bytes = self.bytes.saturating_sub(node.length + PREFIX);
         }
     }
@@ -311,7 +315,7 @@ impl Ephemerals {
         if let Some(Ok(list)) =
             list.map(|body| GetEphemeralsResponse::decode(&mut Reader::new(body)))
         {
-            self.nodes.clear();
+            self.nodes = NodeSet::default();
             self.bytes = 0;
             list.ephemerals.iter().for_each(|path| self.insert(self.key(path.as_bytes())));
         }

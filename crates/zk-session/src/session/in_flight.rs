@@ -6,7 +6,7 @@ use zk_proto::Xid;
 
 use super::pending::{Late, PendingRequest};
 use super::queue::ShortQueue;
-use crate::time::{Instant, Span};
+use crate::time::{Instant, Span, earlier};
 
 #[derive(Clone, Debug)]
 pub(super) struct Sent<T> {
@@ -39,7 +39,7 @@ impl<T> InFlight<T> {
     pub(super) fn take_ping(&mut self) -> Option<Sent<T>> {
         let is_ping = |sent: &Sent<T>| sent.pending.xid == Xid::PING;
         let place = self.sent.iter().position(is_ping)?;
-        let ping = self.remove(place);
+        let ping = self.sent.remove(place);
         self.sent.shrink(self.max_kept);
         ping
     }
@@ -54,7 +54,7 @@ impl<T> InFlight<T> {
         &self,
         now: Instant,
         time: Span,
-    ) -> impl Iterator<Item = &PendingRequest<T>> + Clone {
+    ) -> impl Iterator<Item = &PendingRequest<T>> {
         let is_recent =
             move |sent: &&Sent<T>| sent.pending.xid != Xid::PING && now.since(sent.sent_at) <= time;
         self.sent.iter().filter(is_recent).map(|sent| &sent.pending)
@@ -77,28 +77,17 @@ impl<T> InFlight<T> {
         let answered = if self.sent.front().is_some_and(|sent| sent.pending.xid == xid) {
             self.sent.pop_front()?
         } else {
-            let is_request = |(_, sent): &(usize, &Sent<T>)| sent.pending.xid != Xid::PING;
-            let is_answered = |(_, sent): &(usize, &Sent<T>)| sent.pending.xid == xid;
-            let mut requests = self.sent.iter().enumerate().filter(is_request);
-            let (place, _) = match may_overtake {
-                true => requests.find(is_answered)?,
-                false => requests.next().filter(is_answered)?,
-            };
-            self.remove(place)?
+            let place = self.sent.iter().position(|Sent { pending, .. }| {
+                pending.xid != Xid::PING && (!may_overtake || pending.xid == xid)
+            })?;
+            if self.sent.get(place)?.pending.xid != xid {
+                return None;
+            }
+            self.sent.remove(place)?
         };
         self.sent.shrink(self.max_kept);
         self.callers -= usize::from(answered.pending.is_callers());
         Some(answered)
-    }
-
-    /// Removes a request, which is among the first ones. Moving those before it is less code than
-    /// `VecDeque::remove`.
-    fn remove(&mut self, place: usize) -> Option<Sent<T>> {
-        let mut removed = self.sent.pop_front()?;
-        for sent in self.sent.iter_mut().take(place) {
-            core::mem::swap(sent, &mut removed);
-        }
-        Some(removed)
     }
 
     /// Takes the callers of requests whose deadline has passed. The replies are still expected.
@@ -108,7 +97,7 @@ impl<T> InFlight<T> {
 
     /// Returns the earliest deadline of all requests.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.sent.iter().filter_map(|sent| sent.pending.deadline).min()
+        self.sent.iter().fold(None, |due, sent| earlier(due, sent.pending.deadline))
     }
 
     /// Returns the requests, after the connection was lost. None of them will be answered.

@@ -16,7 +16,7 @@ use super::RequestId;
 use super::in_flight::{InFlight, Sent};
 use super::pending::{Late, PendingRequest, RequestOwner};
 use super::queue::ShortQueue;
-use crate::time::Instant;
+use crate::time::{Instant, earlier};
 
 /// Bytes to send. `Debug` shows only how many there are, because they can hold credentials.
 #[derive(Clone, Default)]
@@ -214,7 +214,7 @@ impl<T> Outbox<T> {
 
     /// Returns the earliest deadline of all requests.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.unsent.iter().filter_map(|unsent| unsent.deadline).min()
+        self.unsent.iter().fold(None, |due, unsent| earlier(due, unsent.deadline))
     }
 
     /// Removes and returns unwanted requests. None of them may be partly sent.

@@ -22,6 +22,16 @@ impl<E> ShortQueue<E> {
         self.0.push_back(entry);
     }
 
+    /// Removes an entry, which is among the first ones. Moving those before it is less code than
+    /// `VecDeque::remove`.
+    pub(super) fn remove(&mut self, place: usize) -> Option<E> {
+        let mut removed = self.pop_front()?;
+        for entry in self.iter_mut().take(place) {
+            core::mem::swap(entry, &mut removed);
+        }
+        Some(removed)
+    }
+
     /// Frees the capacity of an empty queue, if it takes more than `max_kept` bytes.
     pub(super) fn shrink(&mut self, max_kept: usize) {
         if self.is_empty() && self.capacity() * size_of::<E>() > max_kept {

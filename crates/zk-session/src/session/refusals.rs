@@ -13,7 +13,6 @@
 //!   use](Session::note_service).
 //! * The request is longer than every answered one, or some servers lack its operation.
 
-use super::pending::PendingRequest;
 use super::*;
 
 /// So many connections in a row must have ended with the request.
@@ -78,21 +77,25 @@ impl<T> Session<T> {
             return;
         }
         let soon = self.reach_timeout(now);
-        let in_flight = lost.in_flight.sent_within(now, soon);
-        let in_flight = in_flight.filter(|_| cause.is_transport());
+        let in_flight = lost.in_flight.sent_within(now, soon).filter(|_| cause.is_transport());
         let begun = self.outbox.first().filter(|_| lost.taken > 0);
-        let unanswered = in_flight
-            .chain(begun)
-            .filter(|pending| self.may_refuse(pending.opcode, pending.length));
-        let may_lack_one = unanswered.clone().any(|pending| self.may_lack(pending.opcode));
-        let unanswered =
-            unanswered.filter(|pending| !may_lack_one || self.may_lack(pending.opcode));
-        let before = self.suspect;
-        let is_suspect =
-            |pending: &&PendingRequest<T>| self.is_suspect(pending.opcode, pending.length);
-        self.suspect = match unanswered.clone().find(is_suspect) {
-            Some(_) => before.map(|it| Suspect { strikes: it.strikes.saturating_add(1), ..it }),
-            None => unanswered.into_iter().next().map(|oldest| Suspect {
+        let (mut oldest, mut is_suspect, mut may_lack_one) = (None, false, false);
+        for pending in in_flight.chain(begun) {
+            let may_lack = self.may_lack(pending.opcode);
+            if !self.may_refuse(pending.opcode, pending.length) || may_lack_one && !may_lack {
+                continue;
+            }
+            if may_lack && !may_lack_one {
+                (oldest, is_suspect, may_lack_one) = (None, false, true);
+            }
+            oldest.get_or_insert(pending);
+            is_suspect |= self.is_suspect(pending.opcode, pending.length);
+        }
+        self.suspect = match self.suspect {
+            Some(known) if is_suspect => {
+                Some(Suspect { strikes: known.strikes.saturating_add(1), ..known })
+            }
+            _ => oldest.map(|oldest| Suspect {
                 opcode: oldest.opcode,
                 length: oldest.length,
                 strikes: 1,

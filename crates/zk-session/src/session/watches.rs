@@ -313,23 +313,33 @@ impl SessionWatches {
         if !super::PERSISTENT_WATCHES {
             return fired;
         }
-        let slot = self.table.find(Class::Persistent, path).and_then(|place| self.table.get(place));
-        fired.persistent.extend(slot.into_iter().flat_map(|slot| slot.waiting(&self.callers)));
+        let mut found = |slot: &WatchSlot| slot.add_waiting(&self.callers, &mut fired.persistent);
+        if let Some(place) = self.table.find(Class::Persistent, path)
+            && let Some(slot) = self.table.get(place)
+        {
+            found(slot);
+        }
         // A server sends this event because of some other watch (ZOOKEEPER-4475).
         if event != EventType::NODE_CHILDREN_CHANGED && self.table.count(Class::Recursive) > 0 {
-            let slots = self.table.lineage(Class::Recursive, path);
-            fired.persistent.extend(slots.flat_map(|slot| slot.waiting(&self.callers)));
+            self.table.lineage(Class::Recursive, path, &mut found);
         }
         fired
     }
 
     /// Returns the requests of all persistent watches that are set.
     pub(super) fn persistent(&self) -> Vec<RequestId> {
-        if !super::PERSISTENT_WATCHES {
-            return Vec::new();
+        self.waiting(Class::PERSISTENT)
+    }
+
+    /// Returns the requests of all watches of some classes that are set.
+    fn waiting(&self, classes: &[Class]) -> Vec<RequestId> {
+        let mut waiting = Vec::new();
+        for class in classes {
+            for slot in self.table.of_class(*class) {
+                slot.add_waiting(&self.callers, &mut waiting);
+            }
         }
-        let slots = Class::PERSISTENT.iter().flat_map(|class| self.table.of_class(*class));
-        slots.flat_map(|slot| slot.waiting(&self.callers)).collect()
+        waiting
     }
 
     /// Drops the persistent watches that are set, for a server that does not know them. Returns
@@ -344,9 +354,7 @@ impl SessionWatches {
 
     /// Drops the one-shot watches, after the session has expired.
     pub(super) fn keep_persistent(&mut self) {
-        let slots = Class::ONCE.iter().flat_map(|class| self.table.of_class(*class));
-        let once: Vec<_> = slots.flat_map(|slot| slot.waiting(&self.callers)).collect();
-        for id in once {
+        for id in self.waiting(&Class::ONCE) {
             self.remove(id, false);
         }
     }

@@ -18,7 +18,7 @@ use super::connect::{MAX_WAIT, MIN_WAIT, Transport, is_timeout};
 use super::readers::Keeper;
 use super::shared::{Threads, ThreadsState};
 use crate::client::inbox::Inbox;
-use crate::client::{Driver as _, EffectsGuard, HasEffects as _};
+use crate::client::{Driver as _, EffectsGuard, HasEffects as _, room};
 use crate::dispatch::attachment::Commands as _;
 use crate::threads::thread::{self, Thread};
 use crate::threads::{spawn, thread_local};
@@ -241,7 +241,7 @@ impl Threads {
         thread::park_timeout(timeout);
         let mut inner = self.relock();
         let sleepers = &mut inner.readers.sleepers;
-        if let Ok(place) = sleepers.binary_search_by_key(&number, |(number, _)| *number) {
+        if let Ok(place) = room::place(sleepers, number) {
             sleepers.remove(place);
         }
         inner

@@ -51,6 +51,10 @@ pub(in crate::blocking) const MOST_ATTEMPTS: usize = 4;
 /// An attempt to connect, with its time limit.
 pub(super) type ThreadAttempt = Box<dyn FnOnce(Duration) + Send>;
 
+/// What follows an attempt to connect to a server.
+type AttemptEnd =
+    Box<dyn FnOnce(&Arc<Threads>, &ServerAddress, io::Result<Arc<dyn Transport>>) + Send>;
+
 /// Connects to servers, independent of the type of transport.
 trait AnyConnect: Send + Sync {
     fn make(&self, server: &ServerAddress, timeout: Duration) -> io::Result<Arc<dyn Transport>>;
@@ -366,7 +370,7 @@ impl ThreadsState {
         let mechanism = self.router.mechanism().cloned().filter(|_| AUTHENTICATION);
         let is_limited = mechanism.is_none();
         let (attempt, servers) = (self.attempt, self.router.servers.clone());
-        let prepared = self.prepare_attempt(shared, server, move |shared, server, made| {
+        let then: AttemptEnd = Box::new(move |shared, server, made| {
             let made = made.and_then(|connection| {
                 let begun = mechanism.map(|mechanism| mechanism.begin(server)).transpose();
                 Ok((connection, begun.map_err(io::Error::other)?))
@@ -386,6 +390,7 @@ impl ThreadsState {
                 inner.settle(shared);
             }
         });
+        let prepared = self.prepare_attempt(shared, server, then);
         let started = prepared.and_then(|attempt| match start(attempt, connect_timeout) {
             Err((_, Some(attempt))) if is_limited => {
                 self.keepers_attempt = Some(attempt);
@@ -432,7 +437,7 @@ impl ThreadsState {
         let Some(server) = self.router.servers.get(server).cloned() else {
             return;
         };
-        let prepared = self.prepare_attempt(shared, server, |shared, server, made| {
+        let then: AttemptEnd = Box::new(|shared, server, made| {
             let asked = made.and_then(|connection| probe::ask(&*connection, PROBE_TIMEOUT));
             let read_write = asked.unwrap_or(false);
             let mut inner = shared.lock();
@@ -442,6 +447,7 @@ impl ThreadsState {
                 inner.settle(shared);
             }
         });
+        let prepared = self.prepare_attempt(shared, server, then);
         // A server that cannot be asked is asked again later.
         let _ = prepared.map(|attempt| start(attempt, PROBE_TIMEOUT));
     }
@@ -451,9 +457,7 @@ impl ThreadsState {
         &mut self,
         shared: &Arc<Threads>,
         server: ServerAddress,
-        then: impl FnOnce(&Arc<Threads>, &ServerAddress, io::Result<Arc<dyn Transport>>)
-        + Send
-        + 'static,
+        then: AttemptEnd,
     ) -> io::Result<ThreadAttempt> {
         self.connecting.retain(|server| Arc::strong_count(server) > 1);
         if self.connecting.iter().filter(|known| ***known == server).count() >= MOST_ATTEMPTS {

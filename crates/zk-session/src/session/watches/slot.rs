@@ -226,15 +226,15 @@ impl WatchSlot {
         }
     }
 
-    /// Returns the requests that wait for events.
-    pub(super) fn waiting(&self, callers: &Callers) -> impl Iterator<Item = RequestId> {
+    /// Adds the requests that wait for events.
+    pub(super) fn add_waiting(&self, callers: &Callers, waiting: &mut Vec<RequestId>) {
         let mut place = self.first;
-        core::iter::from_fn(move || {
-            let caller = callers.at(place).filter(|caller| !caller.stage.is_pending())?;
-            let id = caller.id(place);
+        while let Some(caller) = callers.at(place)
+            && !caller.stage.is_pending()
+        {
+            waiting.push(caller.id(place));
             place = caller.next;
-            Some(id)
-        })
+        }
     }
 
     /// Returns the kind of watch of the newest request that waits for events.

@@ -62,18 +62,20 @@ impl Table {
         hasher::hash(path.as_bytes(), self.seed) as u32
     }
 
-    /// Returns the slots of a class on the root, on each other ancestor of a path, and on the path
+    /// Finds the slots of a class on the root, on each other ancestor of a path, and on the path
     /// itself, in this order.
-    pub(super) fn lineage(&self, class: Class, path: &str) -> impl Iterator<Item = &WatchSlot> {
+    pub(super) fn lineage(&self, class: Class, path: &str, found: &mut dyn FnMut(&WatchSlot)) {
         let mut hasher = Hasher::new(path, self.seed);
-        let slashes = path.bytes().enumerate().filter(|(_, byte)| *byte == b'/');
-        let ends = slashes.map(|(at, _)| at.max(1)).chain([path.len()]);
-        let mut last = 0;
-        ends.filter_map(move |end| {
-            let is_new = core::mem::replace(&mut last, end) < end;
-            let (path, hash) = hasher.prefix(end).filter(|_| is_new)?;
-            self.slots.get(self.find_hashed(class, path, hash as u32)?)
-        })
+        for end in 1..=path.len() {
+            let is_whole = path.as_bytes().get(end).is_none_or(|next| *next == b'/');
+            if (is_whole || end == 1)
+                && let Some((path, hash)) = hasher.prefix(end)
+                && let Some(place) = self.find_hashed(class, path, hash as u32)
+                && let Some(slot) = self.slots.get(place)
+            {
+                found(slot);
+            }
+        }
     }
 
     fn find_hashed(&self, class: Class, path: &str, hash: u32) -> Option<WatchPlace> {
