@@ -5,6 +5,7 @@
 //! answered. Then they share one list, submitted after all their creations.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::any::Any;
 
@@ -16,7 +17,7 @@ use super::port::Submission;
 use super::token::Key;
 use crate::error::Error;
 use crate::recorder::Recorder;
-use crate::session::growth::reserve;
+use crate::session::growth::room_for_growth;
 use crate::sync::Arc;
 
 /// How many lists of one path may be in flight. Up to this number, no machine waits for another.
@@ -66,7 +67,7 @@ impl SharedList {
 #[derive(Default)]
 pub(super) struct SharedLists {
     /// Those without a reply, in the order of their numbers.
-    under_way: Vec<SharedList>,
+    under_way: VecDeque<SharedList>,
     /// The next one of each path with [`AT_ONCE`] in flight, if machines wait for it.
     next: Vec<SharedList>,
     last_number: u64,
@@ -116,7 +117,8 @@ impl SharedLists {
             first: receiver,
             others: Vec::new(),
         };
-        if self.under_way.iter().filter(|list| list.path == *path).count() < AT_ONCE {
+        let same = self.under_way.iter().rev().filter(|list| list.path == *path);
+        if same.take(AT_ONCE).count() < AT_ONCE {
             return Some(list);
         }
         self.next.push(list);
@@ -126,8 +128,11 @@ impl SharedLists {
     /// Adds a list that was submitted.
     fn submitted(&mut self, list: SharedList) {
         self.last_number = list.number;
-        reserve(&mut self.under_way, 1);
-        self.under_way.push(list);
+        // Mostly there is only one.
+        if self.under_way.len() == self.under_way.capacity() {
+            self.under_way.reserve_exact(room_for_growth(self.under_way.len()));
+        }
+        self.under_way.push_back(list);
     }
 
     /// Removes a list that has a reply.
@@ -137,7 +142,7 @@ impl SharedLists {
         if self.under_way.is_empty() {
             self.under_way.shrink_to(AT_ONCE);
         }
-        Some(list)
+        list
     }
 
     /// Puts back a list whose reply has more pieces.

@@ -8,7 +8,7 @@
 //! somebody else deletes counts until a watch or a refused delete shows that, or until the session
 //! has read the list of its nodes, which makes the count exact again.
 
-mod node_set;
+use alloc::collections::BTreeSet;
 
 use bytes::Bytes;
 use zk_proto::{
@@ -16,7 +16,6 @@ use zk_proto::{
     OpCode, Reader, Request, Xid,
 };
 
-use self::node_set::NodeSet;
 use super::Config;
 use super::hasher;
 use super::pending::PendingRequest;
@@ -33,9 +32,8 @@ const REFUSALS: usize = 64;
 const MAX_LOSSES: u8 = 3;
 
 /// A node, known by a hash and the length of its path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NodeKey {
-    /// Not 0.
     hash: u64,
     length: usize,
 }
@@ -77,7 +75,7 @@ pub(super) struct Ephemerals {
     max_kept: usize,
     /// Secret, so that nobody can choose names of nodes that share a hash.
     seed: u64,
-    nodes: NodeSet,
+    nodes: BTreeSet<NodeKey>,
     /// How many bytes `nodes` take, and sequential nodes of unknown names that may exist.
     bytes: usize,
     /// The changes of requests without an outcome, in the order of the requests.
@@ -109,7 +107,7 @@ impl Ephemerals {
             limit,
             max_kept,
             seed,
-            nodes: NodeSet::default(),
+            nodes: BTreeSet::new(),
             bytes: 0,
             submitted: ShortQueue::new(),
             pending: 0,
@@ -126,7 +124,7 @@ impl Ephemerals {
     }
 
     fn key(&self, path: &[u8]) -> NodeKey {
-        NodeKey { hash: hasher::hash(path, self.seed).max(1), length: path.len() }
+        NodeKey { hash: hasher::hash(path, self.seed), length: path.len() }
     }
 
     fn creation(&self, path: &str, mode: CreateMode) -> Option<Change> {
@@ -287,13 +285,13 @@ impl Ephemerals {
     }
 
     fn insert(&mut self, node: NodeKey) {
-        if self.nodes.insert(node.hash) {
+        if self.nodes.insert(node) {
             self.bytes += node.length + PREFIX;
         }
     }
 
     fn forget(&mut self, node: NodeKey) {
-        if self.nodes.remove(node.hash) {
+        if self.nodes.remove(&node) {
             self.bytes = self.bytes.saturating_sub(node.length + PREFIX);
         }
     }
@@ -315,7 +313,7 @@ impl Ephemerals {
         if let Some(Ok(list)) =
             list.map(|body| GetEphemeralsResponse::decode(&mut Reader::new(body)))
         {
-            self.nodes = NodeSet::default();
+            self.nodes.clear();
             self.bytes = 0;
             list.ephemerals.iter().for_each(|path| self.insert(self.key(path.as_bytes())));
         }

@@ -39,7 +39,7 @@
 //! * its own requests, beyond these limits, until they are answered: pings, a close, credentials, and
 //!   at most one removal for each watch set or requested on this connection;
 //! * each watch that is set, and each different credential;
-//! * with one of the clients, 11 to 22 bytes for each of its ephemeral nodes, whose paths take at most
+//! * with one of the clients, 16 bytes for each of its ephemeral nodes, whose paths take at most
 //!   `max_ephemerals` bytes;
 //! * the actions and events that were not drained.
 //!
