@@ -15,23 +15,23 @@ const NODE: &str = "/example/appearance";
 #[derive(Debug)]
 struct Appearance {
     path: String,
-    /// The last look at the node.
+    /// The last request that reads the node and sets the watch.
     last: Option<OpId>,
     owner: Option<Sender<Result<(), LockError>>>,
 }
 
 impl Machine for Appearance {
     fn is_done(&self) -> bool {
-        // If nobody waits any more, the machine goes at its next input.
+        // If nobody waits any more, the session drops the machine after its next input.
         self.owner.as_ref().is_none_or(Sender::is_closed)
     }
 
     fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
         let result = match input {
             Input::State(State::Ended(end)) => Err(LockError::Ended(end)),
-            // Requests wait for a connection, and the session sets watches again.
+            // Without a connection, requests wait, and the session sets watches again on the next one.
             Input::State(_) if self.last.is_some() => return,
-            // The watch is set on the missing node.
+            // The node is missing, and the watch reports its creation.
             Input::Reply { result: Err(Error::Server(ErrorCode::NO_NODE)), .. } => return,
             Input::State(_)
             | Input::Watch { .. }
@@ -40,14 +40,14 @@ impl Machine for Appearance {
             _ => return,
         };
         let owner = self.owner.take();
-        // This wakes a task, which has to wait until the session is unlocked.
+        // `send` wakes a task: not before the session is unlocked.
         turn.parts().0.defer(move || drop(owner.map(|owner| owner.send(result))));
     }
 }
 
 impl Appearance {
     fn look(&mut self, turn: &mut Turn<'_>) {
-        // A look that failed may have left its watch.
+        // A request that failed may have left its watch.
         self.last.into_iter().for_each(|earlier| turn.unwatch(earlier));
         self.last = Some(turn.watch_presence(self.path.as_str()));
     }
@@ -55,10 +55,10 @@ impl Appearance {
 
 fn appearance(client: &Client, path: &str) -> Receiver<Result<(), LockError>> {
     let (owner, result) = channel();
-    // Machines know no chroot.
+    // The paths of a machine are those of the server, with the chroot.
     let path = client.chroot().apply(path).into_owned();
     let machine = Appearance { path, last: None, owner: Some(owner) };
-    // It reports no events of locks. The seed spreads when machines check on silent watches.
+    // No events of locks to observe. The seed spreads the times at which silent watches are renewed.
     client.attach(Box::new(OnSession::new(machine, Vec::<Event>::new(), fastrand::u64(..))));
     result
 }

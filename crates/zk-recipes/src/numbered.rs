@@ -5,11 +5,11 @@ use alloc::collections::VecDeque;
 #[cfg(test)]
 mod tests;
 
-/// The room for values that is kept without any.
+/// The capacity that an empty queue keeps, in values.
 const MAX_KEPT: usize = 8;
 
-/// Values with ascending numbers. Any one is found in logarithmic time. To remove one moves the values
-/// on one side of it, so the first one costs nothing more.
+/// Values with ascending numbers. A value is found in logarithmic time. Removal moves the values on
+/// the shorter side, so removing the first or the last moves none.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbered<T> {
     values: VecDeque<(u64, T)>,
@@ -37,8 +37,9 @@ impl<T> Numbered<T> {
         self.last
     }
 
-    /// Adds a value with this number, which is greater than all before.
+    /// Adds a value with this number, which must be greater than all earlier ones.
     pub(crate) fn insert(&mut self, number: u64, value: T) {
+        debug_assert!(number > self.last, "numbers ascend");
         self.last = number;
         self.values.push_back((number, value));
     }
@@ -51,8 +52,9 @@ impl<T> Numbered<T> {
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
         let place = self.place(number)?;
         let removed = self.values.remove(place);
-        if self.values.is_empty() {
-            self.values.shrink_to(MAX_KEPT);
+        // Also frees the room of a burst while some values stay.
+        if self.values.len() < self.values.capacity() / 4 {
+            self.values.shrink_to(MAX_KEPT.max(2 * self.values.len()));
         }
         removed.map(|(_, value)| value)
     }

@@ -8,7 +8,7 @@
 //! # }
 //! ```
 
-// All functions are `inline`, so that only programs that replay compile the machines for it.
+// All functions are `inline`: only programs that replay compile the machines for it.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

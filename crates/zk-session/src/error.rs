@@ -51,9 +51,9 @@ pub enum Fault {
     /// a write only as its [`Outcome`] allows. The release of a lock continues in the background: do
     /// not repeat it.
     Ensemble,
-    /// The session has ended, or the node of a lock in it was deleted. Acquire the lock again, with
-    /// another client if the session has ended and this client does not
-    /// [renew](crate::ClientBuilder::renew) it.
+    /// The session has ended, or the node of a lock in it was deleted. Repeat the call, or acquire the
+    /// lock again. If the session has ended and this client does not
+    /// [renew](crate::ClientBuilder::renew) it, use another client.
     Session,
 }
 
@@ -320,8 +320,8 @@ impl Error {
         }
     }
 
-    /// Returns whose fault it is, and so what to do. If a queue [is full](Self::is_full), the caller
-    /// has sent too much at once.
+    /// Returns whose fault it is, and so what to do. A [full](Self::is_full) queue is the caller's
+    /// fault, although the same call succeeds once there is room.
     ///
     /// ```
     /// use zk_session::proto::ErrorCode;

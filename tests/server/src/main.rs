@@ -17,6 +17,10 @@ Prints their addresses, and serves until it is interrupted.
 ";
 
 fn main() -> ExitCode {
+    if matches!(env::args().nth(1).as_deref(), Some("-h" | "--help")) {
+        print!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let Some(servers) = servers() else {
         eprint!("{USAGE}");
         return ExitCode::from(2);
@@ -36,7 +40,7 @@ fn servers() -> Option<NonZeroU8> {
     arguments.next().is_none().then_some(servers)
 }
 
-/// Serves until the process is ended: nothing is left that would need a shutdown.
+/// Serves until the process ends. Servers in memory need no shutdown.
 fn serve(servers: usize) -> io::Result<Infallible> {
     tokio::runtime::Runtime::new()?.block_on(async {
         let ensemble = Embedded::start(servers).await?;

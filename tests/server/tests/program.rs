@@ -38,10 +38,19 @@ fn it_prints_its_addresses_and_serves_without_an_input() {
 
 #[test]
 fn it_explains_itself_if_the_arguments_are_no_number_of_servers() {
-    for arguments in [&["three"][..], &["0"], &["256"], &["-1"], &["3", "4"], &["--help"], &[""]] {
+    for arguments in [&["three"][..], &["0"], &["256"], &["-1"], &["3", "4"], &[""]] {
         let output = program(arguments).output().expect("it ends");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stderr.starts_with(b"usage: zk-test-server [SERVERS]\n"), "{arguments:?}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn it_explains_itself_on_request() {
+    for help in ["-h", "--help"] {
+        let output = program(&[help]).output().expect("it ends");
+        assert!(output.status.success(), "{help}");
+        assert!(output.stdout.starts_with(b"usage: zk-test-server [SERVERS]\n"), "{help}");
     }
 }

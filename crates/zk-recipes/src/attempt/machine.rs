@@ -128,7 +128,7 @@ pub trait Machine: core::fmt::Debug {
     fn behind_abandoned(&mut self, _turn: &mut Turn<'_>) {}
 }
 
-/// What a machine is given, to pass it on to a sub-machine.
+/// An input, a command or a watch event that a machine passes on to a sub-machine.
 #[derive(Debug)]
 pub(crate) enum Given {
     Input(Input),
@@ -138,7 +138,7 @@ pub(crate) enum Given {
 }
 
 impl Given {
-    /// Gives it to the machine.
+    /// Passes it to the machine.
     pub(crate) fn to(self, machine: &mut impl Machine, turn: &mut Turn<'_>) {
         match self {
             Self::Input(input) => machine.handle(input, turn),

@@ -80,7 +80,7 @@ impl Jobs {
         if self.queue.len() <= 6 * self.jobs.len() + 8 {
             return;
         }
-        self.queue.clear();
+        self.queue = VecDeque::new();
         for (path, jobs) in &self.jobs {
             for part in [Part::Data, Part::Children, Part::Existence] {
                 if jobs[part as usize].is_some_and(|job| !job.is_under_way) {

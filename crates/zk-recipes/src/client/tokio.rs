@@ -7,7 +7,7 @@ use zk_session::{Tokio, driver};
 
 use crate::client::SessionClient;
 
-// Not by its alias, of which documentation shows the last name only.
+// Named without its alias: rustdoc would show both clients as `Client`.
 impl SessionClient for driver::Client<Tokio> {
     fn now() -> Instant {
         tokio::time::Instant::now().into_std()

@@ -15,7 +15,7 @@ use crate::attempt::{Command, Event, OpId, Turn};
 /// The state of a participant that leaves.
 #[derive(Clone, Debug)]
 pub(super) struct Leave {
-    /// The participants that are still waited for, sorted. `None` until they are listed. One that has left
+    /// The other participants to wait for, sorted. `None` until they are listed. One that has left
     /// waits for no later arrivals, since they have been outside in between. The first one stays for
     /// them, so that they can join it.
     others: Option<Vec<Position>>,
@@ -162,7 +162,9 @@ impl Participant {
             && let Some(others) = &mut leave.others
         {
             // One that is out watches the first.
-            drop(others.drain(..others.len().min(1)));
+            if !others.is_empty() {
+                others.remove(0);
+            }
         }
         self.go_on(turn);
     }

@@ -105,7 +105,7 @@ enum ParticipantStep {
     Joining {
         look: OpId,
         stat: OpId,
-        /// It, behind those to be read if it is not inside.
+        /// Those that may be inside. `stat` reads the last, then the others are read from the end.
         candidates: Vec<Position>,
         announced_at: Zxid,
     },
@@ -288,7 +288,7 @@ impl Participant {
         }
     }
 
-    /// Passes this on to the contender that owns our node.
+    /// Passes an input or a command on to the contender that owns our node.
     fn tell_node(&mut self, given: Given, turn: &mut Turn<'_>) {
         let is_through = matches!(self.step, ParticipantStep::Inside | ParticipantStep::Leaving(_));
         let mut hear = |event: Event| {

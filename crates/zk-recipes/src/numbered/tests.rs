@@ -17,10 +17,15 @@ fn values_are_found_by_their_numbers_until_they_are_removed() {
 }
 
 #[test]
-fn it_frees_its_memory_when_it_is_empty() {
-    let mut numbered = Numbered::new();
-    let numbers: Vec<_> = (0..10_000).map(|value| numbered.push(value)).collect();
-    numbers.into_iter().for_each(|number| assert!(numbered.remove(number).is_some()));
-    assert!(numbered.values.capacity() <= MAX_KEPT);
-    assert_eq!(numbered.push(0), 10_001);
+fn it_frees_the_room_of_a_burst() {
+    for stay in [0, 1] {
+        let mut numbered = Numbered::new();
+        let numbers: Vec<_> = (0..10_000).map(|value| numbered.push(value)).collect();
+        for number in &numbers[stay..] {
+            assert!(numbered.remove(*number).is_some());
+        }
+        assert_eq!(numbered.len(), stay);
+        assert!(numbered.values.capacity() <= MAX_KEPT, "{}", numbered.values.capacity());
+        assert_eq!(numbered.push(0), 10_001);
+    }
 }

@@ -9,7 +9,7 @@ use crate::error::LockError;
 use crate::lock::Contender;
 
 impl SemaphoreMachine {
-    /// Passes this on to the sub-machine of this request.
+    /// Passes an input or a command on to the sub-machine of this request.
     pub(super) fn tell_part(&mut self, op: OpId, given: Given, turn: &mut Turn<'_>) {
         if op.part() == QUEUE {
             return self.tell_queue(given, turn);

@@ -390,7 +390,7 @@ impl SimpleContender {
         self.tell_holder(Input::Reply { tag: op.tag(), result }.into(), turn);
     }
 
-    /// Passes this on to the holder.
+    /// Passes an input or a command on to the holder.
     fn tell_holder(&mut self, given: Given, turn: &mut Turn<'_>) {
         self.turn_of_holder(turn, |holder, turn| {
             if let Some(holder) = holder {

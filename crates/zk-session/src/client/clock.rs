@@ -39,11 +39,11 @@ impl fmt::Debug for GivenClock {
     }
 }
 
-/// Measures the time for which the machine was suspended, by two clocks: `std::time::Instant` reads one
-/// that stops, except on Windows.
+/// Measures for how long the machine was suspended: the difference of two clocks.
+/// `std::time::Instant` stops meanwhile, except on Windows.
 #[derive(Clone)]
 struct Suspensions {
-    /// Reads the clock of the system that continues in a suspension.
+    /// Reads the clock that continues during a suspension.
     read: fn() -> BootInstant,
     start: (BootInstant, StdInstant),
     /// The longest time so far, in milliseconds.

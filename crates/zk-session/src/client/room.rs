@@ -95,6 +95,7 @@ impl RoomQueue {
             self.woken += 1;
             wakers.push(waker);
         }
+        self.waiting = VecDeque::new();
     }
 
     /// Records that the owner of `ticket` looks. Returns whether it was woken for that.

@@ -30,7 +30,7 @@ impl Watchers {
         Self(Slab::new())
     }
 
-    /// Delivers an input about a watch, and forgets the watch if it is over. A caller's has no tag.
+    /// Delivers an input about a caller's watch, with the tag 0, and forgets the watch if it is over.
     pub(super) fn deliver(
         &mut self,
         request: RequestId,

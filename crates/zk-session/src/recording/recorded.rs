@@ -1,6 +1,7 @@
 //! What writes a recording.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -49,7 +50,7 @@ struct Recorded {
     sent: Vec<u8>,
     frame: Vec<u8>,
     /// The xids of lists that may come in pieces. Names of nodes are not data.
-    lists: Vec<u64>,
+    lists: VecDeque<u64>,
     /// Whether the reply that comes in pieces is one of them.
     is_list: bool,
     /// The credentials, each with its number. The recording has the numbers only.
@@ -89,7 +90,7 @@ impl Start for Mutex<Option<Sink>> {
             conversation: Conversation::new(i32::MAX as usize),
             sent: Vec::new(),
             frame: Vec::new(),
-            lists: Vec::new(),
+            lists: VecDeque::new(),
             is_list: false,
             credentials: Vec::new(),
         }))])
@@ -212,7 +213,7 @@ impl Record for Recorded {
         if let (Request::GetChildren(_), &[xid, _, 1]) = (request, numbers)
             && xid != 0
         {
-            self.lists.push(xid);
+            self.lists.push_back(xid);
         }
         let mut frame = core::mem::take(&mut self.frame);
         frame.clear();

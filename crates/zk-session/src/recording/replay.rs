@@ -186,7 +186,8 @@ fn apply(dispatcher: &mut Dispatcher<ReplySender>, step: &Step) -> Result<(), Ma
         }
         Kind::CLOSE_ALL => dispatcher.close(now),
         Kind::CLOSE_WHEN_DONE => dispatcher.close_when_done(),
-        // Like `poll_event`, with the delivery that is compiled for the clients.
+        // Does what `poll_event` does, by the delivery that is compiled for the clients: the `None` has
+        // its type.
         Kind::POLL => drop(dispatcher.deliver(now, false.then_some(ValueSlot::send))),
         Kind::TIMEOUT => dispatcher.handle_timeout(now),
         // It must not be called while events are undrained.
@@ -283,8 +284,8 @@ fn apply_to_session(
     Ok(())
 }
 
-/// Returns the token of a request whose reply nobody waits for. It has the type of the clients' tokens,
-/// so that the session is compiled once.
+/// Returns the token of a request for whose reply nobody waits. It has the type of the clients'
+/// tokens, so that the session is compiled once.
 fn token() -> Token<ReplySender> {
     Token::Caller(slot().0)
 }

@@ -69,7 +69,7 @@ fn owners_acquire_in_the_order_of_their_calls() {
         assert!(attempt.as_mut().poll(&mut cx).is_pending(), "held");
     }
     outer.release().wait().expect("released");
-    // One that had acquired before its turn would keep the lock.
+    // An attempt that acquired out of turn would keep the lock, and the next one would time out.
     for attempt in attempts {
         run(attempt).expect("acquired").release().wait().expect("released");
     }

@@ -1,4 +1,4 @@
-//! Reads descriptions from recordings. `inline`, so that only programs that replay compile it.
+//! Reads descriptions from recordings. All is `inline`: only programs that replay compile it.
 
 use alloc::string::String;
 use alloc::vec::Vec;

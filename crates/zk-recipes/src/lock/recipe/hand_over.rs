@@ -152,11 +152,12 @@ impl SharingLock {
         let now = Instant::after_start((self.clock)().saturating_duration_since(self.start));
         let mut before = self.updated(now);
         let result = act(&mut before.0, now);
-        Self::acted(before);
+        Self::unlock(before);
         result
     }
 
-    /// Locks and updates the cohort. Also returns whether it was idle, and what is left to do.
+    /// Locks and updates the cohort. Also returns whether it was idle before, and what is left to do
+    /// after unlocking.
     fn updated(&self, now: Instant) -> (MutexGuard<'_, LocalCohort>, bool, Option<Rest>) {
         let mut cohort = lock(&self.cohort);
         let was_idle = cohort.idle().is_some();
@@ -165,7 +166,8 @@ impl SharingLock {
         (cohort, was_idle, rest)
     }
 
-    fn acted((cohort, was_idle, rest): (MutexGuard<'_, LocalCohort>, bool, Option<Rest>)) {
+    /// Unlocks the cohort, then does what is left to do.
+    fn unlock((cohort, was_idle, rest): (MutexGuard<'_, LocalCohort>, bool, Option<Rest>)) {
         let idle = cohort.idle().filter(|_| !was_idle).cloned();
         drop(cohort);
         rest.into_iter().for_each(finish);

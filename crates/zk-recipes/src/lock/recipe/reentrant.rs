@@ -292,7 +292,7 @@ impl<C: SessionClient> ReentrantMutex<C> {
     }
 }
 
-// `inline`, so that only programs that use it compile it.
+// `inline`, so that only programs that call these methods compile them.
 impl ReentrantMutex<Threads> {
     /// Waits for the lock, or acquires it again, for the thread that waits.
     ///

@@ -62,8 +62,8 @@ impl Table {
         hasher::hash(path.as_bytes(), self.seed) as u32
     }
 
-    /// Finds the slots of a class on the root, on each other ancestor of a path, and on the path
-    /// itself, in this order.
+    /// Calls `found` with the slots of a class on the root, on each other ancestor of a path, and on
+    /// the path itself, in this order.
     pub(super) fn lineage(&self, class: Class, path: &str, found: &mut dyn FnMut(&WatchSlot)) {
         let mut hasher = Hasher::new(path, self.seed);
         for end in 1..=path.len() {

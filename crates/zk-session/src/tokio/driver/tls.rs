@@ -77,7 +77,14 @@ impl<T: Transport> AsyncRead for TokioTlsTransport<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.poll(cx, |tls, io| tls.read(buffer, io))
+        self.poll(cx, |tls, io| {
+            let mut rest = buffer.initialize_unfilled();
+            let room = rest.len();
+            tls.read(&mut rest, io)?;
+            let count = room - rest.len();
+            buffer.advance(count);
+            Ok(())
+        })
     }
 }
 
