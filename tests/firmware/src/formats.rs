@@ -199,7 +199,7 @@ const _: () = {
     formats::<zk_session::session::WatchedEvent>();
     formats::<zk_session::time::Instant>();
     formats::<zk_recipes::CacheError>();
-    formats::<zk_recipes::Fault>();
+    formats::<zk_session::Fault>();
     formats::<zk_recipes::LeaveError>();
     formats::<zk_recipes::LockError>();
     formats::<zk_recipes::Loss>();

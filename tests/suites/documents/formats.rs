@@ -47,9 +47,8 @@ const NOT_CORES: [&str; 36] = [
 
 /// Returns whether a type belongs to a client. Most of those in the root of zk-recipes do.
 fn is_clients(path: &str) -> bool {
-    const CORES: [&str; 9] = [
+    const CORES: [&str; 8] = [
         "CacheError",
-        "Fault",
         "LeaveError",
         "LockError",
         "Loss",
