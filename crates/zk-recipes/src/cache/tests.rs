@@ -522,6 +522,10 @@ fn children_are_found_among_similar_names() {
     let gone = ["/a", "/a/b", "/a/b-c", "/a/b/x", "/a/b0", "/a/c/lonely"];
     assert_eq!(removed.iter().map(|path| &**path).collect::<Vec<_>>(), gone);
     assert_eq!(tree.iter().map(|(path, _)| &**path).collect::<Vec<_>>(), ["/", "/a-b", "/a0"]);
+    let all = tree.bytes();
+    tree.remove("/a0");
+    // An entry, and its path.
+    assert_eq!(tree.bytes(), all - (192 + "/a0".len()));
     tree.remove("/");
     assert_eq!((tree.len(), tree.bytes()), (0, 0));
 }

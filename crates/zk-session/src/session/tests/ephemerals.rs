@@ -105,6 +105,17 @@ fn a_creation_beyond_the_limit_is_refused_until_a_node_is_deleted() {
 }
 
 #[test]
+fn nodes_may_take_exactly_the_limit() {
+    let limit = 30;
+    let mut h = Harness::with(Config { max_ephemerals: Some(limit), ..Config::new(1, 0) });
+    h.connect();
+    h.events();
+    h.fill();
+    let refused = h.session.submit(&ephemeral("/n"), 0).expect_err("it is full");
+    assert_eq!(refused, Error::EphemeralsFull { limit });
+}
+
+#[test]
 fn a_list_for_a_caller_does_not_change_the_count() {
     let mut h = harness();
     h.fill();
