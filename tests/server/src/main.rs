@@ -17,12 +17,13 @@ Prints their addresses, and serves until it is interrupted.
 ";
 
 fn main() -> ExitCode {
-    if matches!(env::args().nth(1).as_deref(), Some("-h" | "--help")) {
-        print!("{USAGE}");
+    // Nobody may read what is printed.
+    if env::args_os().nth(1).is_some_and(|first| first == "-h" || first == "--help") {
+        let _ = io::stdout().write_all(USAGE.as_bytes());
         return ExitCode::SUCCESS;
     }
     let Some(servers) = servers() else {
-        eprint!("{USAGE}");
+        let _ = io::stderr().write_all(USAGE.as_bytes());
         return ExitCode::from(2);
     };
     let Err(error) = serve(servers.get().into());

@@ -46,6 +46,16 @@ fn it_explains_itself_if_the_arguments_are_no_number_of_servers() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn an_argument_that_is_no_text_is_no_number() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let output = program(&[]).arg(std::ffi::OsStr::from_bytes(b"\xff")).output().expect("it ends");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stderr.starts_with(b"usage: "), "{output:?}");
+}
+
 #[test]
 fn it_explains_itself_on_request() {
     for help in ["-h", "--help"] {
