@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use zk_recipes::{Guard, HandOver, Holding, LockError, LockMode, Loss, Mutex, Options, RwLock};
-use zk_session::Client;
+use zk_session::{Client, End};
 
 use super::*;
 
@@ -161,7 +161,7 @@ async fn a_loss_reaches_the_holder_and_who_waits_gets_another_node() {
 #[tokio::test]
 async fn who_waits_fails_with_the_session_or_queues_again_on_the_next_one() {
     let embedded = start().await;
-    for renews in [false, true] {
+    for (renews, is_told) in [(false, true), (false, false), (true, true), (true, false)] {
         let at = embedded.connect_string();
         let builder = Client::builder(&at).session_timeout(SESSION_TIMEOUT).renew(renews);
         let client = builder.connect().await.expect("connected");
@@ -174,8 +174,15 @@ async fn who_waits_fails_with_the_session_or_queues_again_on_the_next_one() {
             })
             .collect();
         until("three waiters", || mutex.local_waiters() == 3).await;
-        assert!(embedded.expire_session(client.session_id()));
-        assert!(matches!(held.lost().await, Loss::Ended(_)));
+        eventually(&embedded, "the node is watched", |embedded| watches(embedded) == 1).await;
+        let session = client.session_id();
+        if !is_told {
+            embedded.command(|ensemble, _| ensemble.swallow_events(session, "/", u64::MAX));
+        }
+        assert!(embedded.expire_session(session));
+        // A server tells of the deleted nodes before it closes the connection.
+        let loss = if is_told { Loss::NodeDeleted } else { Loss::Ended(End::Expired) };
+        assert_eq!(held.lost().await, loss);
         for waiting in waiting {
             let waited = timeout(HANG_TIMEOUT, waiting).await.expect("an end").expect("no panic");
             match waited.map_err(|error| error.reason) {
@@ -185,8 +192,8 @@ async fn who_waits_fails_with_the_session_or_queues_again_on_the_next_one() {
             }
         }
         drop(held);
+        nothing_is_left(&embedded).await;
     }
-    nothing_is_left(&embedded).await;
 }
 
 #[tokio::test]
