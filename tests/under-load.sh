@@ -38,7 +38,7 @@ programs() {
             sed -n 's/^ *Executable .* (\(.*\))$/\1/p' |
             while read -r program; do
                 suite=$(basename "${program%-*}")
-                case $wanted in *" $suite "*) echo "$suite $folder $PWD/$program" ;; esac
+                case $wanted in *" $suite "*) echo "$suite $folder $(realpath "$program")" ;; esac
             done
     done
 }

@@ -247,10 +247,6 @@ impl Machine for Participant {
     fn release(&mut self, turn: &mut Turn<'_>) {
         self.quit(turn);
     }
-
-    fn behind_abandoned(&mut self, turn: &mut Turn<'_>) {
-        self.tell_node(Command::BehindAbandoned.into(), turn);
-    }
 }
 
 impl Participant {

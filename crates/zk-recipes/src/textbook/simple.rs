@@ -203,10 +203,6 @@ impl Machine for SimpleContender {
         self.repeat(turn);
     }
 
-    fn settled(&mut self, turn: &mut Turn<'_>) {
-        self.tell_holder(Input::Settled.into(), turn);
-    }
-
     #[cfg(feature = "full")]
     fn convert(&mut self, mode: crate::attempt::LockMode, turn: &mut Turn<'_>) {
         self.tell_holder(Command::Convert(mode).into(), turn);

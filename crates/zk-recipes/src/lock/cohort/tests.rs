@@ -448,3 +448,18 @@ fn an_idle_lock_of_another_mode_makes_room() {
     assert!(matches!(next, Next::Attempt(None)));
     assert_eq!(after.unused, [7]);
 }
+
+#[test]
+fn an_attempt_waits_until_its_turn_is_given() {
+    let mut cohort: Cohort<u32, usize, u32> = Cohort::new(BOUND, false);
+    let first = cohort.enter(Exclusive);
+    assert_eq!(cohort.waiting(), 1);
+    let _ = cohort.acquired(first, NOW, 7);
+    assert_eq!(cohort.waiting(), 0);
+    for waiting in 1..4 {
+        let _ = cohort.enter(Exclusive);
+        assert_eq!(cohort.waiting(), waiting);
+    }
+    assert!(cohort.leave(1, NOW).0, "it is passed on");
+    assert_eq!(cohort.waiting(), 2);
+}

@@ -418,3 +418,17 @@ fn a_node_left_in_the_queue_is_reported_and_the_permits_stay() {
     h.answer("delete locks/own-7", refused(ErrorCode::NO_AUTH));
     h.expect(&["Abandoned locks/own-7: ErrorCode(NO_AUTH)"]);
 }
+
+#[test]
+fn an_abandoned_predecessor_of_this_client_fails_the_attempt() {
+    let mut h = Harness::new().queueing();
+    h.answer("list locks", children(&["locks/b-6", "locks/own-7"]));
+    h.expect(&["watch locks/own-7", "watch locks/b-6", "Waiting behind locks/b-6"]);
+    h.feed(Command::BehindAbandoned);
+    let node = Scheme::CURATOR_MUTEX.prefix(LockMode::Exclusive, Uuid::from_u128(0xb), SESSION);
+    let why = LockError::Abandoned { node: format!("{node}0000000006") };
+    let failed = format!("Failed: {why:?}");
+    h.expect(&["unwatch locks/b-6", "delete locks/own-7", &failed]);
+    h.answer("delete locks/own-7", ok());
+    h.expect_last(&["unwatch locks/own-7"]);
+}
