@@ -8,12 +8,17 @@ use std::num::NonZeroU8;
 use std::process::ExitCode;
 
 use zk_test_server::serve::Embedded;
+use zk_test_server::server::Config;
+
+/// The port that examples name.
+const FIRST_PORT: u16 = 2181;
 
 const USAGE: &str = "\
 usage: zk-test-server [SERVERS]
 
-Serves an ensemble of 1 to 255 servers in memory, by default 3, on free ports of this host.
-Prints their addresses, and serves until it is interrupted.
+Serves an ensemble of 1 to 255 servers in memory, by default 3, on port 2181 of this host and the next
+ones, or on free ports if one of those is in use. Prints their addresses, and serves until it is
+interrupted.
 ";
 
 fn main() -> ExitCode {
@@ -44,7 +49,12 @@ fn servers() -> Option<NonZeroU8> {
 /// Serves until the process ends. Servers in memory need no shutdown.
 fn serve(servers: usize) -> io::Result<Infallible> {
     tokio::runtime::Runtime::new()?.block_on(async {
-        let ensemble = Embedded::start(servers).await?;
+        let ensemble = match Embedded::at(FIRST_PORT, Config::servers(servers)).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                Embedded::start(servers).await
+            }
+            started => started,
+        }?;
         writeln!(io::stdout(), "{}", ensemble.connect_string())?;
         pending().await
     })

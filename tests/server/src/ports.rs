@@ -16,8 +16,8 @@ const PAIRS: u16 = 11_000;
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// Bound to the port below. Its owner has both.
-    _reservation: TcpListener,
+    /// Bound to the port below. Its owner has both. `None` if the number was chosen.
+    _reservation: Option<TcpListener>,
 }
 
 impl Port {
@@ -47,7 +47,17 @@ impl Port {
         let number = first + 1;
         // Programs that reserve nothing may listen here.
         TcpListener::bind((Ipv4Addr::LOCALHOST, number))?;
-        Ok(Self { number, _reservation: reservation })
+        Ok(Self { number, _reservation: Some(reservation) })
+    }
+
+    /// Takes the port of this number without a reservation.
+    ///
+    /// # Errors
+    ///
+    /// If it is in use.
+    pub fn chosen(number: u16) -> io::Result<Self> {
+        TcpListener::bind((Ipv4Addr::LOCALHOST, number))?;
+        Ok(Self { number, _reservation: None })
     }
 
     /// Returns the number of the port.

@@ -50,9 +50,23 @@ impl Embedded {
     /// # Errors
     ///
     /// If no port is free.
-    pub async fn with_config(mut config: Config) -> io::Result<Self> {
+    pub async fn with_config(config: Config) -> io::Result<Self> {
         let ports = (0..config.servers.max(1)).map(|_| Port::reserve());
-        let ports = ports.collect::<io::Result<Vec<_>>>()?;
+        Self::on(ports.collect::<io::Result<_>>()?, config).await
+    }
+
+    /// Starts an ensemble with these settings on chosen ports: `first` and the next ones.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is in use, or does not exist.
+    pub async fn at(first: u16, config: Config) -> io::Result<Self> {
+        let chosen = |port| u16::try_from(port).map_err(io::Error::other).and_then(Port::chosen);
+        let ports = (usize::from(first)..).take(config.servers.max(1)).map(chosen);
+        Self::on(ports.collect::<io::Result<_>>()?, config).await
+    }
+
+    async fn on(ports: Vec<Port>, mut config: Config) -> io::Result<Self> {
         config.client_addresses = ports.iter().map(Port::address).collect();
         let shared = Arc::new(Shared::new(Ensemble::new(config)));
         let timer = tokio::spawn(run_timer(Arc::clone(&shared)));

@@ -1,6 +1,7 @@
 //! The program `zk-test-server`, as a user runs it.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use zk_recipes::session::{blocking::Client, proto::NodeKind};
@@ -20,17 +21,30 @@ impl Drop for Running {
     }
 }
 
+/// Starts the program. Returns it with the addresses that it prints.
+fn start(arguments: &[&str]) -> (Running, String) {
+    let mut child = program(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+    let output = child.stdout.take().expect("piped");
+    let running = Running(child);
+    let mut servers = String::new();
+    BufReader::new(output).read_line(&mut servers).expect("its addresses");
+    (running, servers.trim().to_owned())
+}
+
 #[test]
 fn it_prints_its_addresses_and_serves_without_an_input() {
-    for (arguments, count) in [(&[][..], 3), (&["1"], 1)] {
-        let mut child = program(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
-        let output = child.stdout.take().expect("piped");
-        let mut running = Running(child);
-        let mut servers = String::new();
-        BufReader::new(output).read_line(&mut servers).expect("its addresses");
-        assert_eq!(servers.trim().split(',').count(), count, "{servers}");
+    const USUAL: &str = "127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183";
+    let is_free = |address| TcpListener::bind(address).is_ok();
+    let are_free = USUAL.split(',').all(is_free);
+    let (running, servers) = start(&[]);
+    assert_eq!(servers == USUAL, are_free, "{servers}");
+    // Its ports are in use.
+    let (beside, server) = start(&["1"]);
+    assert!(!servers.contains(&server), "{server}");
 
-        let client = Client::connect(servers.trim()).expect("it serves");
+    for (mut running, servers, count) in [(running, servers, 3), (beside, server, 1)] {
+        assert_eq!(servers.split(',').count(), count, "{servers}");
+        let client = Client::connect(&servers).expect("it serves");
         client.create("/a", b"", NodeKind::Ephemeral).wait().expect("a new node");
         assert_eq!(running.0.try_wait().expect("its state"), None);
     }
