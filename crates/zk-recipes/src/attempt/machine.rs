@@ -143,7 +143,6 @@ impl Given {
         match self {
             Self::Input(input) => machine.handle(input, turn),
             Self::Command(command) => machine.command(command, turn),
-            Self::Watch(..) if machine.is_done() => {}
             Self::Watch(op, event_type) => machine.watch_fired(op, event_type, turn),
         }
     }

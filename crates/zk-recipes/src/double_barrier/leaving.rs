@@ -147,7 +147,7 @@ impl Participant {
         there.retain(|other| other.1 != READY && *other != own);
         there.sort_unstable();
         match &mut leave.others {
-            Some(others) if !leave.is_in || there.first().is_some_and(|first| *first < own) => {
+            Some(others) if !leave.is_in => {
                 others.retain(|other| there.binary_search(other).is_ok());
             }
             others => *others = Some(there),

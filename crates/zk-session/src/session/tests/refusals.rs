@@ -186,25 +186,25 @@ fn the_delay_after_a_loss_leaves_most_of_the_lease() {
     }
 }
 
+/// Connects to a Keeper, with a new session.
+fn connect_to_keeper(h: &mut Harness) {
+    h.reach();
+    h.handshake();
+    h.deliver(&ConnectResponse {
+        protocol_version: 0,
+        timeout: GRANTED,
+        session_id: SessionId(7),
+        password: Some(&NO_PASSWORD[..]),
+        read_only: None,
+    });
+}
+
 /// An early Keeper ends the session at `create2`.
 #[test]
 fn an_operation_that_a_keeper_lacks_is_refused_at_any_length_and_for_good() {
     let mut h = Harness::new(1);
-    let connect = |h: &mut Harness| {
-        h.reach();
-        h.handshake();
-        let (password, timeout) = (Some(&NO_PASSWORD[..]), GRANTED);
-        let session_id = SessionId(7);
-        h.deliver(&ConnectResponse {
-            protocol_version: 0,
-            timeout,
-            session_id,
-            password,
-            read_only: None,
-        });
-    };
     for path in [FINE, LONG, "/another"] {
-        connect(&mut h);
+        connect_to_keeper(&mut h);
         // Not blamed, although it is older.
         h.submit(&exists("/a"), 1);
         h.submit(&create(path), 2);
@@ -212,7 +212,7 @@ fn an_operation_that_a_keeper_lacks_is_refused_at_any_length_and_for_good() {
         h.disconnect();
         h.events();
     }
-    connect(&mut h);
+    connect_to_keeper(&mut h);
     let refusal = |h: &mut Harness| h.session.submit(&create(FINE), 2).expect_err("refused");
     let error = refusal(&mut h);
     assert_eq!(error.code(), Some(ErrorCode::UNIMPLEMENTED));
@@ -223,4 +223,21 @@ fn an_operation_that_a_keeper_lacks_is_refused_at_any_length_and_for_good() {
     h.submit(&exists("/a"), 1);
     h.be_of_use();
     assert_eq!(refusal(&mut h), error, "it stays so");
+}
+
+#[test]
+fn beside_an_operation_that_a_keeper_lacks_no_other_is_blamed() {
+    let mut h = Harness::new(1);
+    for paths in [&[LONG][..], &[FINE, LONG], &[FINE, LONG]] {
+        connect_to_keeper(&mut h);
+        if let [path, LONG] = paths {
+            h.submit(&create(path), 1);
+        }
+        h.submit(&exists(LONG), 2);
+        h.sent();
+        h.disconnect();
+        h.events();
+    }
+    connect_to_keeper(&mut h);
+    h.submit(&exists(LONG), 2);
 }
