@@ -40,7 +40,7 @@ impl Machine for Appearance {
             _ => return,
         };
         let owner = self.owner.take();
-        // `send` wakes a task: not before the session is unlocked.
+        // `send` wakes a task, which is allowed only after the session is unlocked.
         turn.parts().0.defer(move || drop(owner.map(|owner| owner.send(result))));
     }
 }
@@ -58,7 +58,7 @@ fn appearance(client: &Client, path: &str) -> Receiver<Result<(), LockError>> {
     // The paths of a machine are those of the server, with the chroot.
     let path = client.chroot().apply(path).into_owned();
     let machine = Appearance { path, last: None, owner: Some(owner) };
-    // No events of locks to observe. The seed spreads the times at which silent watches are renewed.
+    // The machine reports no lock events. The seed spreads the renewals of silent watches.
     client.attach(Box::new(OnSession::new(machine, Vec::<Event>::new(), fastrand::u64(..))));
     result
 }

@@ -47,9 +47,9 @@ pub enum Fault {
     /// Others were in the way, as a server has said: contenders for a lock, or another
     /// reconfiguration. Call again later, or wait longer.
     Others,
-    /// The network or the servers: there is no connection, or no answer. Call again later, but repeat
-    /// a write only as its [`Outcome`] allows. The release of a lock continues in the background: do
-    /// not repeat it.
+    /// The network or the servers: no connection, no answer, or a server that cannot serve the
+    /// request now. Call again later, but repeat a write only as its [`Outcome`] allows. The
+    /// release of a lock continues in the background: do not repeat it.
     Ensemble,
     /// The session has ended, or the node of a lock in it was deleted. Repeat the call, or acquire the
     /// lock again. If the session has ended and this client does not

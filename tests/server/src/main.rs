@@ -16,13 +16,13 @@ const FIRST_PORT: u16 = 2181;
 const USAGE: &str = "\
 usage: zk-test-server [SERVERS]
 
-Serves an ensemble of 1 to 255 servers in memory, by default 3, on port 2181 of this host and the next
-ones, or on free ports if one of those is in use. Prints their addresses, and serves until it is
-interrupted.
+Serves an ensemble of 1 to 255 servers in memory, by default 3. They listen on 127.0.0.1, at port
+2181 and the next ones, or at free ports if one of those is in use. Prints their addresses, and
+serves until it is interrupted.
 ";
 
 fn main() -> ExitCode {
-    // Nobody may read what is printed.
+    // That nobody reads what is printed is no error.
     if env::args_os().nth(1).is_some_and(|first| first == "-h" || first == "--help") {
         let _ = io::stdout().write_all(USAGE.as_bytes());
         return ExitCode::SUCCESS;

@@ -11,8 +11,10 @@ use std::process;
 const FIRST: u16 = 10_000;
 const PAIRS: u16 = 11_000;
 
-/// A reserved TCP port of the loopback interface. While this value exists, no other one in any
-/// process has the same number. Systems do not choose it for connections.
+/// A TCP port of the loopback interface.
+///
+/// While a [reserved](Self::reserve) one exists, no other one in any process has the same number.
+/// Systems do not choose it for connections. A [chosen](Self::chosen) one has no such guarantee.
 #[derive(Debug)]
 pub struct Port {
     number: u16,

@@ -23,7 +23,7 @@ use zk_proto::SessionId;
 use crate::ports::Port;
 use crate::server::{Config, ConnId, Ensemble, Output};
 
-/// A ZooKeeper ensemble inside this process, on free ports of the loopback interface.
+/// A ZooKeeper ensemble inside this process, on ports of the loopback interface.
 ///
 /// Runs on the tokio runtime that it was started on. Dropping it stops everything.
 #[derive(Debug)]

@@ -161,7 +161,7 @@ async fn a_loss_reaches_the_holder_and_who_waits_gets_another_node() {
 #[tokio::test]
 async fn who_waits_fails_with_the_session_or_queues_again_on_the_next_one() {
     let embedded = start().await;
-    for (renews, is_told) in [(false, true), (false, false), (true, true), (true, false)] {
+    for (renews, is_notified) in [(false, true), (false, false), (true, true), (true, false)] {
         let at = embedded.connect_string();
         let builder = Client::builder(&at).session_timeout(SESSION_TIMEOUT).renew(renews);
         let client = builder.connect().await.expect("connected");
@@ -176,12 +176,12 @@ async fn who_waits_fails_with_the_session_or_queues_again_on_the_next_one() {
         until("three waiters", || mutex.local_waiters() == 3).await;
         eventually(&embedded, "the node is watched", |embedded| watches(embedded) == 1).await;
         let session = client.session_id();
-        if !is_told {
+        if !is_notified {
             embedded.command(|ensemble, _| ensemble.swallow_events(session, "/", u64::MAX));
         }
         assert!(embedded.expire_session(session));
-        // A server tells of the deleted nodes before it closes the connection.
-        let loss = if is_told { Loss::NodeDeleted } else { Loss::Ended(End::Expired) };
+        // A server reports the deleted nodes before it closes the connection.
+        let loss = if is_notified { Loss::NodeDeleted } else { Loss::Ended(End::Expired) };
         assert_eq!(held.lost().await, loss);
         for waiting in waiting {
             let waited = timeout(HANG_TIMEOUT, waiting).await.expect("an end").expect("no panic");

@@ -189,7 +189,7 @@ impl OperationKind<'_> {
 fn results(arrived: Arrived<'_>) -> Result<Vec<TransactionResult>, Error> {
     let reply = arrived.answer?;
     let response: MultiResponse<'_> = reply.decode()?;
-    // The server may not mark the failed operation.
+    // In case the server does not mark the failed operation.
     let mut first_error = None;
     let (mut answered, mut results) = (0, Vec::new());
     for item in response.iter() {

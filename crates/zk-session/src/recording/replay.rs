@@ -186,8 +186,8 @@ fn apply(dispatcher: &mut Dispatcher<ReplySender>, step: &Step) -> Result<(), Ma
         }
         Kind::CLOSE_ALL => dispatcher.close(now),
         Kind::CLOSE_WHEN_DONE => dispatcher.close_when_done(),
-        // Does what `poll_event` does, by the delivery that is compiled for the clients: the `None` has
-        // its type.
+        // As `poll_event`, but by the `deliver` that the clients use, so that it is compiled once.
+        // For that, the `None` has the type of their function.
         Kind::POLL => drop(dispatcher.deliver(now, false.then_some(ValueSlot::send))),
         Kind::TIMEOUT => dispatcher.handle_timeout(now),
         // It must not be called while events are undrained.
