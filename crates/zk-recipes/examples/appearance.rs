@@ -1,23 +1,18 @@
 //! A recipe of your own: a state machine on a client's session, which waits until a node exists.
-//!
-//! `appearance [host:port,...]`. Without an address it starts its own ensemble.
+//! `appearance [host:port,...]`: without an address it starts its own ensemble.
 
-use tokio::sync::oneshot::{Receiver, Sender, channel};
-use zk_recipes::LockError;
+use tokio::sync::oneshot::{Sender, channel};
 use zk_recipes::machine::{Event, Machine, OnSession, OpId, Turn};
-use zk_recipes::session::proto::{ErrorCode, NodeKind};
-use zk_recipes::session::{Client, Error, State, dispatch::Input};
+use zk_recipes::session::proto::{ErrorCode, EventType, NodeKind};
+use zk_recipes::session::{Client, End, Error, Outcome, State, session::Reply};
 use zk_test_server::serve::Embedded;
-
-const NODE: &str = "/example/appearance";
 
 /// Waits until a node exists. It has no socket, clock or task, so a test can give it any inputs.
 #[derive(Debug)]
 struct Appearance {
     path: String,
-    /// The last request that reads the node and sets the watch.
-    last: Option<OpId>,
-    owner: Option<Sender<Result<(), LockError>>>,
+    last_look: Option<OpId>,
+    owner: Option<Sender<Result<(), Error>>>,
 }
 
 impl Machine for Appearance {
@@ -26,49 +21,55 @@ impl Machine for Appearance {
         self.owner.as_ref().is_none_or(Sender::is_closed)
     }
 
-    fn handle(&mut self, input: Input, turn: &mut Turn<'_>) {
-        let result = match input {
-            Input::State(State::Ended(end)) => Err(LockError::Ended(end)),
-            // Without a connection, requests wait, and the session sets watches again on the next one.
-            Input::State(_) if self.last.is_some() => return,
-            // The node is missing, and the watch reports its creation.
-            Input::Reply { result: Err(Error::Server(ErrorCode::NO_NODE)), .. } => return,
-            Input::State(_)
-            | Input::Watch { .. }
-            | Input::Reply { result: Err(Error::ConnectionLost), .. } => return self.look(turn),
-            Input::Reply { result, .. } => result.map(drop).map_err(LockError::from),
-            _ => return,
-        };
-        let owner = self.owner.take();
-        // `send` wakes a task, which is allowed only after the session is unlocked.
-        turn.parts().0.defer(move || drop(owner.map(|owner| owner.send(result))));
+    fn session_changed(&mut self, state: State, turn: &mut Turn<'_>) {
+        if let State::Connected { .. } = state {
+            self.look(turn);
+        }
+    }
+
+    fn session_ended(&mut self, end: End, turn: &mut Turn<'_>) {
+        self.answer(Err(Error::Ended { end, outcome: Outcome::NotApplied }), turn);
+    }
+
+    fn handle_reply(&mut self, _: OpId, result: Result<Reply, Error>, turn: &mut Turn<'_>) {
+        match result {
+            // It looks again after the event of the watch, or on the next connection.
+            Err(Error::ConnectionLost) => {}
+            Err(Error::Server(ErrorCode::NO_NODE | ErrorCode::NOT_READ_ONLY)) => {}
+            result => self.answer(result.map(drop), turn),
+        }
+    }
+
+    fn watch_fired(&mut self, _: OpId, _: EventType, turn: &mut Turn<'_>) {
+        self.look(turn);
     }
 }
 
 impl Appearance {
     fn look(&mut self, turn: &mut Turn<'_>) {
-        // A request that failed may have left its watch.
-        self.last.into_iter().for_each(|earlier| turn.unwatch(earlier));
-        self.last = Some(turn.watch_presence(self.path.as_str()));
+        self.last_look.into_iter().for_each(|earlier| turn.unwatch(earlier));
+        self.last_look = Some(turn.watch_presence(self.path.as_str()));
     }
-}
 
-fn appearance(client: &Client, path: &str) -> Receiver<Result<(), LockError>> {
-    let (owner, result) = channel();
-    // The paths of a machine are those of the server, with the chroot.
-    let path = client.chroot().apply(path).into_owned();
-    let machine = Appearance { path, last: None, owner: Some(owner) };
-    // The machine reports no lock events. The seed spreads the renewals of silent watches.
-    client.attach(Box::new(OnSession::new(machine, Vec::<Event>::new(), fastrand::u64(..))));
-    result
+    fn answer(&mut self, result: Result<(), Error>, turn: &mut Turn<'_>) {
+        let Some(owner) = self.owner.take() else { return };
+        // `send` wakes a task, which is allowed only after the session is unlocked.
+        turn.parts().0.defer(move || _ = owner.send(result));
+    }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    const NODE: &str = "/example/appearance";
     let ensemble = Embedded::start(3).await?;
     let servers = std::env::args().nth(1).unwrap_or_else(|| ensemble.connect_string());
     let client = Client::connect(&servers).await?;
-    let there = appearance(&client, NODE);
+    let (owner, there) = channel();
+    // The paths of a machine are those of the server, with the chroot.
+    let path = client.chroot().apply(NODE).into_owned();
+    let machine = Appearance { path, last_look: None, owner: Some(owner) };
+    // The machine reports no lock events. The seed spreads the renewals of silent watches.
+    client.attach(Box::new(OnSession::new(machine, Vec::<Event>::new(), fastrand::u64(..))));
     client.create_all(NODE, b"", NodeKind::Ephemeral).await?;
     println!("created");
     there.await??;

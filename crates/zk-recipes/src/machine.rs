@@ -70,8 +70,9 @@
 //! Whatever implements [`Host`](zk_session::dispatch::Host) can stand behind the port of a machine:
 //! a model checker, or a test that records what the machine does. Give the inputs in the order in
 //! which the session reports them, beginning with the current
-//! [state](zk_session::dispatch::Input::State), each with a [`Turn::new`]. [`OnSession`] is the reference. Its [`Watches`] renew watches that stay silent;
-//! without that, a lost watch event would make a machine wait for ever.
+//! [state](zk_session::dispatch::Input::State), each with a [`Turn::new`]. [`OnSession`] is the
+//! reference. Its [`Watches`] renew watches that stay silent; without that, a lost watch event would
+//! make a machine wait for ever.
 
 pub mod multi_lock {
     //! The core of a lock on several locks at once, and the order in which to acquire them.

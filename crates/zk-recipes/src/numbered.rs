@@ -74,8 +74,4 @@ impl<T> Numbered<T> {
     pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
-
-    pub(crate) fn clear(&mut self) {
-        self.values.clear();
-    }
 }

@@ -51,9 +51,9 @@ pub enum Fault {
     /// request now. Call again later, but repeat a write only as its [`Outcome`] allows. The
     /// release of a lock continues in the background: do not repeat it.
     Ensemble,
-    /// The session has ended, or the node of a lock in it was deleted. Repeat the call, or acquire the
-    /// lock again. If the session has ended and this client does not
-    /// [renew](crate::ClientBuilder::renew) it, use another client.
+    /// The session has ended, or the node of a lock in it was deleted. Call again, but repeat a write
+    /// only as its [`Outcome`] allows; or acquire the lock again. If the session has ended and this
+    /// client does not [renew](crate::ClientBuilder::renew) it, use another client.
     Session,
 }
 

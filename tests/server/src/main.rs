@@ -50,11 +50,9 @@ fn servers() -> Option<NonZeroU8> {
 fn serve(servers: usize) -> io::Result<Infallible> {
     tokio::runtime::Runtime::new()?.block_on(async {
         let ensemble = match Embedded::at(FIRST_PORT, Config::servers(servers)).await {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                Embedded::start(servers).await
-            }
-            started => started,
-        }?;
+            Ok(ensemble) => ensemble,
+            Err(_) => Embedded::start(servers).await?,
+        };
         writeln!(io::stdout(), "{}", ensemble.connect_string())?;
         pending().await
     })

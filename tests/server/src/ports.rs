@@ -14,7 +14,7 @@ const PAIRS: u16 = 11_000;
 /// A TCP port of the loopback interface.
 ///
 /// While a [reserved](Self::reserve) one exists, no other one in any process has the same number.
-/// Systems do not choose it for connections. A [chosen](Self::chosen) one has no such guarantee.
+/// Systems do not choose it for connections.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -52,14 +52,9 @@ impl Port {
         Ok(Self { number, _reservation: Some(reservation) })
     }
 
-    /// Takes the port of this number without a reservation.
-    ///
-    /// # Errors
-    ///
-    /// If it is in use.
-    pub fn chosen(number: u16) -> io::Result<Self> {
-        TcpListener::bind((Ipv4Addr::LOCALHOST, number))?;
-        Ok(Self { number, _reservation: None })
+    /// Returns the port of this number. Nothing is reserved.
+    pub(crate) const fn chosen(number: u16) -> Self {
+        Self { number, _reservation: None }
     }
 
     /// Returns the number of the port.

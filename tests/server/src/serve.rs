@@ -52,7 +52,12 @@ impl Embedded {
     /// If no port is free.
     pub async fn with_config(config: Config) -> io::Result<Self> {
         let ports = (0..config.servers.max(1)).map(|_| Port::reserve());
-        Self::on(ports.collect::<io::Result<_>>()?, config).await
+        let ports = ports.collect::<io::Result<Vec<_>>>()?;
+        let mut listeners = Vec::new();
+        for port in &ports {
+            listeners.push(bind(port.address()).await?);
+        }
+        Ok(Self::on(ports, listeners, config))
     }
 
     /// Starts an ensemble with these settings on chosen ports: `first` and the next ones.
@@ -61,20 +66,27 @@ impl Embedded {
     ///
     /// If one of them is in use, or does not exist.
     pub async fn at(first: u16, config: Config) -> io::Result<Self> {
-        let chosen = |port| u16::try_from(port).map_err(io::Error::other).and_then(Port::chosen);
-        let ports = (usize::from(first)..).take(config.servers.max(1)).map(chosen);
-        Self::on(ports.collect::<io::Result<_>>()?, config).await
+        if first == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (mut ports, mut listeners) = (Vec::new(), Vec::new());
+        for number in (usize::from(first)..).take(config.servers.max(1)) {
+            let port = Port::chosen(u16::try_from(number).map_err(io::Error::other)?);
+            listeners.push(TcpListener::bind(port.address()).await?);
+            ports.push(port);
+        }
+        Ok(Self::on(ports, listeners, config))
     }
 
-    async fn on(ports: Vec<Port>, mut config: Config) -> io::Result<Self> {
+    fn on(ports: Vec<Port>, listeners: Vec<TcpListener>, mut config: Config) -> Self {
         config.client_addresses = ports.iter().map(Port::address).collect();
         let shared = Arc::new(Shared::new(Ensemble::new(config)));
         let timer = tokio::spawn(run_timer(Arc::clone(&shared)));
         let embedded = Self { shared, ports, listeners: Mutex::default(), timer };
-        for (server, port) in embedded.ports.iter().enumerate() {
-            embedded.listen(server, bind(port.address()).await?);
+        for (server, listener) in listeners.into_iter().enumerate() {
+            embedded.listen(server, listener);
         }
-        Ok(embedded)
+        embedded
     }
 
     /// Returns the connect string of all servers: `127.0.0.1:2181,127.0.0.1:2182`.

@@ -33,20 +33,19 @@ fn start(arguments: &[&str]) -> (Running, String) {
 
 #[test]
 fn it_prints_its_addresses_and_serves_without_an_input() {
-    const USUAL: &str = "127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183";
-    let is_free = |address| TcpListener::bind(address).is_ok();
-    let are_free = USUAL.split(',').all(is_free);
-    let (running, servers) = start(&[]);
-    assert_eq!(servers == USUAL, are_free, "{servers}");
-    // Its ports are in use.
-    let (beside, server) = start(&["1"]);
-    assert!(!servers.contains(&server), "{server}");
-
-    for (mut running, servers, count) in [(running, servers, 3), (beside, server, 1)] {
+    for (arguments, count) in [(&[][..], 3), (&["1"], 1)] {
+        let (mut running, servers) = start(arguments);
         assert_eq!(servers.split(',').count(), count, "{servers}");
+
         let client = Client::connect(&servers).expect("it serves");
         client.create("/a", b"", NodeKind::Ephemeral).wait().expect("a new node");
         assert_eq!(running.0.try_wait().expect("its state"), None);
+    }
+    // Unless somebody else has the port, and may release it.
+    if let Ok(_usual) = TcpListener::bind("127.0.0.1:2182") {
+        let (_running, servers) = start(&[]);
+        assert!(!servers.contains(":218"), "{servers}");
+        Client::connect(&servers).expect("it serves");
     }
 }
 

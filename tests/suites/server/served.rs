@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zk_proto::{OpCode, Request, Zxid};
+use zk_testkit::ports::Port;
 use zk_testkit::raw::{Credentials, Message, RawClient};
 use zk_testkit::serve::Embedded;
 use zk_testkit::server::Config;
@@ -55,6 +56,25 @@ impl Client {
     pub(super) async fn ask(&mut self, request: &Request<'_>) -> String {
         self.send(request).await;
         self.next_message().await.as_ref().map_or("closed".into(), text)
+    }
+}
+
+#[tokio::test]
+async fn servers_have_the_ports_that_were_chosen() {
+    let reserved = Port::reserve().expect("a free port");
+    let number = reserved.number();
+    let embedded = Embedded::at(number, Config::servers(1)).await.expect("a free port");
+    assert_eq!(embedded.connect_string(), format!("127.0.0.1:{number}"));
+    let (_client, _) = Client::connect(embedded.address(0)).await;
+
+    let refused = |first, servers| Embedded::at(first, Config::servers(servers));
+    let in_use = refused(number, 1).await.expect_err("it is in use");
+    assert_eq!(in_use.kind(), ErrorKind::AddrInUse);
+    // The port before it is in use, too.
+    let in_use = refused(number - 1, 2).await.expect_err("it is reserved");
+    assert_eq!(in_use.kind(), ErrorKind::AddrInUse);
+    for (first, servers) in [(0, 1), (u16::MAX, 2)] {
+        assert!(refused(first, servers).await.is_err(), "{first}");
     }
 }
 

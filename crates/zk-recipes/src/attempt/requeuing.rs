@@ -100,7 +100,6 @@ impl<M: Restart> Machine for Requeuing<M> {
     fn command(&mut self, command: Command, turn: &mut Turn<'_>) {
         match command {
             _ if self.is_done() => {}
-            _ if matches!(self.until, Until::Begun) => self.machine.command(command, turn),
             #[cfg(feature = "full")]
             Command::Convert(_) if self.until == Until::Released => turn.report(Event::NO_READERS),
             Command::Leave | Command::Release if self.step != RequeueStep::Contending => {
@@ -223,7 +222,7 @@ impl<M: Restart> Requeuing<M> {
 
 /// Returns the event to report. Decides whether another attempt follows.
 fn judge(event: Event, until: Until, is_renewing: bool, step: &mut RequeueStep) -> Option<Event> {
-    if *step != RequeueStep::Contending {
+    if until == Until::Begun || *step != RequeueStep::Contending {
         return Some(event);
     }
     let stands = until == Until::Released;

@@ -217,7 +217,7 @@ impl Observer for Filtered<'_> {
     }
 }
 
-/// Keeps the events of a sub-machine for the machine that it belongs to.
+/// Keeps all events.
 impl Observer for Vec<Event> {
     fn observe(&mut self, event: Event, _: &mut Port<'_>) {
         self.push(event);

@@ -306,7 +306,7 @@ impl CacheMachine {
             Input::State(State::Suspended) => self.disconnected(),
             Input::State(State::Renewing) => {
                 // These have failed without a reply.
-                self.under_way.clear();
+                self.under_way = Numbered::new();
                 self.disconnected();
             }
             Input::Reply { tag, result } => self.handle_reply(tag, result),

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use std::sync::PoisonError;
@@ -77,6 +78,19 @@ pub struct Deadlock {
     /// The owners, beginning with the one that has closed it, and the paths of the locks that they
     /// wait for.
     pub waits: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl Deadlock {
+    /// Goes back from the last one that waits to the first.
+    fn ending_with(last: usize, waiting: &[Waiting<'_>]) -> Self {
+        let (mut waits, mut place) = (Vec::new(), Some(last));
+        while let Some(((_, entry), before)) = place.and_then(|place| waiting.get(place)) {
+            waits.push((entry.owner.clone(), entry.lock.clone()));
+            place = *before;
+        }
+        waits.reverse();
+        Self { waits }
+    }
 }
 
 impl fmt::Display for Deadlock {
@@ -193,50 +207,44 @@ struct GraphEntry {
     is_held: bool,
 }
 
+/// An entry that waits, and the place of the one that waits for its owner.
+type Waiting<'a> = (&'a (u64, GraphEntry), Option<usize>);
+
 impl Graph {
-    /// Returns the deadlock that this attempt closes.
+    /// Returns the deadlock that this attempt closes, in time in proportion to the square of the
+    /// number of entries.
     fn deadlock(&self, number: u64) -> Option<Deadlock> {
         let first = self.entries.iter().find(|(other, _)| *other == number)?;
-        let mut path = Vec::new();
-        let mut seen = Vec::new();
-        self.search(first, &first.1.owner, &mut path, &mut seen).then(|| {
-            let waits = path.into_iter().map(|entry| (entry.owner.clone(), entry.lock.clone()));
-            Deadlock { waits: waits.collect() }
-        })
-    }
-
-    /// Follows those that `entry` waits for, until one of them is `target`.
-    fn search<'a>(
-        &'a self,
-        (number, entry): &'a (u64, GraphEntry),
-        target: &str,
-        path: &mut Vec<&'a GraphEntry>,
-        seen: &mut Vec<u64>,
-    ) -> bool {
-        if seen.contains(number) {
-            return false;
-        }
-        seen.push(*number);
-        path.push(entry);
-        let is_ahead = |(other, ahead): &&(u64, GraphEntry)| {
-            let conflicts = (entry.mode, ahead.mode) != (LockMode::Shared, LockMode::Shared);
-            let comes_first = other < number || ahead.is_held && other != number;
-            ahead.lock == entry.lock && conflicts && comes_first
-        };
-        for (_, ahead) in self.entries.iter().filter(is_ahead) {
-            if *ahead.owner == *target {
-                return true;
-            }
-            let waits = |(_, it): &&(u64, GraphEntry)| it.owner == ahead.owner && !it.is_held;
-            for waiting in self.entries.iter().filter(waits) {
-                if self.search(waiting, target, path, seen) {
-                    return true;
+        let mut waiting: Vec<Waiting<'_>> = vec![(first, None)];
+        let mut is_followed = vec![false; self.entries.len()];
+        let mut is_waiting = is_followed.clone();
+        let mut place = 0;
+        while let Some(&(entry, _)) = waiting.get(place) {
+            for (at, ahead) in self.entries.iter().enumerate().filter(|it| is_behind(entry, it.1)) {
+                if ahead.1.owner == first.1.owner {
+                    return Some(Deadlock::ending_with(place, &waiting));
+                }
+                if core::mem::replace(&mut is_followed[at], true) {
+                    continue;
+                }
+                for (at, other) in self.entries.iter().enumerate() {
+                    let is_its = other.1.owner == ahead.1.owner && !other.1.is_held;
+                    if is_its && !core::mem::replace(&mut is_waiting[at], true) {
+                        waiting.push((other, Some(place)));
+                    }
                 }
             }
+            place += 1;
         }
-        path.pop();
-        false
+        None
     }
+}
+
+/// Returns whether the first one waits for the second one.
+fn is_behind((number, entry): &(u64, GraphEntry), (other, ahead): &(u64, GraphEntry)) -> bool {
+    let conflicts = (entry.mode, ahead.mode) != (LockMode::Shared, LockMode::Shared);
+    let comes_first = other < number || ahead.is_held && other != number;
+    ahead.lock == entry.lock && conflicts && comes_first
 }
 
 #[cfg(test)]

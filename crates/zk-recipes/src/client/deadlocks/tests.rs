@@ -52,3 +52,27 @@ fn readers_wait_for_writers_that_wait_and_not_for_each_other() {
     let found = "a waits for /2 behind c, c waits for /1 behind w, w waits for /1 behind a";
     assert_eq!(enter(&mut graph, "a", "/2", Exclusive).as_deref(), Some(found));
 }
+
+/// Each waits for a lock that the next one holds, and others queue for the first one. With time of the
+/// third power, this takes minutes.
+#[test]
+fn a_long_chain_and_a_long_queue_are_searched() {
+    const COUNT: usize = 1_000;
+    let mut graph = Graph::default();
+    for n in 0..COUNT {
+        hold(&mut graph, &n.to_string(), &n.to_string(), Exclusive);
+    }
+    for n in 1..COUNT {
+        let entry = |owner: usize, lock: &str| GraphEntry {
+            owner: owner.to_string().into(),
+            lock: lock.into(),
+            mode: Exclusive,
+            is_held: false,
+        };
+        graph.entries.push(entry(n - 1, &n.to_string()));
+        graph.entries.push(entry(COUNT + n, "0"));
+    }
+    assert_eq!(enter(&mut graph, "another", "0", Exclusive), None);
+    let found = enter(&mut graph, &(COUNT - 1).to_string(), "0", Exclusive).expect("a circle");
+    assert_eq!(found.matches(" waits for ").count(), COUNT);
+}

@@ -13,6 +13,9 @@ use super::{Connect, Transport};
 use crate::connect_string::ServerAddress;
 use crate::tls::config::{TlsConfig, TlsConnection};
 
+/// The most plaintext of a TLS record.
+const LONGEST_RECORD: usize = 16 * 1024;
+
 pub(crate) struct TokioTlsConnect<C> {
     pub(crate) connect: C,
     pub(crate) tls: TlsConfig,
@@ -78,8 +81,9 @@ impl<T: Transport> AsyncRead for TokioTlsTransport<T> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.poll(cx, |tls, io| {
-            let mut rest = buffer.initialize_unfilled();
-            let room = rest.len();
+            // What is initialized is written twice, so that is no more than a record.
+            let room = buffer.remaining().min(LONGEST_RECORD);
+            let mut rest = buffer.initialize_unfilled_to(room);
             tls.read(&mut rest, io)?;
             let count = room - rest.len();
             buffer.advance(count);
