@@ -6,14 +6,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A expected=(
-    [get]=242160
-    [mutex]=364182
-    [blocking-get]=286025
-    [blocking-mutex]=402953
-    [get,full]=300529
-    [mutex,full]=491209
-    [blocking-get,full]=327769
-    [blocking-mutex,full]=514345
+    [get]=246271
+    [mutex]=362239
+    [blocking-get]=281071
+    [blocking-mutex]=396927
+    [get,full]=301311
+    [mutex,full]=484767
+    [blocking-get,full]=321525
+    [blocking-mutex,full]=507093
 )
 
 build() {
