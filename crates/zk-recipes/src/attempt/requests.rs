@@ -100,18 +100,22 @@ impl Turn<'_> {
         self.submit(&Request::Exists(ExistsRequest { path, watch: false }))
     }
 
-    /// Watches for the deletion of a node, or for changes of the list of its children, which is the
-    /// reply. It is renewed while it stays silent, as the other watches are.
+    /// Watches for the deletion of a node, and for changes of the list of its children, which is the
+    /// reply (`getChildren`). A node that is missing is answered by `NO_NODE`, and no watch is set.
+    ///
+    /// It is renewed while it stays silent, as the other watches are.
     pub fn watch(&mut self, path: impl Into<Arc<str>>) -> OpId {
         self.set_watch(Watch { path: path.into(), kind: WatchKind::End })
     }
 
-    /// Watches for the deletion of a node, or for a change of its data, which is the reply.
+    /// Watches for the deletion of a node, and for a change of its data, which is the reply
+    /// (`getData`). A node that is missing is answered by `NO_NODE`, and no watch is set.
     pub fn watch_data(&mut self, path: impl Into<Arc<str>>) -> OpId {
         self.set_watch(Watch { path: path.into(), kind: WatchKind::Data })
     }
 
-    /// Watches for the creation of a node, or for a change. The reply has its stat.
+    /// Watches for the creation of a node, its deletion, and a change of its data. The reply has its
+    /// stat (`exists`). A node that is missing is answered by `NO_NODE`, and the watch is set.
     pub fn watch_presence(&mut self, path: impl Into<Arc<str>>) -> OpId {
         self.set_watch(Watch { path: path.into(), kind: WatchKind::Presence })
     }
