@@ -24,13 +24,12 @@ impl Ensemble {
         self.plan_reaping(now);
     }
 
-    /// Schedules the next check, if there are nodes that can expire.
+    /// Schedules the next check, if there are nodes that can expire. Its time counts from the first of
+    /// them: at round times, a check would come into the middle of some tests.
     pub(super) fn plan_reaping(&mut self, now: Duration) {
         if self.container_check.is_none() && self.tree().has_perishable() {
-            let interval = self.config.container_check.as_millis().max(1);
-            let due = (now.as_millis() / interval + 1) * interval;
-            let due = Duration::from_millis(u64::try_from(due).unwrap_or(u64::MAX));
-            self.container_check = Some(due);
+            let interval = self.config.container_check.max(Duration::from_millis(1));
+            self.container_check = Some(now.saturating_add(interval));
         }
     }
 }
