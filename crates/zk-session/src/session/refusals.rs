@@ -9,8 +9,8 @@
 //!
 //! * The server had answered the handshake, and closed the connection itself.
 //! * It did so soon after a request of this kind was sent, and did not answer it.
-//! * Meanwhile no request of this kind was answered, and no connection was [of
-//!   use](Session::note_service).
+//! * Meanwhile no request of this kind was answered, nor a request with its operation after a longer
+//!   one, and no connection was [of use](Session::note_service).
 //! * The request is longer than every answered one, or some servers lack its operation.
 
 use super::*;
@@ -46,6 +46,17 @@ impl<T> Session<T> {
         self.suspect.is_some_and(|suspect| {
             suspect.opcode == opcode && (suspect.length == length || self.may_lack(opcode))
         })
+    }
+
+    /// Forgets the suspect if the answer to a request shows that a server does not close the
+    /// connection at it: it has the operation, and the length is that of an answered one.
+    pub(super) fn acquit(&mut self, answered: OpCode) {
+        if let Some(suspect) = self.suspect
+            && suspect.opcode == answered
+            && (suspect.length <= self.longest_answered || self.may_lack(answered))
+        {
+            self.suspect = None;
+        }
     }
 
     /// Returns the error for a request of this kind, if servers close connections at it.

@@ -264,9 +264,7 @@ impl<T> Session<T> {
         self.note_service(now);
         if DEADLINES {
             self.longest_answered = self.longest_answered.max(pending.length);
-            if self.is_suspect(opcode, pending.length) {
-                self.suspect = None;
-            }
+            self.acquit(opcode);
         }
         self.last_zxid = self.last_zxid.max(header.zxid);
         // A server that has one of the two operations has both.

@@ -186,6 +186,29 @@ fn the_delay_after_a_loss_leaves_most_of_the_lease() {
     }
 }
 
+/// Where longer requests were answered, only the operation may be lacking, and it is not if the
+/// server answers another request with it.
+#[test]
+fn a_request_is_not_blamed_where_a_longer_one_and_its_operation_were_answered() {
+    let mut h = Harness::new(3);
+    h.connect();
+    h.submit(&exists(&"/long".repeat(100)), 0);
+    h.answer_all();
+    h.events();
+    h.disconnect();
+    for _ in 0..5 {
+        h.connect();
+        h.submit(&create(FINE), 1);
+        h.answer_all();
+        h.submit(&create(LONG), 2);
+        h.sent();
+        h.disconnect();
+        h.events();
+    }
+    h.connect();
+    assert!(h.session.submit(&create(LONG), 1).is_ok());
+}
+
 /// Connects to a Keeper, with a new session.
 fn connect_to_keeper(h: &mut Harness) {
     h.reach();
