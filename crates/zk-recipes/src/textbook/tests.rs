@@ -3,28 +3,24 @@
 use super::HerdContender;
 use crate::tests::*;
 
-#[test]
-fn a_herd_watches_the_lock_path() {
+fn waiting() -> Harness<HerdContender> {
     let mut h = Harness::driving(config(), HerdContender::new);
     h.created(7);
     h.answer("list", children(&["a-5", "own-7"]));
     h.wanted();
     h.answer("watch list", children(&["a-5", "own-7"]));
     h.expect(&[]);
+    h
+}
+
+#[test]
+fn a_herd_watches_the_lock_path() {
+    let mut h = waiting();
     h.fire("watch list", EventType::NODE_CHILDREN_CHANGED);
     h.expect(&["watch list"]);
     // The predecessor has gone before the watch was set.
     h.answer("watch list", children(&["own-7"]));
     h.expect(&["unwatch list", "Acquired own-7 token 107", "timer"]);
-}
-
-fn waiting() -> Harness<HerdContender> {
-    let mut h = Harness::driving(config(), HerdContender::new);
-    h.created(7);
-    h.answer("list", children(&["a-5", "own-7"]));
-    h.answer("watch list", children(&["a-5", "own-7"]));
-    h.wanted();
-    h
 }
 
 #[test]
