@@ -3,7 +3,6 @@
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex as Shared};
-use std::time::Duration;
 
 use zk_recipes::Mutex;
 
@@ -24,10 +23,11 @@ struct Terminal<'a> {
 
 impl<'a> Terminal<'a> {
     fn new(world: &'a World) -> Self {
+        // By default, a terminal discards what is shown and typed around the key of a signal.
+        let shell =
+            format!("stty noflsh; PS1='{PROMPT}' TERM=dumb exec bash --norc --noprofile -i");
         let mut script = unignoring("script")
-            .args(["--quiet", "--command"])
-            .arg(format!("env PS1='{PROMPT}' TERM=dumb bash --norc --noprofile -i"))
-            .arg("/dev/null")
+            .args(["--quiet", "--command", &shell, "/dev/null"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -57,33 +57,12 @@ impl<'a> Terminal<'a> {
         self.keyboard.write_all(text.as_bytes()).expect("the terminal reads");
     }
 
-    /// Enters a line, once the prompt is shown. Input before the prompt can get lost around a
-    /// signal.
+    /// Enters a line, once the prompt is shown.
     #[track_caller]
     fn enters(&mut self, line: &str) {
         let is_prompted = |_: &World| self.screen.lock().expect("not poisoned").ends_with(PROMPT);
         self.world.eventually("a prompt", is_prompted);
         self.types(&format!("{line}\n"));
-    }
-
-    /// Presses a key until the prompt is shown: a busy terminal may ignore one. Then waits for the
-    /// effects of late ones, which would discard what is typed next.
-    #[track_caller]
-    fn presses(&mut self, key: &str) {
-        let mut prompted = None;
-        for _ in 0..1000 {
-            if prompted.is_none() {
-                self.types(key);
-            }
-            std::thread::sleep(Duration::from_millis(if prompted.is_none() { 20 } else { 100 }));
-            let screen = self.screen.lock().expect("not poisoned");
-            let now = screen.ends_with(PROMPT).then_some(screen.len());
-            if now.is_some() && now == prompted {
-                return;
-            }
-            prompted = now.or(prompted);
-        }
-        panic!("the job does not end");
     }
 
     /// Waits until the screen shows `text`. Returns and removes everything up to there.
@@ -124,10 +103,13 @@ pub(super) fn state(pid: &str) -> char {
 fn an_interrupt_ends_the_command_and_the_loop_around_it() {
     let world = World::new();
     let mut terminal = Terminal::new(&world);
-    let line = terminal.zk_lock("sh -c 'echo \"go\"ing; sleep 1000; true'");
+    // A shell that starts a process just then would keep that from the key.
+    let line = terminal.zk_lock("cat");
     terminal.enters(&format!("for i in 1 2; do echo \"turn\"$i; {line}; done"));
-    terminal.shows("going");
-    terminal.presses(CTRL_C);
+    terminal.shows("turn1");
+    terminal.types("hello\n");
+    terminal.shows("hello\r\nhello\r\n");
+    terminal.types(CTRL_C);
     let (code, before) = terminal.code();
     assert!(code == "130" && !before.contains("turn2"), "{code} {before}");
     assert!(world.contenders().is_empty());
@@ -143,7 +125,7 @@ fn an_interrupt_ends_the_wait_and_the_loop_around_it() {
     let line = terminal.zk_lock("echo \"go\"ing");
     terminal.enters(&format!("for i in 1 2; do echo \"turn\"$i; {line}; done"));
     world.eventually("a waiter", |world| world.contenders().len() == 2);
-    terminal.presses(CTRL_C);
+    terminal.types(CTRL_C);
     let (code, before) = terminal.code();
     assert!(code == "130" && !before.contains("turn2") && !before.contains("going"), "{before}");
     assert_eq!(world.contenders().len(), 1);
@@ -158,9 +140,9 @@ fn a_stopped_job_keeps_its_lock_and_can_continue() {
     terminal.shows("going ");
     let shown = terminal.shows(".");
     let (command, keeper) = shown.trim_end_matches('.').split_once(' ').expect("two numbers");
-    terminal.presses(CTRL_Z);
-    assert_eq!(terminal.code().0, "148");
+    terminal.types(CTRL_Z);
     world.eventually("a stop", |_| state(command) == 'T');
+    assert_eq!(terminal.code().0, "148");
     assert_eq!(world.contenders().len(), 1);
     assert_ne!(state(keeper), 'T', "the keeper is stopped");
     terminal.enters("fg");
@@ -182,7 +164,7 @@ fn a_stopped_job_does_not_start_its_command() {
     let line = terminal.zk_lock("sh -c 'echo \"go\"ing; read x'");
     terminal.enters(&line);
     world.eventually("a waiter", |world| world.contenders().len() == 2);
-    terminal.presses(CTRL_Z);
+    terminal.types(CTRL_Z);
     assert_eq!(terminal.code().0, "148");
     world.runtime.block_on(guard.release()).expect("held");
     // The holder watches its own node after a moment.
