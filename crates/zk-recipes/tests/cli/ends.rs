@@ -31,7 +31,7 @@ fn a_command_gets_sigterm_when_the_lock_is_lost() {
 fn a_command_gets_sigterm_when_no_server_confirms_the_session() {
     let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
     let script = "trap 'echo signalled; exit 3' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
-    let arguments = ["--session-timeout", "1", "run", PATH, "--", "sh", "-c", script];
+    let arguments = ["--session-timeout", "4", "run", PATH, "--", "sh", "-c", script];
     let mut child = world.command(&arguments).spawn().expect("zk-lock starts");
     ready(&mut child);
     world.embedded.kill(0);
@@ -125,7 +125,7 @@ fn next_output<const N: usize>(child: &mut Child) -> String {
 fn a_release_that_no_server_confirms_fails() {
     for is_silent in [false, true] {
         let world = World::with(Config::servers(1).with_tick(Duration::from_millis(200)));
-        let mut child = run_until_release(&world, &["--session-timeout", "2"]);
+        let mut child = run_until_release(&world, &["--session-timeout", "4"]);
         let code = if is_silent {
             // The ensemble answers nothing inside this closure.
             world.embedded.with(|_| {

@@ -500,7 +500,7 @@ fn a_keeper_that_ends_by_itself_is_a_loss() {
     let mut zk_lock = unignoring("sh");
     // Too large a file is an error of the keeper, and no signal.
     zk_lock.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_zk-lock")]);
-    zk_lock.args(["--connect", &world.embedded.connect_string(), "--session-timeout", "2"]);
+    zk_lock.args(["--connect", &world.embedded.connect_string(), "--session-timeout", "8"]);
     zk_lock.args(run).arg(format!("exec 3<&0; {script}"));
     zk_lock.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut job = Job::spawn(zk_lock);

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use zk_testkit::real;
+use zk_testkit::real::{self, Settings};
 use zk_testkit::server::Config;
 use zk_testkit::skipped::skip;
 use zk_testkit::watchdog::Watchdog;
@@ -19,6 +19,8 @@ use crate::{ENDLESS, LIMIT, PATH, World, ended, out, output, report, send, unign
 
 /// Sessions that do not expire, however busy this machine is.
 const LONG: &str = "--session-timeout 40";
+/// A tick of a real server that grants them.
+const TICK: Duration = Duration::from_secs(2);
 const SHELLS: [&str; 2] = ["bash", "dash"];
 /// How many runs contend for one lock.
 const RUNS: usize = 100;
@@ -51,6 +53,15 @@ impl Ensemble {
 
     fn becomes_free(&self) {
         eventually("a free lock", || self.is_free());
+    }
+
+    /// Deletes the holder's node.
+    fn break_lock(&self) {
+        let shown = out(&output(self.shell(&format!("ls --json {PATH}"))));
+        let (_, rest) = shown.split_once("\"node\":\"").expect("a node");
+        let node = rest.split('"').next().expect("its end");
+        let broken = output(self.shell(&format!("break {PATH} --yes --node {node}")));
+        assert_eq!(broken.status.code(), Some(0));
     }
 }
 
@@ -284,12 +295,7 @@ fn stops_of(ensemble: &Ensemble, shell: &str) {
     let job = Job::start(ensemble, shell, &format!("{LONG} --kill-after 0.01"));
     send("-STOP", &job.command);
     send("-STOP", &job.daemon);
-    let removed = ensemble.shell(&format!("ls --json {PATH}"));
-    let node = out(&output(removed));
-    let (_, rest) = node.split_once("\"node\":\"").expect("a node");
-    let node = rest.split('"').next().expect("its end");
-    let removed = output(ensemble.shell(&format!("break {PATH} --yes --node {node}")));
-    assert_eq!(removed.status.code(), Some(0));
+    ensemble.break_lock();
     assert_eq!(job.code(), Some(73));
     ensemble.becomes_free();
 }
@@ -300,20 +306,25 @@ fn kills(ensemble: &Ensemble) {
 }
 
 fn kills_of(ensemble: &Ensemble, shell: &str) {
-    let killed = |options: &str, of: fn(&Job) -> String| {
-        let mut job = Job::start(ensemble, shell, &format!("{options} --kill-after 0.01"));
-        send("-KILL", &of(&job));
-        if of(&job) == job.daemon || of(&job) == job.command {
+    let killed = |of: fn(&Job) -> String| {
+        let mut job = Job::start(ensemble, shell, &format!("{LONG} --kill-after 0.01"));
+        let (pid, is_keeper) = (of(&job), of(&job) == job.keeper);
+        send("-KILL", &pid);
+        if pid == job.daemon || pid == job.command {
             job.release();
         }
         let code = job.code();
+        if is_keeper {
+            // The session of a killed keeper lasts.
+            ensemble.break_lock();
+        }
         ensemble.becomes_free();
         code
     };
-    assert_eq!(killed(LONG, Job::supervisor), None);
-    assert_eq!(killed("--session-timeout 1", |job| job.keeper.clone()), Some(73));
-    assert_eq!(killed(LONG, |job| job.command.clone()), Some(128 + 9));
-    assert_eq!(killed(LONG, |job| job.daemon.clone()), Some(5));
+    assert_eq!(killed(Job::supervisor), None);
+    assert_eq!(killed(|job| job.keeper.clone()), Some(73));
+    assert_eq!(killed(|job| job.command.clone()), Some(128 + 9));
+    assert_eq!(killed(|job| job.daemon.clone()), Some(5));
 }
 
 /// `doctor` sees that the holder is stopped, until its session expires.
@@ -392,7 +403,7 @@ fn the_command_of_a_stopped_keeper_ends_while_the_lock_is_held() {
     let world = World::with(server_with_tick(ENDLESS));
     let ensemble = Ensemble::new(world.embedded.connect_string());
     for shell in SHELLS {
-        let job = Job::start(&ensemble, shell, "--session-timeout 3 --kill-after 0.01");
+        let job = Job::start(&ensemble, shell, "--session-timeout 5 --kill-after 0.01");
         send("-STOP", &job.keeper);
         eventually("the end of the command", || job.has_ended());
         assert!(!ensemble.is_free());
@@ -414,7 +425,8 @@ fn doctor_sees_a_stopped_holder() {
 
 #[test]
 fn all_this_holds_on_a_real_ensemble() {
-    let Some(ensemble) = real::ensemble_or_skip(3) else { return };
+    let settings = Settings { servers: 3, tick: TICK, ..Settings::default() };
+    let Some(ensemble) = real::ensemble_with_or_skip(settings) else { return };
     let _watchdog = Watchdog::start();
     let ensemble = Ensemble::new(ensemble.connect_string());
     let done = output(ensemble.shell(&format!("doctor {PATH}")));
