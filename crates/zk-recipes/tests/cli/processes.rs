@@ -590,8 +590,9 @@ fn every_process_gets_a_signal_once_whoever_sends_it_to_whom() {
     let world = World::new();
     let folder = TempDir::new().expect("a temporary folder");
     let (script, end) = (folder.path().join("script"), folder.path().join("end"));
-    // Without the trap, the shell's `sleep` dies as well.
-    let text = "trap 'echo $name' TERM; echo ready; until [ -e $end ]; do sleep 0.01; done";
+    // Without the trap, the shell's `sleep` dies as well. Without the file, the test has failed.
+    let text = "trap 'echo $name' TERM; echo ready; \
+        until [ -e $end ] || ! [ -e $script ]; do sleep 0.01; done";
     std::fs::write(&script, text).expect("a file");
     let line = "name=daemon setsid sh $script & name=command sh $script; wait";
     let mut zk_lock = world.command(&[&LONG[..], &["run", PATH, "--", "sh", "-c"]].concat());

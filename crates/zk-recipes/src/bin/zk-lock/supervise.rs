@@ -22,8 +22,11 @@ use crate::settings::{CONFIG_TEXT, LONGEST_TEXT, Settings};
 use crate::signals::{Signals, send};
 use crate::{Failure, Usage, exec, run};
 
-/// How long a signal is held back before it is passed on to the keeper.
-const HEAD_START: Duration = Duration::from_millis(20);
+/// How long a signal is held back before it is passed on to the keeper. Half a [moment]: either process
+/// may be late.
+///
+/// [moment]: crate::passing
+const HEAD_START: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(
     arguments: &run::Arguments,
