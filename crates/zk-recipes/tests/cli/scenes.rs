@@ -414,6 +414,19 @@ fn the_command_of_a_stopped_keeper_ends_while_the_lock_is_held() {
 }
 
 #[test]
+fn signals_do_not_keep_the_command_of_a_stopped_keeper() {
+    let world = World::with(server_with_tick(ENDLESS));
+    let ensemble = Ensemble::new(world.embedded.connect_string());
+    let job = Job::start(&ensemble, "sh", "--session-timeout 5 --kill-after 0.01");
+    send("-STOP", &job.keeper);
+    eventually("the end of the command", || {
+        send("-USR1", &job.supervisor());
+        job.has_ended()
+    });
+    assert_eq!(job.code(), Some(73));
+}
+
+#[test]
 fn killed_processes_leave_no_other_behind() {
     embedded(kills);
 }

@@ -103,7 +103,7 @@ pub(super) fn state(pid: &str) -> char {
 fn an_interrupt_ends_the_command_and_the_loop_around_it() {
     let world = World::new();
     let mut terminal = Terminal::new(&world);
-    // A shell that starts a process just then would keep that from the key.
+    // No shell: `dash` keeps an interrupt from a process that it is just starting.
     let line = terminal.zk_lock("cat");
     terminal.enters(&format!("for i in 1 2; do echo \"turn\"$i; {line}; done"));
     terminal.shows("turn1");

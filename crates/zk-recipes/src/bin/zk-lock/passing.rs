@@ -12,6 +12,10 @@ use crate::signals::{Received, send};
 /// How long it takes until all have a signal that was sent to each of them, and this is noticed.
 const MOMENT: Duration = Duration::from_millis(100);
 
+/// How long a supervisor holds a signal back before it passes it on to the keeper: half of
+/// [`MOMENT`], since either process may be late.
+pub(crate) const HEAD_START: Duration = Duration::from_millis(50);
+
 /// A signal that is not passed on yet.
 struct HeldSignal {
     signal: Signal,

@@ -12,21 +12,16 @@
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
 use rustix::process::Signal;
+use tokio::time::Instant;
 
 use crate::lease::Lease;
-use crate::processes::Processes;
+use crate::passing::HEAD_START;
+use crate::processes::{Processes, sleep_until};
 use crate::settings::{CONFIG_TEXT, LONGEST_TEXT, Settings};
 use crate::signals::{Signals, send};
 use crate::{Failure, Usage, exec, run};
-
-/// How long a signal is held back before it is passed on to the keeper. Half a [moment]: either process
-/// may be late.
-///
-/// [moment]: crate::passing
-const HEAD_START: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(
     arguments: &run::Arguments,
@@ -36,25 +31,33 @@ pub(crate) async fn run(
     let lease = Lease::create()?;
     let mut processes = Processes::spawn(&mut keeper(settings, &signals, &lease)?)?;
     let mut is_interrupted = false;
+    // When to pass a signal on to the keeper. One sent to every process is to reach it first: that shows
+    // the sender.
+    let mut held: Vec<(Signal, Instant)> = Vec::new();
     // `None`: the lease has ended, and the keeper has not ended the command.
     let ended = loop {
+        // Not only after the interval, which signals cut short.
+        if lease.has_passed()? {
+            // The command must not wait until the keeper has ended.
+            send(Signal::KILL, processes.child());
+            break None;
+        }
         tokio::select! {
             received = signals.next() => {
                 let received = received?;
                 is_interrupted |= received.signal == Signal::INT;
                 // The keyboard has sent it to the keeper as well, while the keeper is in the
                 // foreground.
-                if !received.is_from_keyboard {
-                    // One sent to every process is to reach the keeper first: it shows the sender.
-                    tokio::time::sleep(HEAD_START).await;
-                    send(received.signal, processes.child());
+                let is_held = held.iter().any(|(signal, _)| *signal == received.signal);
+                if !received.is_from_keyboard && !is_held {
+                    held.push((received.signal, Instant::now() + HEAD_START));
                 }
             }
-            () = tokio::time::sleep(lease.interval()?) => if lease.has_passed()? {
-                // The command must not wait until the keeper has ended.
-                send(Signal::KILL, processes.child());
-                break None;
-            },
+            () = sleep_until(held.first().map(|(_, due)| *due)) => {
+                let (signal, _) = held.remove(0);
+                send(signal, processes.child());
+            }
+            () = tokio::time::sleep(lease.interval()?) => {}
             ended = processes.wait_any() => {
                 ended?;
                 if processes.status().is_some() {
